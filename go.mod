@@ -7,7 +7,6 @@ require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
-	golang.org/x/sys v0.28.0
 	pgregory.net/rapid v1.3.0
 )
 

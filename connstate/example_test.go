@@ -6,11 +6,11 @@ import (
 	"github.com/gocurator/curator/connstate"
 )
 
-// Who holds a lock may go on through a lost connection, until the session is lost as well. Standard does not
-// take that chance.
+// Who holds a lock may go on through a lost connection, until the session is lost as well. Standard
+// does not take that chance.
 func ExampleErrorPolicy() {
 	for _, s := range []connstate.State{connstate.Suspended, connstate.Lost} {
-		fmt.Printf("%v: Standard %v, Session %v\n", s, connstate.Standard.IsError(s), connstate.Session.IsError(s))
+		fmt.Printf("%v: Standard %v, Session %v\n", s, connstate.SuspendedEndsHold.IsError(s), connstate.LostEndsHold.IsError(s))
 	}
 	// Output:
 	// suspended: Standard true, Session false

@@ -16,8 +16,8 @@ func TestErrorPolicies(t *testing.T) { // CUR-CST-17
 		connstate.Reconnected: {connected: true},
 		connstate.Lost:        {standard: true, session: true},
 	} {
-		assert.Equal(t, want.standard, connstate.Standard.IsError(s), s)
-		assert.Equal(t, want.session, connstate.Session.IsError(s), s)
+		assert.Equal(t, want.standard, connstate.SuspendedEndsHold.IsError(s), s)
+		assert.Equal(t, want.session, connstate.LostEndsHold.IsError(s), s)
 		assert.Equal(t, want.connected, s.IsConnected(), s)
 	}
 }
@@ -25,7 +25,7 @@ func TestErrorPolicies(t *testing.T) { // CUR-CST-17
 func TestStatesAndPoliciesHaveNames(t *testing.T) {
 	assert.Equal(t, "not connected yet", connstate.State(0).String())
 	assert.Equal(t, "state 9", connstate.State(9).String())
-	assert.Equal(t, "standard", connstate.Standard.String())
-	assert.Equal(t, "session", connstate.Session.String())
+	assert.Equal(t, "suspended ends hold", connstate.SuspendedEndsHold.String())
+	assert.Equal(t, "lost ends hold", connstate.LostEndsHold.String())
 	assert.Equal(t, "policy 9", connstate.ErrorPolicy(9).String())
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -36,7 +36,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		_, err := discovery.New[string](client, base)
 		require.ErrorIs(t, err, framework.ErrBadPath, base)
 	}
-	for _, o := range []discovery.Option{nil, discovery.WithJavaClass(""), discovery.WithPaths(nil), discovery.OnUnreadable(nil), discovery.DownAfter(0, time.Second), discovery.DownAfter(1, 0)} {
+	for _, o := range []discovery.Option{nil, discovery.WithJavaClass(""), discovery.WithPaths(nil), discovery.WithUnreadable(nil), discovery.WithDownAfter(0, time.Second), discovery.WithDownAfter(1, 0)} {
 		_, err := discovery.New[string](client, "/services", o)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}
@@ -72,9 +72,9 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 func TestAnErrorSaysWhichArgumentIsBad(t *testing.T) {
 	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)))
 	_, err := d.Lookup(testbed.Context(t), "")
-	require.EqualError(t, err, "lookup /services: bad argument: empty name of a service")
+	require.EqualError(t, err, "lookup /services: bad argument: empty service name")
 	_, _, err = d.Get(testbed.Context(t), "orders", "1/2")
-	require.EqualError(t, err, `get /services/orders: bad argument: id "1/2" of an instance`)
+	require.EqualError(t, err, `get /services/orders: bad argument: invalid instance id "1/2"`)
 }
 
 // CUR-DSC-01, -02
@@ -126,7 +126,7 @@ func TestWhatIsNotThereIsEmptyAndNoError(t *testing.T) {
 func TestTheBaseMayBeTheRootAndANameMayHaveSlashes(t *testing.T) {
 	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
-	d, err := discovery.New[string](newClient(t, server), "/", discovery.OnUnreadable(func(path string, err error) { t.Error(path, err) }))
+	d, err := discovery.New[string](newClient(t, server), "/", discovery.WithUnreadable(func(path string, err error) { t.Error(path, err) }))
 	require.NoError(t, err)
 	register(t, d, at("shop", "1"))
 	r := register(t, d, at("shop/eu", "2"))
@@ -138,8 +138,9 @@ func TestTheBaseMayBeTheRootAndANameMayHaveSlashes(t *testing.T) {
 	}
 }
 
-// CURATOR-457. With such a DiscoveryPathConstructor Java makes the same node, with the name of the service in its JSON, and takes the
-// children of the base for the names of services. TestWithOtherClients of package interop has Java read and write there.
+// CURATOR-457. With such a DiscoveryPathConstructor Java makes the same node, with the name of the
+// service in its JSON, and takes the children of the base for the names of services.
+// TestWithOtherClients of package interop has Java read and write there.
 func TestServicesMayHavePathsOfTheirOwn(t *testing.T) {
 	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
@@ -175,7 +176,7 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	reports := make(chan string, 10)
-	d := newDiscovery[string](t, client, discovery.OnUnreadable(func(path string, _ error) { reports <- path }))
+	d := newDiscovery[string](t, client, discovery.WithUnreadable(func(path string, _ error) { reports <- path }))
 	register(t, d, at("orders", "good"))
 	require.NoError(t, server.Create("/services/orders/bad", []byte("10.0.0.1:80")))
 	require.NoError(t, server.Create("/services/orders/class", []byte(`{"name":"orders","payload":{"@class":"com.example.X"}}`)))
@@ -203,7 +204,7 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 		testbed.Receive(t, reports, "a report")
 	}
 	require.NoError(t, server.Set("/services/orders/bad", []byte(`{"id":"mended"}`)))
-	for list, err := range w.Changes(ctx) {
+	for list, err := range w.Observe(ctx) {
 		require.NoError(t, err)
 		if len(list) == 2 {
 			break
@@ -211,7 +212,7 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	}
 	require.Equal(t, []string{"mended", "good"}, ids(w.Instances()))
 	require.NoError(t, server.Set("/services/orders/bad", []byte("bad again")))
-	for list, err := range w.Changes(ctx) {
+	for list, err := range w.Observe(ctx) {
 		require.NoError(t, err)
 		if len(list) == 1 {
 			break
@@ -236,7 +237,7 @@ func TestAPayloadThatPanicsIsLeftOutAndReported(t *testing.T) {
 	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
 	reports := make(chan string, 10)
-	d := newDiscovery[touchy](t, newClient(t, server), discovery.OnUnreadable(func(path string, _ error) { reports <- path }))
+	d := newDiscovery[touchy](t, newClient(t, server), discovery.WithUnreadable(func(path string, _ error) { reports <- path }))
 	for _, id := range []string{"1", "2"} {
 		require.NoError(t, server.Create("/services/orders/"+id, []byte(`{"payload":"good"}`)))
 	}

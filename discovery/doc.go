@@ -1,38 +1,77 @@
-// Package discovery registers services in ZooKeeper and finds them. It is Curator's curator-x-discovery.
+// Package discovery registers services in ZooKeeper and finds them. It is Curator's
+// curator-x-discovery.
 //
 //	d, err := discovery.New[Meta](client, "/services")
-//	reg, err := d.Register(ctx, discovery.Instance[Meta]{Name: "orders", Address: "10.0.0.7", Port: 8080})
+//	i := discovery.Instance[Meta]{Name: "orders", Address: "10.0.0.7", Port: 8080}
+//	reg, err := d.Register(ctx, i)
 //	defer reg.Close() // or reg.Drain(ctx, 5*time.Second) before the server stops
 //
 //	w, err := d.Watch(ctx, "orders")        // returns when the instances are known
 //	defer w.Close()
 //	one, err := w.Pick(discovery.RoundRobin) // never asks a server
 //
-// The payload, here Meta, is any type that encoding/json can write and read; discovery.New[any] reads all.
+// The payload, here Meta, is any type that encoding/json can write and read. discovery.New[any]
+// reads every payload; its numbers are json.Number.
 //
 // # On the wire
 //
-//	<base>/<name>/<id>          an instance, as JSON; ephemeral if it is Dynamic; see WithPaths for other parents
+//	<base>/<name>/<id>  an instance, as JSON; ephemeral if it is Dynamic; see WithPaths
 //	<base>/<name>/_c_<uuid>-<id><number>  DynamicSequential; Java's has no prefix
 //
-// Missing parents are made as containers. The JSON is that of Java's JsonInstanceSerializer, to the order of its fields, so Java and
-// Go share a service. Java needs the class of a payload that is an object: see [WithJavaClass]. [Spring] and [Dubbo] make
-// instances that applications of these frameworks read.
+// Missing parents are created as containers. The JSON is the one of Java's JsonInstanceSerializer,
+// down to the order of its fields, so Java and Go share a service. Java needs the class of a
+// payload that is an object: see [WithJavaClass]. [Spring] and [Dubbo] return instances that
+// applications of these frameworks read; package discovery/dubbo registers gRPC services for Dubbo.
 //
 // # What it promises
 //
-//   - A registration is kept through outages of any length: see package recipes/node. A reconnect writes nothing while the
-//     session lives.
-//   - The list of a [Watch] is complete when it is returned, never goes back in time, and says whether it is up to date.
-//   - A node that cannot be read is left out and reported, and harms no other: see [OnUnreadable]. Missing and unknown fields are
-//     no reason.
-//   - An instance that was read and is registered again keeps the class of its payload and the fields of it that the type of
-//     the payload does not have; but not fields of what is within it.
+//   - A registration is kept through outages of any length: see package recipes/node. A reconnect
+//     writes nothing while the session lives. If a server restarts empty, the instance is
+//     registered again.
+//   - The list of a [Watch] is complete when it is returned, never becomes older, and says whether
+//     it is up to date.
+//   - While an instance registers again, [Watch.Pick] offers the one that it replaces: see
+//     [WithGrace].
+//   - A node that cannot be read is skipped and reported, and affects no other: see
+//     [WithUnreadable]. What Java reads is read, also a number written as text.
+//   - An instance that was read and is registered again keeps the class of its payload, and the
+//     fields of the payload that the type T does not have, except fields within them.
+//   - No registration stops the Java callers of a service: see [Discovery.Register].
 //
 // # What it cannot promise
 //
-// An instance that has crashed stays in all lists until its session ends. So a caller needs timeouts and another try, and
-// [Watch.Down] keeps the next ones away from an instance that fails.
+// An instance that has crashed stays in all lists until its session expires. So a caller needs
+// timeouts and retries, and [Watch.ReportError] keeps the next calls away from an instance that
+// fails.
 //
-// Two processes that register the same id replace each other's node when they register. Then the one that came last has it.
+// Two processes that register the same id replace each other's node when they register. The later
+// one keeps it.
+//
+// # Details
+//
+// [WithUnreadable] reports each version of a node once per [Watch], and once per call that reads
+// the node. A node without data is not reported. A node that the client may not read is reported by
+// [Discovery.Lookup], and not by a Watch.
+//
+// The grace of [WithGrace] exists because Curator's Java library, and so Spring and Dubbo, deletes
+// and creates a node at every reconnect, although the service never stops. It does not apply to
+// instances that were disabled before, or on which [Registration.Drain] was called.
+// [Watch.Instances] and [Watch.Observe] ignore it.
+//
+// Drain writes a notice into the data of the service's node, which Java's readers ignore. It writes
+// none if the client may not write that node, or if the node is not a child of the base.
+//
+// [Discovery.Register] reads one instance of the service, to find out whether Java's callers can
+// read the new one beside it. If the client may not read it, a plain instance is registered, and
+// one of Spring or Dubbo is refused with zk.ErrNoAuth.
+//
+// A [Spring] instance has the status "UP" in its metadata ("instance_status") unless they have
+// another one. Neither Spring's load balancer nor [Watch.Pick] chooses an instance with another
+// status. Spring ignores the field "enabled".
+//
+// A [Dubbo] instance says in its metadata what the application offers: "dubbo.endpoints",
+// "dubbo.metadata.revision" and "dubbo.metadata.storage-type". Without a revision, or with "0",
+// consumers ignore it. With a revision they need the storage type, or a consumer in Java stalls for
+// 18 s at each change of its list. Dubbo ignores the field "enabled". Weights and tags are in the
+// metadata of each service, not in these.
 package discovery

@@ -59,7 +59,7 @@ func Example() {
 }
 
 // An instance whose requests fail is left out for 30 seconds.
-func ExampleWatch_Down() {
+func ExampleWatch_ReportError() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
@@ -102,7 +102,7 @@ func ExampleWatch_Down() {
 		}
 		if err := call(one.Address); err != nil {
 			fmt.Println(one.Address, err)
-			w.Down(one)
+			w.ReportError(one)
 			continue
 		}
 		fmt.Println(one.Address)
@@ -116,7 +116,8 @@ func ExampleWatch_Down() {
 	// 10.0.0.2
 }
 
-// A Go service that Spring Cloud applications find. Before it stops, it unregisters and waits for the last requests.
+// A Go service that Spring Cloud applications find. Before it stops, it unregisters and waits for
+// the last requests.
 func ExampleSpring() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {

@@ -18,3 +18,6 @@ func Decode[T any](data []byte) (Instance[T], error) {
 
 // Encode is what makes the data of a node.
 func Encode[T any](i Instance[T]) ([]byte, error) { return encode(i, config{enabledField: i.Disabled}) }
+
+// JavaURI is what refuses URIs that Java cannot read.
+var JavaURI = javaURI

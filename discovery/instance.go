@@ -20,54 +20,62 @@ import (
 // Instance is one running copy of a service. It is Curator's ServiceInstance.
 type Instance[T any] struct {
 	Name    string // of the service
-	ID      string // of the instance; Register makes one if it is empty
+	ID      string // of the instance; Register chooses one if it is empty
 	Address string // host name or IP address
 	Port    int    // 0 is none, which is null in JSON
 	SSLPort int    // 0 is none
 	Payload T
 
-	// PayloadClass is the Java class of the payload, "@class" in JSON. It is set when an instance is read. If it is empty
-	// when one is written whose payload is an object or a list, it is that of [WithJavaClass].
+	// PayloadClass is the Java class of the payload, "@class" in JSON. It is set when an instance
+	// is read. The default for an object or a list is the class of [WithJavaClass].
 	PayloadClass string
 
 	RegistrationTime time.Time // Register sets it if it is zero
 	Type             Type      // "" is Dynamic
-	URISpec          *URISpec  // how to make a URI of it; nil is none
+	URISpec          *URISpec  // the pattern of its URI; nil is none
 
-	// Disabled keeps [Watch.Pick] from choosing the instance. To write it takes [WithEnabledField]; without, it is a
-	// framework.ErrBadArgument. Java calls the opposite enabled. An instance of Spring Cloud is also disabled when it is read with
-	// an "instance_status" in its metadata that is not "UP": Spring calls it no more. Then "enabled" stays true when it is written
-	// again, and whoever changes the status changes Disabled as well.
+	// Disabled keeps [Watch.Pick] from choosing the instance. Java calls the opposite enabled.
+	// Writing it requires [WithEnabledField]; otherwise it is a framework.ErrBadArgument.
+	//
+	// An instance of Spring Cloud is also disabled if its metadata have an "instance_status" other
+	// than "UP", which Spring does not call. When it is written again, "enabled" stays true. A
+	// caller that changes the status must change Disabled as well. Only the status counts for
+	// Spring, and Dubbo has none.
 	Disabled bool
 
-	path    string // of the node that it was read from; "" if it was not read
-	czxid   int64  // of that node: one that is made again at the path has another
-	unknown fields // of its payload, that a T does not have; nil: none
+	path    string // of the node from which it was read; "" if it was not read
+	czxid   int64  // of that node: a recreated node has another
+	unknown fields // of its payload, without a counterpart in T; nil: none
+
+	endpoints []endpoint // of an instance of Dubbo; nil: none
+	harm      error      // why Java's callers of the service fail; nil if they do not
 }
 
-// Type says what node an instance has, and how long it stays.
+// Type determines which node an instance has, and how long it stays.
 type Type string
 
 // The types of instances, and their nodes.
 const (
 	Dynamic           Type = "DYNAMIC"            // ephemeral
 	Static            Type = "STATIC"             // persistent, and deleted by Close
-	Permanent         Type = "PERMANENT"          // persistent, and kept by nobody: see [Discovery.Write]
-	DynamicSequential Type = "DYNAMIC_SEQUENTIAL" // ephemeral, with a number behind the id
+	Permanent         Type = "PERMANENT"          // persistent, and not kept: see [Discovery.Write]
+	DynamicSequential Type = "DYNAMIC_SEQUENTIAL" // ephemeral, with a number after the id
 )
 
-// String describes the instance for logs, without the payload.
+// String returns a description for logs, without the payload.
 func (i Instance[T]) String() string {
 	return fmt.Sprintf("%s/%s at %s port %d", i.Name, i.ID, i.Address, i.Port)
 }
 
-// Path is the path of the node that the instance was read from, and "" if it was not read.
+// Path returns the path of the node from which the instance was read, or "".
 func (i Instance[T]) Path() string { return i.path }
+
+func (i *Instance[T]) znode() znode { return znode{i.path, i.czxid} }
 
 const (
 	classField   = "@class"
-	defaultMap   = "java.util.LinkedHashMap" // what Java writes for a Map
-	defaultSlice = "java.util.ArrayList"     // what Java writes for a List
+	defaultMap   = "java.util.LinkedHashMap" // Java's class for a Map
+	defaultSlice = "java.util.ArrayList"     // Java's class for a List
 )
 
 // wire is an instance in JSON, with the fields in the order in which Java writes them.
@@ -84,25 +92,45 @@ type wire struct {
 	Enabled          *bool           `json:"enabled,omitempty"`
 }
 
-// encode returns the JSON of an instance that has an ID, a Type, a RegistrationTime and possible ports, as Java's
-// JsonInstanceSerializer writes it.
+// lenient is an instance in JSON, with all that Java reads.
+type lenient struct {
+	Name             text            `json:"name"`
+	ID               text            `json:"id"`
+	Address          text            `json:"address"`
+	Port             whole           `json:"port"`
+	SSLPort          whole           `json:"sslPort"`
+	Payload          json.RawMessage `json:"payload"`
+	RegistrationTime whole           `json:"registrationTimeUTC"`
+	Type             kind            `json:"serviceType"`
+	URISpec          spec            `json:"uriSpec"`
+	Enabled          flag            `json:"enabled"`
+}
+
+// encode returns the JSON of an instance that has an ID, a Type, a RegistrationTime and possible
+// ports, as Java's JsonInstanceSerializer writes it. It refuses one on which Java's callers fail.
 func encode[T any](i Instance[T], cfg config) ([]byte, error) {
 	payload, err := i.encodePayload(cfg.class)
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
 	}
+	metadata := metadataOf(i.PayloadClass, payload)
+	if err := i.harms(metadata); err != nil {
+		return nil, err
+	}
 	w := wire{
 		Name: i.Name, ID: i.ID, Address: orNull(i.Address), Port: orNull(uint16(i.Port)), SSLPort: orNull(uint16(i.SSLPort)),
 		Payload: payload, RegistrationTime: i.RegistrationTime.UnixMilli(), Type: i.Type, URISpec: i.URISpec,
 	}
-	if w.URISpec != nil && w.URISpec.Parts == nil { // Java's ServiceProvider would fail for all instances of the service
+	// Without parts, Java's ServiceProvider would fail for all instances of the service.
+	if w.URISpec != nil && w.URISpec.Parts == nil {
 		w.URISpec = &URISpec{Parts: []URIPart{}}
 	}
-	switch enabled := !i.Disabled || outOfService(i.PayloadClass, payload); { // what the status says is said once
+	// An enabled field is written only if the status does not say the same.
+	switch enabled := !i.Disabled || outOfService(i.PayloadClass, metadata); {
 	case cfg.enabledField:
 		w.Enabled = &enabled
 	case !enabled:
-		return nil, errors.New("a disabled instance needs WithEnabledField")
+		return nil, errors.New("disabled instance without WithEnabledField")
 	}
 	return marshal(w)
 }
@@ -115,10 +143,10 @@ func orNull[V comparable](v V) *V {
 	return &v
 }
 
-var errUnreadable = errors.New("no instance that we can read")
+var errUnreadable = errors.New("unreadable instance")
 
-// decode reads the instance of a node. Unknown fields are ignored, and those that are missing or null stay as they are here; a missing
-// name is that of the service, and a missing id that in the path. Without data there is no instance, and it returns nil: the node is the
+// decode reads the instance of a node. It ignores unknown fields. Missing fields and null leave the
+// default: the service's name, and the id of the path. Without data it returns nil: the node is the
 // parent of a service whose name has a slash.
 func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T], err error) {
 	defer func() {
@@ -130,28 +158,34 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T
 		return nil, nil
 	}
 	i := &Instance[T]{path: path, czxid: stat.Czxid}
-	var port, sslPort uint16
-	enabled := true
-	w := &wire{
-		Address: &i.Address, Port: &port, SSLPort: &sslPort, Payload: json.RawMessage("null"), Type: Dynamic, Enabled: &enabled,
-	}
-	err = json.Unmarshal(data, &w)
-	if err == nil && w == nil {
+	r := &lenient{Payload: json.RawMessage("null"), Type: kind(Dynamic), Enabled: true}
+	err = unmarshal(data, &r)
+	if err == nil && r == nil {
 		err = errors.New("null is not an instance")
 	}
 	if err == nil {
-		err = i.decodePayload(w.Payload)
+		err = i.decodePayload(r.Payload)
+	}
+	if err == nil {
+		i.Port, err = r.Port.port()
+	}
+	if err == nil {
+		i.SSLPort, err = r.SSLPort.port()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	if _, i.ID = framework.Split(path); w.ID != "" && w.ID != i.ID { // the same text is kept once
-		i.ID = w.ID
+	// An ID equal to the node's name shares its memory.
+	if _, i.ID = framework.Split(path); string(r.ID) != "" && string(r.ID) != i.ID {
+		i.ID = string(r.ID)
 	}
-	i.Name, i.Type, i.URISpec = intern(cmp.Or(w.Name, name)), intern(w.Type), w.URISpec
-	i.Port, i.SSLPort, i.Disabled = int(port), int(sslPort), !enabled || outOfService(i.PayloadClass, w.Payload)
-	if w.RegistrationTime != 0 {
-		i.RegistrationTime = time.UnixMilli(w.RegistrationTime).UTC()
+	i.Name, i.Type, i.URISpec = intern(cmp.Or(string(r.Name), name)), intern(Type(r.Type)), r.URISpec.URISpec
+	metadata := metadataOf(i.PayloadClass, r.Payload)
+	i.Address, i.Disabled = string(r.Address), !bool(r.Enabled) || outOfService(i.PayloadClass, metadata)
+	i.endpoints = endpointsOf(i.PayloadClass, metadata)
+	i.harm = i.harms(metadata)
+	if r.RegistrationTime != 0 {
+		i.RegistrationTime = time.UnixMilli(int64(r.RegistrationTime)).UTC()
 	}
 	return i, nil
 }
@@ -159,8 +193,8 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T
 // intern returns a text that equal ones share: all instances of a service have it.
 func intern[S ~string](s S) S { return unique.Make(s).Value() }
 
-// encodePayload writes the class as Java's JSON library does: as the first field of an object, and in front of anything else. Fields that
-// were in the node and are not known to T come last.
+// encodePayload writes the class where Java's JSON library does: as the first field of an object,
+// and before anything else. Fields of the node that T does not know follow last.
 func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	data, err := marshal(i.Payload)
 	if err != nil {
@@ -169,7 +203,8 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	switch data[0] {
 	case '{':
 		own, rest, known := cutClass(data)
-		object, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)}) // every text can be written
+		// marshal does not fail for text.
+		object, _ := marshal(map[string]string{classField: cmp.Or(i.PayloadClass, own, class, defaultMap)})
 		last, _ := marshal(without(i.unknown, known))
 		for _, more := range []json.RawMessage{rest, last} {
 			if string(more) != "{}" {
@@ -190,16 +225,17 @@ func (i *Instance[T]) encodePayload(class string) (json.RawMessage, error) {
 	return marshal([]any{class, data})
 }
 
-// decodePayload sets the payload, its class, and those of its fields that are unknown to T: a T that has read them does not write them.
+// decodePayload sets the payload, its class, and its fields that are unknown to T. A T that has
+// read them does not write them.
 func (i *Instance[T]) decodePayload(data json.RawMessage) error {
 	class, value, all := cutClass(data)
 	var pair []json.RawMessage
 	if json.Unmarshal(data, &pair) == nil && len(pair) == 2 && json.Unmarshal(pair[0], &class) == nil && class != "" {
 		value = pair[1]
 	}
-	err := json.Unmarshal(value, &i.Payload)
+	err := unmarshalPayload(value, &i.Payload)
 	if err != nil && data[0] == '[' { // a list of a writer that puts no class in front
-		class, err = "", json.Unmarshal(data, &i.Payload)
+		class, err = "", unmarshalPayload(data, &i.Payload)
 	}
 	if err != nil {
 		return err
@@ -213,23 +249,24 @@ func (i *Instance[T]) decodePayload(data json.RawMessage) error {
 	return nil
 }
 
-// fields are those of a JSON object.
+// fields are the fields of a JSON object.
 type fields map[string]json.RawMessage
 
-// cutClass returns the class of an object in valid JSON, the object without it, and the fields of that. Anything else has neither.
+// cutClass returns the class of an object in valid JSON, the object without it, and the fields of
+// that. Anything else has neither.
 func cutClass(data json.RawMessage) (class string, rest json.RawMessage, all fields) {
 	_ = json.Unmarshal(data, &all)
 	text, found := all[classField]
 	if !found {
 		return "", data, all
 	}
-	_ = json.Unmarshal(text, &class) // what is not a text is no class
+	_ = json.Unmarshal(text, &class) // only a text is a class
 	delete(all, classField)
 	rest, _ = marshal(all)
 	return class, rest, all
 }
 
-// without returns the fields whose names are not among those of others. Like encoding/json it takes a name in any case.
+// without returns the fields whose names others do not have. Like encoding/json it ignores case.
 func without(all, others fields) fields {
 	rest, names := fields{}, slices.Collect(maps.Keys(others))
 	for name, value := range all {

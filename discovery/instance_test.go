@@ -15,7 +15,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -72,7 +72,8 @@ func service[T any](payload T) discovery.Instance[T] {
 	}
 }
 
-// sameAsJava checks that we write an instance as Java does, and read the same from that, with class as the payload's.
+// sameAsJava checks that we write an instance as Java does, and read the same from that, with class
+// as the payload's.
 func sameAsJava[T any](t *testing.T, title string, i discovery.Instance[T], class string, opts ...discovery.Option) {
 	t.Run(title, func(t *testing.T) {
 		want := java(t)[title]
@@ -91,7 +92,8 @@ func sameAsJava[T any](t *testing.T, title string, i discovery.Instance[T], clas
 
 		i.PayloadClass = class
 		i.Type = cmp.Or(i.Type, discovery.Dynamic)
-		for _, written := range []string{want, strings.ReplaceAll(want, `,"enabled":true`, "")} { // the second is ours, of what was read
+		// the second is this library's, for the text that was read
+		for _, written := range []string{want, strings.ReplaceAll(want, `,"enabled":true`, "")} {
 			read, err := discovery.Decode[T]([]byte(written))
 			require.NoError(t, err)
 			assert.EqualExportedValues(t, i, read)
@@ -168,7 +170,7 @@ func TestAURISpecWithoutPartsHasAnEmptyList(t *testing.T) {
 
 func TestWhatIsNoInstanceIsAnError(t *testing.T) {
 	for _, text := range []string{
-		``, `null`, `[]`, `"x"`, `{"port":-1}`, `{"sslPort":65536}`, `{"port":1.5}`, `{"name":7}`, `{"uriSpec":1}`, `10.0.0.1`, `{"payload":"text"}`,
+		``, `null`, `[]`, `"x"`, `{"port":[80]}`, `{"sslPort":"x"}`, `{"port":3000000000}`, `{"name":{}}`, `{"uriSpec":1}`, `10.0.0.1`, `{"payload":"text"}`,
 	} {
 		_, err := discovery.Decode[int]([]byte(text))
 		require.Error(t, err, text)
@@ -231,10 +233,12 @@ func TestAPayloadWithManyFieldsHoldsNobodyUp(t *testing.T) {
 		}
 		done <- err
 	}()
-	require.NoError(t, testbed.Receive(t, done, "a node of less than a megabyte")) // it takes 0.1 s; 2 minutes if each field is compared with each
+	// it takes 0.1 s; 2 minutes if each field is compared with each
+	require.NoError(t, testbed.Receive(t, done, "a node of less than a megabyte"))
 }
 
-// FuzzDecode looks for JSON that makes reading panic, or that is not the same when it is written and read again.
+// FuzzDecode looks for JSON that makes reading panic, or that is not the same when it is written
+// and read again.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `{"payload":[]}`, `{"payload":["",1]}`, `{"payload":{"@class":1}}`, `{"payload":{"@class":"a","@class":"b"}}`,

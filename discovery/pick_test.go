@@ -12,7 +12,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -62,25 +62,25 @@ func TestStrategies(t *testing.T) {
 	require.Len(t, seen, 2)
 	require.Positive(t, min(seen["3"], seen["7"]))
 
-	stays := pick(t, w, discovery.Sticky)
-	require.Contains(t, seen, stays, "what was picked last")
+	sticky := discovery.Sticky[string]()
+	stays := pick(t, w, sticky)
 	for range 100 {
-		require.Equal(t, stays, pick(t, w, discovery.Sticky))
+		require.Equal(t, stays, pick(t, w, sticky))
 	}
 	for _, r := range all {
 		if r.Instance().ID == stays {
 			require.NoError(t, r.Close())
 		}
 	}
-	for list, err := range w.Changes(testbed.Context(t)) {
+	for list, err := range w.Observe(testbed.Context(t)) {
 		require.NoError(t, err)
 		if len(list) == 9 {
 			break
 		}
 	}
-	next := pick(t, w, discovery.Sticky)
+	next := pick(t, w, sticky)
 	require.NotEqual(t, stays, next)
-	require.Equal(t, next, pick(t, w, discovery.Sticky))
+	require.Equal(t, next, pick(t, w, sticky))
 }
 
 func TestRoundRobinIsEvenAmongGoroutines(t *testing.T) {
@@ -109,8 +109,8 @@ func TestABadStrategyIsAnError(t *testing.T) {
 	w, _ := ten(t, newDiscovery[string](t, newClient(t, zktest.NewServer(t))))
 	for _, s := range []discovery.Strategy[string]{
 		nil,
-		func(discovery.Turn, []*discovery.Instance[string]) int { return -1 },
-		func(_ discovery.Turn, among []*discovery.Instance[string]) int { return len(among) },
+		func([]*discovery.Instance[string]) int { return -1 },
+		func(among []*discovery.Instance[string]) int { return len(among) },
 	} {
 		_, err := w.Pick(s)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
@@ -133,7 +133,7 @@ func TestADisabledInstanceIsNotPicked(t *testing.T) {
 	require.Len(t, w.Instances(), 1)
 	i.Disabled = false
 	require.NoError(t, r.Update(ctx, i))
-	for list, err := range w.Changes(ctx) {
+	for list, err := range w.Observe(ctx) {
 		require.NoError(t, err)
 		if !list[0].Disabled {
 			break
@@ -144,8 +144,8 @@ func TestADisabledInstanceIsNotPicked(t *testing.T) {
 
 // CUR-DSC-12
 func TestAnInstanceThatFailsIsLeftOutForAWhile(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
-		d := newDiscovery[string](t, client())
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		d := newDiscovery[string](t, world.Client())
 		one := register(t, d, at("orders", "1"))
 		two := register(t, d, at("orders", "2"))
 		w, err := d.Watch(t.Context(), "orders")
@@ -155,19 +155,19 @@ func TestAnInstanceThatFailsIsLeftOutForAWhile(t *testing.T) {
 			return pick(t, w, discovery.RoundRobin) + pick(t, w, discovery.RoundRobin)
 		}
 		failing := w.Instances()[0]
-		w.Down(failing)
+		w.ReportError(failing)
 		require.Equal(t, "12", offered())
 		time.Sleep(20 * time.Second) // virtual time: part of the 30 s in which errors count
-		w.Down(failing)
+		w.ReportError(failing)
 		require.Equal(t, "22", offered())
 		require.Len(t, w.Instances(), 2)
 		time.Sleep(9 * time.Second) // virtual time: just before the 30 s are over
 		require.Equal(t, "22", offered())
 		time.Sleep(time.Second) // virtual time: 30 s since the first error
 		require.Equal(t, "12", offered())
-		w.Down(failing)
+		w.ReportError(failing)
 		require.Equal(t, "12", offered(), "the count begins again")
-		w.Down(failing)
+		w.ReportError(failing)
 		require.Equal(t, "22", offered())
 
 		require.NoError(t, one.Close()) // a new node is another instance
@@ -175,12 +175,12 @@ func TestAnInstanceThatFailsIsLeftOutForAWhile(t *testing.T) {
 		synctest.Wait() // the watch has the new node
 		require.Equal(t, "12", offered())
 		for _, i := range w.Instances() {
-			w.Down(i)
-			w.Down(i)
+			w.ReportError(i)
+			w.ReportError(i)
 		}
 		_, err = w.Pick(discovery.RoundRobin)
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
-		w.Down(discovery.Instance[string]{}) // harms nobody
+		w.ReportError(discovery.Instance[string]{}) // has no effect
 		require.NoError(t, one.Close())
 		require.NoError(t, two.Close())
 	})

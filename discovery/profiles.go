@@ -1,15 +1,20 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
-	"net"
 	"strconv"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/uuid"
 )
 
@@ -26,34 +31,58 @@ const (
 	dubboClass  = "org.apache.dubbo.registry.zookeeper.ZookeeperInstance"
 )
 
-// The status of an instance in the metadata of Spring Cloud, and that of one that is to be called.
+// The metadata of Dubbo that this package reads.
+const (
+	dubboEndpoints = "dubbo.endpoints"
+	dubboRevision  = "dubbo.metadata.revision"
+	dubboStorage   = "dubbo.metadata.storage-type"
+)
+
+// The status of an instance in the metadata of Spring Cloud, and its value for one in service.
 const (
 	springStatus = "instance_status"
 	springUp     = "UP"
 )
 
-// outOfService reports whether a payload is of Spring Cloud and has a status with which ZookeeperServiceInstanceListSupplier leaves it out.
-func outOfService(class string, payload json.RawMessage) bool {
+// metadataOf returns the metadata of a payload of Spring Cloud or Dubbo, or nil.
+func metadataOf(class string, payload json.RawMessage) map[string]string {
 	var p Metadata
-	if class == springClass {
-		_ = json.Unmarshal(payload, &p) // what cannot be read has no status
+	if profiles[class] != "" {
+		_ = unmarshalPayload(payload, &p) // unreadable payloads have none
 	}
-	status := p.Metadata[springStatus]
-	return strings.TrimSpace(status) != "" && !strings.EqualFold(status, springUp)
+	return p.Metadata
 }
 
-// otherProfile is the class of instances that must not be in one service with those of a class.
-var otherProfile = map[string]string{springClass: dubboClass, dubboClass: springClass}
+// outOfService reports whether the metadata are of Spring Cloud and have a status with which
+// ZookeeperServiceInstanceListSupplier leaves the instance out.
+func outOfService(class string, metadata map[string]string) bool {
+	status := metadata[springStatus]
+	return class == springClass && strings.TrimSpace(status) != "" && !strings.EqualFold(status, springUp)
+}
 
-// ErrOtherProfile means that a service has instances of another profile: neither a Spring Cloud nor a Dubbo
-// application can read a service that has instances of both.
+// profiles are the classes of instances that cannot share a service with others.
+var profiles = map[string]string{springClass: "Spring Cloud", dubboClass: "Dubbo"}
+
+// profileOf returns the profile of a class.
+func profileOf(class string) string { return cmp.Or(profiles[class], "plain") }
+
+// ErrOtherProfile is returned if a service has instances of another profile: Spring Cloud, Dubbo or
+// plain. Java's callers cast all payloads to their profile's class: if one is of another class,
+// they find no instance, and a Dubbo consumer does not start.
 var ErrOtherProfile = errors.New("service has instances of another profile")
 
-// Spring makes an instance as Spring Cloud ZooKeeper registers it. Its default base is "/services". The status in the metadata,
-// "instance_status", is "UP" unless metadata has it: neither Spring nor [Watch.Pick] chooses an instance with another status.
+// Spring returns an instance as Spring Cloud ZooKeeper registers it. Its default base is
+// "/services". An IPv6 host is enclosed in brackets, as Spring requires.
+//
+// Spring's load balancer keeps a list for 35 s by default, so [Registration.Drain] must last
+// longer.
 func Spring(name, host string, port int, metadata map[string]string) Instance[Metadata] {
 	all := map[string]string{springStatus: springUp}
 	maps.Copy(all, metadata)
+	// A zone is valid only on this machine.
+	if strings.Contains(host, ":") && !strings.Contains(host, "%") {
+		host = "[" + unbracketed(host) + "]"
+	}
 	return Instance[Metadata]{
 		Name: name, ID: uuid.New(), Address: host, Port: port,
 		Payload: Metadata{ID: name, Name: name, Metadata: all}, PayloadClass: springClass,
@@ -61,10 +90,13 @@ func Spring(name, host string, port int, metadata map[string]string) Instance[Me
 	}
 }
 
-// Dubbo makes an instance as Dubbo 3 registers an application. Its default base is "/services". Consumers find in metadata what
-// they need, such as "dubbo.endpoints" and "dubbo.metadata.revision".
+// Dubbo returns an instance as Dubbo 3 registers an application. Its default base is "/services".
+//
+// The package comment describes the metadata. Package discovery/dubbo registers a gRPC service with
+// all that consumers need.
 func Dubbo(name, host string, port int, metadata map[string]string) Instance[Metadata] {
-	id := net.JoinHostPort(host, strconv.Itoa(port))
+	host = unbracketed(host)
+	id := host + ":" + strconv.Itoa(port) // without brackets, as Dubbo writes it
 	all := map[string]string{}
 	maps.Copy(all, metadata)
 	return Instance[Metadata]{
@@ -73,21 +105,70 @@ func Dubbo(name, host string, port int, metadata map[string]string) Instance[Met
 	}
 }
 
-// checkProfile refuses an instance of a profile that the other instances of the service do not have.
-func (d *Discovery[T]) checkProfile(ctx context.Context, i Instance[T]) error {
-	other := otherProfile[i.PayloadClass]
-	if other == "" {
-		return nil
-	}
-	w, err := d.Watch(ctx, i.Name) // it waits for a server as Register does; Lookup does not
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for _, there := range w.Instances() {
-		if there.PayloadClass == other {
-			return fmt.Errorf("%w: %s has the class %s", ErrOtherProfile, there.ID, other)
+// checkProfile refuses an instance of a profile that another instance of the service does not have.
+// It waits for a server, and reads instances until it has found one. The client may lack the
+// permission to read a service of plain instances.
+func (d *Discovery[T]) checkProfile(ctx context.Context, i Instance[T], own string) error {
+	dir, _ := framework.Split(own)
+	return d.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+		nodes, err := children(ctx, in, dir)
+		if errors.Is(err, zk.ErrNoAuth) && profiles[i.PayloadClass] == "" {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range nodes {
+			path := framework.Join(dir, node)
+			if path == own {
+				continue // the node will be replaced
+			}
+			there, err := read[json.RawMessage](ctx, in, i.Name, path)
+			switch {
+			case errors.Is(err, errUnreadable), errors.Is(err, zk.ErrNoAuth) && profiles[i.PayloadClass] == "":
+			case err != nil:
+				return nil, err
+			case there == nil:
+			case profileOf(there.PayloadClass) != profileOf(i.PayloadClass):
+				return nil, fmt.Errorf("%w: %s is %s, the new instance is %s", ErrOtherProfile, there.ID, profileOf(there.PayloadClass), profileOf(i.PayloadClass))
+			default:
+				return nil, nil
+			}
+		}
+		return nil, nil
+	})
+}
+
+// harms returns why Java's callers of the service fail or stall, if it has such an instance. It
+// returns nil if they do not.
+func (i *Instance[T]) harms(metadata map[string]string) error {
+	switch i.PayloadClass {
+	case springClass:
+		if i.Port == 0 && i.SSLPort == 0 {
+			return errors.New("Spring instance without a port")
+		}
+		if uri := i.uri(i.Address, nil); javaURI(uri) != nil {
+			return fmt.Errorf("Spring instance whose URI %q Java refuses: %w", uri, javaURI(uri))
+		}
+	case dubboClass:
+		if i.Port == 0 {
+			return errors.New("Dubbo instance without a port")
+		}
+		if revision := metadata[dubboRevision]; revision != "" && revision != "0" && metadata[dubboStorage] == "" {
+			return fmt.Errorf("Dubbo instance with %s, but without %s", dubboRevision, dubboStorage)
 		}
 	}
 	return nil
+}
+
+// warn logs that Java's callers fail on an instance that was read, or on the service because
+// another instance has another profile.
+func (d *Discovery[T]) warn(i, other *Instance[T]) {
+	err := i.harm
+	if err == nil && other != nil && profileOf(i.PayloadClass) != profileOf(other.PayloadClass) {
+		err = fmt.Errorf("%w: %s, but %s is %s", ErrOtherProfile, profileOf(i.PayloadClass), other.ID, profileOf(other.PayloadClass))
+	}
+	if err != nil {
+		engine.Of(d.client).Logger().Warn("Java callers of the service fail on an instance", slog.String("path", i.path), slog.Any("error", err))
+	}
 }

@@ -1,14 +1,18 @@
 package discovery_test
 
 import (
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -48,15 +52,18 @@ func TestTwoProfilesUnderOneNameAreRefused(t *testing.T) {
 	register(t, d, discovery.Dubbo("other", "h", 3, nil))
 	_, err = d.Register(ctx, discovery.Spring("other", "h", 0, nil))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	register(t, d, discovery.Instance[discovery.Metadata]{Name: "other", Address: "h"})
+	_, err = d.Register(ctx, discovery.Instance[discovery.Metadata]{Name: "other", Address: "h"})
+	require.ErrorIs(t, err, discovery.ErrOtherProfile)
 
-	r := register(t, d, discovery.Spring("third", "h", 1, nil)) // Spring's reader fails without a port
+	// Spring's reader fails without a port
+	r := register(t, d, discovery.Spring("third", "h", 1, nil))
 	i := r.Instance()
 	i.Port = 0
 	require.ErrorIs(t, r.Update(ctx, i), framework.ErrBadArgument)
 }
 
-// TestWhatSpringDoesNotCallIsDisabled: an operator takes an instance out of service, and programs in Go went on to call it.
+// TestWhatSpringDoesNotCallIsDisabled: an operator takes an instance out of service, and programs
+// in Go continued to call it.
 func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := newClient(t, zktest.NewServer(t))
@@ -72,7 +79,7 @@ func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
 		list, err := d.Lookup(ctx, "orders")
 		require.NoError(t, err)
 		require.Equal(t, disabled, list[0].Disabled, status)
-		for list := range w.Changes(ctx) {
+		for list := range w.Observe(ctx) {
 			if list[0].Payload["metadata"].(map[string]any)["instance_status"] == status {
 				break
 			}
@@ -84,14 +91,16 @@ func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
 		}
 	}
 	other := discovery.Instance[discovery.Metadata]{Name: "other", Address: "h", Port: 1}
-	other.Payload.Metadata = map[string]string{"instance_status": "DOWN"} // of another class, it may mean anything
+	// of another class, it may mean anything
+	other.Payload.Metadata = map[string]string{"instance_status": "DOWN"}
 	register(t, newDiscovery[discovery.Metadata](t, client), other)
 	list, err := d.Lookup(ctx, "other")
 	require.NoError(t, err)
 	require.False(t, list[0].Disabled)
 }
 
-// The field "enabled" is of Curator, the status of Spring: Java's Curator would leave the copy out for ever.
+// The field "enabled" is of Curator, the status of Spring: Java's Curator would leave the copy out
+// for ever.
 func TestAStatusOfSpringIsNotWrittenAsDisabled(t *testing.T) {
 	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
@@ -108,3 +117,147 @@ func TestAStatusOfSpringIsNotWrittenAsDisabled(t *testing.T) {
 		require.Contains(t, string(data), want, "only what Disabled alone says")
 	}
 }
+
+// One instance of another class makes Spring throw for all instances of the service, and stops
+// Dubbo's consumers.
+func TestRegister_RefusesAnInstanceOfAnotherProfile(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	d := newDiscovery[any](t, newClient(t, server))
+	node := func(class string) []byte {
+		return []byte(`{"address":"h","port":1,"payload":{"@class":"` + class + `","metadata":{}}}`)
+	}
+	classes := map[string]string{"spring": springClass, "dubbo": "org.apache.dubbo.registry.zookeeper.ZookeeperInstance", "plain": "com.example.C"}
+	for name, class := range classes {
+		require.NoError(t, server.Create("/services/"+name+"/0 empty", nil))
+		require.NoError(t, server.Create("/services/"+name+"/1 unreadable", []byte("text")))
+		require.NoError(t, server.Create("/services/"+name+"/there", node(class)))
+		for other, class := range classes {
+			i := discovery.Instance[any]{Name: name, Address: "h", Port: 1, PayloadClass: class, Payload: map[string]any{"metadata": nil}}
+			for _, write := range []func() error{
+				func() error { _, err := d.Write(ctx, i); return err },
+				func() error {
+					r, err := d.Register(ctx, i)
+					if err == nil {
+						err = r.Close()
+					}
+					return err
+				},
+			} {
+				if other == name {
+					require.NoError(t, write())
+				} else {
+					require.ErrorIs(t, write(), discovery.ErrOtherProfile, "%s beside %s", other, name)
+				}
+			}
+		}
+	}
+	for _, payload := range []any{nil, "text", map[string]string{"a": "b"}} {
+		for _, name := range []string{"spring", "dubbo"} {
+			_, err := d.Register(ctx, discovery.Instance[any]{Name: name, Address: "h", Port: 1, Payload: payload})
+			require.ErrorIs(t, err, discovery.ErrOtherProfile)
+		}
+	}
+	alone := discovery.Instance[any]{Name: "alone", ID: "1", Address: "h", Port: 1}
+	_, err := d.Write(ctx, alone)
+	require.NoError(t, err)
+	alone.PayloadClass, alone.Payload = springClass, map[string]any{}
+	_, err = d.Write(ctx, alone)
+	require.NoError(t, err, "the only other one is replaced")
+}
+
+// A client that may write but not read can register a plain instance.
+func TestRegister_WithoutThePermissionToReadTheService(t *testing.T) {
+	ctx := testbed.Context(t)
+	client := newClient(t, zktest.NewServer(t))
+	_, err := client.Create(ctx, "/services/orders", nil, framework.PersistentParents(),
+		framework.ACL([]zk.ACL{{Perms: zk.PermCreate | zk.PermDelete | zk.PermWrite, Scheme: "world", ID: "anyone"}}))
+	require.NoError(t, err)
+	register(t, newDiscovery[string](t, client), at("orders", "1"))
+	_, err = newDiscovery[discovery.Metadata](t, client).Register(ctx, discovery.Spring("orders", "h", 1, nil))
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+}
+
+func TestRegister_RefusesWhatJavaCallersFailOn(t *testing.T) {
+	ctx := testbed.Context(t)
+	d := newDiscovery[discovery.Metadata](t, newClient(t, zktest.NewServer(t)))
+	spring := func(host string, change func(i *discovery.Instance[discovery.Metadata])) discovery.Instance[discovery.Metadata] {
+		i := discovery.Spring("orders", host, 1, nil)
+		change(&i)
+		return i
+	}
+	none := func(*discovery.Instance[discovery.Metadata]) {}
+	revision := map[string]string{"dubbo.metadata.revision": "1"}
+	for reason, i := range map[string]discovery.Instance[discovery.Metadata]{
+		"a space":                spring("my host", none),
+		"a zone of this machine": spring("fe80::1%eth0", none),
+		"a zone":                 spring("h", func(i *discovery.Instance[discovery.Metadata]) { i.Address = "fe80::1%eth0" }),
+		"a tag": spring("h", func(i *discovery.Instance[discovery.Metadata]) {
+			i.URISpec = &discovery.URISpec{Parts: []discovery.URIPart{{Value: "http://h/<a>"}}}
+		}),
+		"no port":                         spring("h", func(i *discovery.Instance[discovery.Metadata]) { i.Port = 0 }),
+		"Dubbo: no port":                  discovery.Dubbo("stock", "h", 0, nil),
+		"Dubbo: no place of the metadata": discovery.Dubbo("stock", "h", 1, revision),
+	} {
+		_, err := d.Register(ctx, i)
+		require.ErrorIs(t, err, framework.ErrBadArgument, reason)
+		_, err = d.Write(ctx, i)
+		require.ErrorIs(t, err, framework.ErrBadArgument, reason)
+	}
+	for _, i := range []discovery.Instance[discovery.Metadata]{
+		spring("::1", none), spring("[::1]", none),
+		spring("h", func(i *discovery.Instance[discovery.Metadata]) { i.Port, i.SSLPort = 0, 443 }),
+		spring("h", func(i *discovery.Instance[discovery.Metadata]) { i.URISpec = nil }),
+		discovery.Dubbo("stock", "h", 1, nil), discovery.Dubbo("stock", "h", 2, map[string]string{"dubbo.metadata.revision": "0"}),
+		discovery.Dubbo("stock", "h", 3, map[string]string{"dubbo.metadata.revision": "1", "dubbo.metadata.storage-type": "remote"}),
+	} {
+		register(t, d, i)
+	}
+	require.Equal(t, "[::1]", discovery.Spring("a", "::1", 1, nil).Address)
+	require.Equal(t, "fd00::7:20880", discovery.Dubbo("a", "[fd00::7]", 20880, nil).ID, "as Dubbo writes it")
+}
+
+// What another program has registered is read, and logged.
+func TestAnInstanceOnWhichJavaCallersFailIsLogged(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	var mu sync.Mutex
+	var log strings.Builder
+	handler := slog.NewTextHandler(writer(func(p []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.Write(p)
+	}), &slog.HandlerOptions{Level: slog.LevelWarn})
+	d := newDiscovery[any](t, newClient(t, server, framework.WithLogger(slog.New(handler))))
+	good := `{"address":"h","port":1,"payload":{"@class":"` + springClass + `","metadata":{}}}`
+	require.NoError(t, server.Create("/services/orders/1", []byte(good)))
+	require.NoError(t, server.Create("/services/orders/2", []byte(strings.Replace(good, `"port":1,`, "", 1))))
+	require.NoError(t, server.Create("/services/orders/3", []byte(`{"address":"h","port":1}`)))
+	read := map[string]func() int{
+		"lookup": func() int {
+			list, err := d.Lookup(ctx, "orders")
+			require.NoError(t, err)
+			return len(list)
+		},
+		"watch": func() int {
+			w, err := d.Watch(ctx, "orders")
+			require.NoError(t, err)
+			defer w.Close()
+			return len(w.Instances())
+		},
+	}
+	for name, f := range read {
+		log.Reset()
+		require.Equal(t, 3, f(), name)
+		mu.Lock()
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		mu.Unlock()
+		require.Len(t, lines, 2, "%s: %q", name, lines)
+		require.Contains(t, log.String(), "/services/orders/2 error=\"Spring instance without a port", name)
+		require.Contains(t, log.String(), "service has instances of another profile", name)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -18,9 +18,8 @@ import (
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// Registration is an instance of ours that is registered: what [Discovery.Register] returns.
-//
-// All methods are safe for concurrent use.
+// Registration is an instance registered by [Discovery.Register]. All methods are safe for
+// concurrent use.
 type Registration[T any] struct {
 	d    *Discovery[T]
 	node *node.Node
@@ -29,23 +28,24 @@ type Registration[T any] struct {
 
 var replace = node.WithIfTaken(node.Replace)
 
-// keepAs is how the node of an instance is kept. That of a permanent one is not.
+// keepAs has the options with which the node of an instance is kept. A permanent one is not kept.
 var keepAs = map[Type][]node.Option{
-	Dynamic:           {replace},
-	Static:            {replace, node.AsPersistent()},
-	DynamicSequential: {replace, node.AsSequential(), node.AsProtected()}, // found again by its id when a reply was lost
+	Dynamic: {replace},
+	Static:  {replace, node.WithPersistence()},
+	// The id identifies the node if the reply to its create is lost.
+	DynamicSequential: {replace, node.WithSequence(), node.WithProtection()},
 }
 
-// Register makes the node of an instance and returns when it is there. ctx is for the waiting only.
+// Register creates the node of an instance, waits until it exists, and keeps it until
+// [Registration.Close]. ctx limits only the wait. It replaces an existing node, so two processes
+// must not register the same id.
 //
-// The node is kept until [Registration.Close]: it is made again after the end of the session and when somebody deletes it. A
-// reconnect of a session that lives writes nothing. If there is a node already, as that of an earlier session of ours, it is
-// replaced, so two processes must not register the same id.
-//
-// Errors are [framework.ErrBadArgument], also for a [Permanent] instance, [framework.ErrBadPath], [ErrOtherProfile],
-// [framework.ErrTooLong], framework.ErrClosed and that of ctx, which also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth and so
-// on. An instance of Spring or Dubbo is refused with zk.ErrNoAuth at once if the client may not read the service. After an error no
-// node of ours stays.
+// If Register fails, its node is removed. Errors are
+//   - [ErrOtherProfile],
+//   - [framework.ErrBadArgument] for invalid values, for a [Permanent] instance, and for one that
+//     Spring or Dubbo could not read,
+//   - [framework.ErrBadPath], [framework.ErrTooLong] and framework.ErrClosed,
+//   - the error of ctx, which also wraps the reason, such as zk.ErrNoServer.
 func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registration[T], err error) {
 	i, path, data, err := d.prepare(ctx, i)
 	defer func() { err = operr.New("register", path, err) }()
@@ -55,9 +55,9 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	options, known := keepAs[i.Type]
 	switch {
 	case i.Type == Permanent:
-		return nil, fmt.Errorf("%w: a Permanent instance is kept by nobody: use Write", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: a Permanent instance is not kept: use Write", framework.ErrBadArgument)
 	case !known:
-		return nil, fmt.Errorf("%w: type %q", framework.ErrBadArgument, i.Type)
+		return nil, fmt.Errorf("%w: unknown type %q", framework.ErrBadArgument, i.Type)
 	}
 	r := &Registration[T]{d: d}
 	r.last.Store(&i)
@@ -67,9 +67,11 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	return r, nil
 }
 
-// Write writes a [Permanent] instance, whatever its Type says, and returns it as it is written. Nobody keeps it, and it stays until
-// [Discovery.Unregister] deletes it. A node that is there is replaced. Errors are those of [Discovery.Register], and what the
-// server answered. If retry.Unknown reports true for one, the instance may have been written.
+// Write writes an instance as [Permanent], in place of an existing node, and returns it as written.
+// The node is not kept, and stays until [Discovery.Unregister].
+//
+// Errors are as for [Discovery.Register], and the server's. If retry.Unknown is true of an error,
+// the instance may have been written.
 func (d *Discovery[T]) Write(ctx context.Context, i Instance[T]) (_ Instance[T], err error) {
 	i.Type = Permanent
 	i, path, data, err := d.prepare(ctx, i)
@@ -78,30 +80,31 @@ func (d *Discovery[T]) Write(ctx context.Context, i Instance[T]) (_ Instance[T],
 		return i, err
 	}
 	for {
-		// In one transaction: a node that is there may belong to a session, which would delete it at its end.
+		// In one transaction: an existing node may belong to a session, which would delete it when
+		// it expires.
 		_, err = d.client.Multi(ctx, &zk.DeleteRequest{Path: path, Version: -1}, &zk.CreateRequest{Path: path, Data: data})
 		if errors.Is(err, zk.ErrNoNode) {
 			_, err = d.client.Create(ctx, path, data, framework.ContainerParents())
 		}
-		if !errors.Is(err, zk.ErrNodeExists) { // it came in between
+		if !errors.Is(err, zk.ErrNodeExists) { // another client has created the node
 			return i, err
 		}
 	}
 }
 
-// prepare completes an instance, and returns its path and what to write there.
+// prepare completes an instance, and returns its path and its data.
 func (d *Discovery[T]) prepare(ctx context.Context, i Instance[T]) (_ Instance[T], path string, data []byte, err error) {
 	i = filled(i, Instance[T]{ID: uuid.New(), Type: Dynamic, RegistrationTime: time.Now().UTC().Truncate(time.Millisecond)})
 	if path, err = d.path(i.Name, i.ID); err == nil {
 		data, err = d.accept(i)
 	}
 	if err == nil {
-		err = d.checkProfile(ctx, i)
+		err = d.checkProfile(ctx, i, path)
 	}
 	return i, path, data, err
 }
 
-// filled returns i with what it does not have from another.
+// filled returns i with its missing fields taken from another.
 func filled[T any](i, from Instance[T]) Instance[T] {
 	i.ID, i.Type, i.RegistrationTime = cmp.Or(i.ID, from.ID), cmp.Or(i.Type, from.Type), cmp.Or(i.RegistrationTime, from.RegistrationTime)
 	return i
@@ -112,10 +115,8 @@ func (d *Discovery[T]) accept(i Instance[T]) (data []byte, err error) {
 	switch {
 	case i.Address == "" && i.URISpec == nil:
 		err = errors.New("neither an address nor a URI spec")
-	case i.Port == 0 && otherProfile[i.PayloadClass] != "":
-		err = errors.New("a Spring or Dubbo instance without a port")
 	case i.Port != int(uint16(i.Port)) || i.SSLPort != int(uint16(i.SSLPort)):
-		err = fmt.Errorf("ports %d and %d", i.Port, i.SSLPort)
+		err = fmt.Errorf("invalid ports %d and %d", i.Port, i.SSLPort)
 	default:
 		data, err = encode(i, d.cfg)
 	}
@@ -125,24 +126,23 @@ func (d *Discovery[T]) accept(i Instance[T]) (data []byte, err error) {
 	return data, nil
 }
 
-// Instance is what was registered, or given to the last Update that did not refuse it.
+// Instance returns the instance as registered, or as given to the last accepted Update.
 func (r *Registration[T]) Instance() Instance[T] { return *r.last.Load() }
 
-// Path is the path of the node.
+// Path returns the path of the node.
 func (r *Registration[T]) Path() string { return r.node.Path() }
 
-// Update writes the instance, and returns when it is written. Its Name, ID and Type must be those of the registration; an
-// empty ID, Type or RegistrationTime means that of the registration. Of several Updates at a time one wins, and
-// [Registration.Instance] may be another.
+// Update writes the instance. Its Name, ID and Type must equal the registered ones; an empty ID,
+// Type or RegistrationTime is filled in. Of concurrent Updates one wins.
 //
-// If Update fails, the instance is written when that becomes possible, as in [node.Node.Set]. Errors are those of that, and
-// framework.ErrBadArgument. Only after that and framework.ErrTooLong nothing has changed.
+// Errors are as for [node.Node.Set]. After framework.ErrBadArgument and framework.ErrTooLong
+// nothing is written; after others it is, when possible.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
 	defer func() { err = operr.New("update", r.Path(), err) }()
 	was := r.Instance()
 	i = filled(i, was)
 	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
-		return fmt.Errorf("%w: update of %v to %v", framework.ErrBadArgument, was, i)
+		return fmt.Errorf("%w: update must not change name, id or type: %v to %v", framework.ErrBadArgument, was, i)
 	}
 	data, err := r.d.accept(i)
 	if err == nil {
@@ -155,18 +155,43 @@ func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error)
 	return r.node.Set(ctx, data)
 }
 
-// Present reports whether the node is there and ours, and returns a channel that is closed when that, or [Registration.Err],
-// may have changed: see [node.Node.Present].
+// Present reports whether the node exists and belongs to this session: see [node.Node.Present].
 func (r *Registration[T]) Present() (there bool, changed <-chan struct{}) { return r.node.Present() }
 
-// Err is nil while the node is there with what was written last, and otherwise the reason why not: see [node.Node.Err].
+// Problem returns nil while the node exists and the last instance was written, and otherwise the
+// reason: see [node.Node.Problem]. It does not report another client's write, such as a new status,
+// which stays until the next Update or until the node is recreated.
+func (r *Registration[T]) Problem() error { return r.node.Problem() }
+
+// Err returns nil until the registration has ended, and then framework.ErrEnded or
+// framework.ErrClosed.
 func (r *Registration[T]) Err() error { return r.node.Err() }
 
-// Close unregisters the instance, as [node.Node.Close] does. It may be called again, and returns the same.
+// Close unregisters the instance, as [node.Node.Close] does. Later calls return the same error.
 func (r *Registration[T]) Close() error { return r.node.Close() }
 
-// Drain unregisters the instance as Close does, which ctx does not limit, and then waits for d or until ctx is done, so that clients can
-// finish their requests. Call it before you stop the server. It returns the error of Close or of ctx.
+// Drain unregisters the instance as Close does, and waits for d or until ctx is done, so that
+// callers can finish. Call it before the server stops. No Watch offers the instance any more, not
+// even for the grace of [WithGrace].
+//
+// d must exceed the time for which callers keep their lists: 35 s for Spring Cloud's load balancer.
+// The error is Close's or ctx's.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
+	r.sayGoodbye(ctx)
 	return operr.New("drain", r.Path(), errors.Join(r.Close(), wait.Sleep(ctx, d)))
+}
+
+// goodbyeTimeout limits the wait for a goodbye. Without one, callers only have the grace.
+const goodbyeTimeout = time.Second
+
+// sayGoodbye writes a goodbye before the node is deleted, so that every Watch has the goodbye when
+// it has read both.
+func (r *Registration[T]) sayGoodbye(ctx context.Context) {
+	dir, _ := framework.Split(r.Path())
+	if base, _ := framework.Split(dir); base != r.d.base || r.Err() != nil {
+		return // the data of a node at another level would be an instance's
+	}
+	ctx, cancel := context.WithTimeout(ctx, goodbyeTimeout)
+	defer cancel()
+	_, _ = r.d.client.Set(ctx, dir, encodeGoodbye(r.Path()))
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -47,7 +47,7 @@ func TestEachTypeHasItsNodeAndItsEnd(t *testing.T) {
 			assert.Equal(t, c.ephemeral, stat.EphemeralOwner != 0)
 			there, _ := r.Present()
 			assert.True(t, there)
-			require.NoError(t, r.Err())
+			require.NoError(t, r.Problem())
 
 			i.Payload = "later"
 			require.NoError(t, r.Update(testbed.Context(t), i))
@@ -97,7 +97,8 @@ func TestAPermanentInstanceStays(t *testing.T) {
 	testbed.OneOp(t, err, "write", "/services")
 }
 
-// TestADisabledInstanceIsNotWrittenAsAnEnabledOne: without WithEnabledField nothing in the node would say so.
+// TestADisabledInstanceIsNotWrittenAsAnEnabledOne: without WithEnabledField nothing in the node
+// would say so.
 func TestADisabledInstanceIsNotWrittenAsAnEnabledOne(t *testing.T) {
 	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
@@ -125,16 +126,16 @@ func TestIdsMadeByDefaultDiffer(t *testing.T) {
 
 // CURATOR-320
 func TestAReconnectOfALivingSessionWritesNothing(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		d := newDiscovery[string](t, client())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		d := newDiscovery[string](t, w.Client())
 		r := register(t, d, at("orders", "1"))
-		before, err := server.Stat(r.Path())
+		before, err := w.Server.Stat(r.Path())
 		require.NoError(t, err)
-		server.CutConnections()
+		w.Server.CutConnections()
 		time.Sleep(time.Minute) // virtual time, in which nothing may be written
 		there, _ := r.Present()
 		require.True(t, there)
-		after, err := server.Stat(r.Path())
+		after, err := w.Server.Stat(r.Path())
 		require.NoError(t, err)
 		require.Equal(t, before, after)
 		require.NoError(t, r.Close())
@@ -181,7 +182,7 @@ func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
 	after, err := server.Stat("/services/orders/1")
 	require.NoError(t, err)
 	require.NotEqual(t, before.Czxid, after.Czxid)
-	for list, err := range w.Changes(ctx) {
+	for list, err := range w.Observe(ctx) {
 		require.NoError(t, err)
 		if len(list) == 1 && list[0].Payload == "again" {
 			break
@@ -214,15 +215,15 @@ func TestUpdateChangesNeitherNameNorIdNorType(t *testing.T) {
 }
 
 func TestAnUpdateThatFailsIsWrittenLaterAlsoIfAnotherOneWaits(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		r := register(t, newDiscovery[string](t, client()), at("orders", "1"))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		r := register(t, newDiscovery[string](t, w.Client()), at("orders", "1"))
 		update := func(ctx context.Context, payload string) error {
 			i := at("orders", "1")
 			i.Payload = payload
 			return r.Update(ctx, i)
 		}
-		server.RefuseConnections(true)
-		server.CutConnections()
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
 		synctest.Wait() // the loss is noticed
 		first := make(chan error, 1)
 		go func() { first <- update(t.Context(), "first") }()
@@ -234,9 +235,9 @@ func TestAnUpdateThatFailsIsWrittenLaterAlsoIfAnotherOneWaits(t *testing.T) {
 		require.ErrorIs(t, update(short, "third"), context.DeadlineExceeded, "its context was done before")
 		require.ErrorIs(t, update(short, strings.Repeat("x", 1<<20)), framework.ErrTooLong)
 		require.Equal(t, "third", r.Instance().Payload)
-		server.RefuseConnections(false)
+		w.Server.RefuseConnections(false)
 		require.NoError(t, <-first)
-		data, err := server.Get(r.Path())
+		data, err := w.Server.Get(r.Path())
 		require.NoError(t, err)
 		require.Contains(t, string(data), `"payload":"third"`)
 		require.NoError(t, r.Close())
@@ -257,7 +258,8 @@ func TestAnUpdateWinsOverThoseThatWereGivenBefore(t *testing.T) {
 	for n := range testlevel.Pick(100, 300, 1000) {
 		var wg sync.WaitGroup
 		for m := range 16 {
-			wg.Go(func() { _ = update([]context.Context{ctx, cancelled}[m%2], fmt.Sprint(m)) }) // is written later if it fails
+			// is written later if it fails
+			wg.Go(func() { _ = update([]context.Context{ctx, cancelled}[m%2], fmt.Sprint(m)) })
 		}
 		wg.Wait()
 		last := fmt.Sprintf("last %d", n)
@@ -265,19 +267,19 @@ func TestAnUpdateWinsOverThoseThatWereGivenBefore(t *testing.T) {
 		data, err := server.Get(r.Path())
 		require.NoError(t, err)
 		require.Contains(t, string(data), last)
-		require.NoError(t, r.Err())
+		require.NoError(t, r.Problem())
 	}
 }
 
 func TestDrainUnregistersAndThenWaits(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		d := newDiscovery[string](t, client())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		d := newDiscovery[string](t, w.Client())
 		r := register(t, d, at("orders", "1"))
 		began := time.Now()
 		done := make(chan error)
 		go func() { done <- r.Drain(t.Context(), 5*time.Second) }()
 		synctest.Wait() // it has unregistered, and waits
-		require.False(t, server.Exists(r.Path()))
+		require.False(t, w.Server.Exists(r.Path()))
 		require.NoError(t, <-done)
 		require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
 
@@ -285,7 +287,7 @@ func TestDrainUnregistersAndThenWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, r.Drain(ctx, time.Hour), context.DeadlineExceeded)
-		require.False(t, server.Exists(r.Path()))
+		require.False(t, w.Server.Exists(r.Path()))
 	})
 }
 
@@ -296,9 +298,9 @@ func TestRegisterWaitsForAServer(t *testing.T) {
 		"Spring": discovery.Spring("orders", "h", 1, nil), // which looks for another profile first
 	} {
 		t.Run(kind, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-				d := newDiscovery[discovery.Metadata](t, client())
-				server.Stop()
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				d := newDiscovery[discovery.Metadata](t, w.Client())
+				w.Server.Stop()
 				done := make(chan error)
 				go func() {
 					r, err := d.Register(t.Context(), i)
@@ -308,14 +310,15 @@ func TestRegisterWaitsForAServer(t *testing.T) {
 					done <- err
 				}()
 				time.Sleep(5 * time.Minute) // virtual time: the length of the outage
-				require.NoError(t, server.Restart())
+				require.NoError(t, w.Server.Restart())
 				require.NoError(t, <-done)
 			})
 		})
 	}
 }
 
-// Every request of a registration and of a Write fails in turn. Afterwards there is one node, or after an error none.
+// Every request of a registration and of a Write fails in turn. Afterwards there is one node, or
+// after an error none.
 func TestARegistrationSurvivesEveryFault(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		d := newDiscovery[string](t, s.Subject)
@@ -326,7 +329,8 @@ func TestARegistrationSurvivesEveryFault(t *testing.T) {
 		require.NoError(t, r.Update(t.Context(), i))
 		permanent, err := d.Write(t.Context(), at("orders", "2"))
 		require.NoError(t, err)
-		time.Sleep(2 * time.Minute) // virtual time, in which a session that was lost is over for the servers, too
+		// virtual time, in which a session that was lost is over for the servers, too
+		time.Sleep(2 * time.Minute)
 		data, err := s.Server.Get(r.Path())
 		require.NoError(t, err)
 		require.Contains(t, string(data), "later")
@@ -339,15 +343,16 @@ func TestARegistrationSurvivesEveryFault(t *testing.T) {
 	})
 }
 
-// TestAPermanentInstanceReplacesOneThatComesMeanwhile has another process register the instance after Write has found none to replace.
+// TestAPermanentInstanceReplacesOneThatComesMeanwhile has another process register the instance
+// after Write has found none to replace.
 func TestAPermanentInstanceReplacesOneThatComesMeanwhile(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		const path = "/services/orders/1"
-		subject, other := client(), client()
+		subject, other := w.Client(), w.Client()
 		d := newDiscovery[string](t, subject)
 		session, err := subject.Session(t.Context())
 		require.NoError(t, err)
-		gate := server.Block(zktest.OnSession(session.ID()), zktest.OnPath(path), zktest.OnCreate())
+		gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnPath(path), zktest.OnCreate())
 		written := make(chan error, 1)
 		go func() { // ends with the write
 			_, err := d.Write(t.Context(), at("orders", "1"))

@@ -11,7 +11,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// URISpec says how to make a URI of an instance: text, and variables between it. It is Curator's UriSpec.
+// URISpec is a pattern of text and variables for the URI of an instance. It is Curator's UriSpec.
 type URISpec struct {
 	Parts []URIPart `json:"parts"`
 }
@@ -24,31 +24,41 @@ type URIPart struct {
 
 var uriPart = regexp.MustCompile(`\{\s*([^{}]*?)\s*\}|([^{}]+)`) // a variable or text
 
-// ParseURISpec reads a pattern such as "{scheme}://{address}:{port}". The variables are scheme (https if there is an SSLPort, else
-// http), name, id, address, port, ssl-port, registration-time-utc, service-type, and any of the caller's own. {[} and {]}
-// stand for braces. The error is [framework.ErrBadArgument] if braces do not match.
+// ParseURISpec parses a pattern such as "{scheme}://{address}:{port}". The error is
+// [framework.ErrBadArgument] if braces do not match.
+//
+// The variables are scheme (https with an SSLPort, else http), name, id, address, port, ssl-port,
+// registration-time-utc, service-type, and any of the caller's. {[} and {]} stand for braces.
 func ParseURISpec(pattern string) (*URISpec, error) {
 	if rest := uriPart.ReplaceAllString(pattern, ""); rest != "" {
-		return nil, fmt.Errorf("%w: URI pattern %q has braces that do not match", framework.ErrBadArgument, pattern)
+		return nil, fmt.Errorf("%w: unmatched braces in URI pattern %q", framework.ErrBadArgument, pattern)
 	}
 	spec := &URISpec{}
 	for _, match := range uriPart.FindAllStringSubmatch(pattern, -1) {
-		if whole, name, text := match[0], match[1], match[2]; whole != "{}" { // which is nothing, as in Java
+		// "{}" is empty, as in Java.
+		if whole, name, text := match[0], match[1], match[2]; whole != "{}" {
 			spec.Parts = append(spec.Parts, URIPart{Value: name + text, Variable: text == ""})
 		}
 	}
 	return spec, nil
 }
 
-// URI fills the URISpec of the instance. Values in variables replace those of the instance. Unknown variables and fields
-// that are not set are empty, except registration-time-utc, which is "0", and service-type, which is "dynamic". The URI of an instance
-// without a URISpec is empty, too.
+// URI fills the URISpec of the instance. Values in variables replace the instance's.
+//
+// An IPv6 address is enclosed in brackets. Unknown variables and fields that are not set are empty,
+// except registration-time-utc, which is "0", and service-type, which is "dynamic". Without a
+// URISpec the URI is empty.
 func (i Instance[T]) URI(variables map[string]string) string {
+	return i.uri(bracketed(i.Address), variables)
+}
+
+// uri is the URI with an address, which Java writes without brackets.
+func (i *Instance[T]) uri(address string, variables map[string]string) string {
 	if i.URISpec == nil {
 		return ""
 	}
 	values := map[string]string{
-		"[": "{", "]": "}", "scheme": "http", "name": i.Name, "id": i.ID, "address": i.Address,
+		"[": "{", "]": "}", "scheme": "http", "name": i.Name, "id": i.ID, "address": address,
 		"registration-time-utc": "0", "service-type": strings.ToLower(string(cmp.Or(i.Type, Dynamic))),
 	}
 	if !i.RegistrationTime.IsZero() {

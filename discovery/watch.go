@@ -14,33 +14,41 @@ import (
 	"github.com/gocurator/curator/recipes/cache"
 )
 
-// Watch is the list of a service's instances, which is kept up to date. It is Curator's ServiceCache and
-// ServiceProvider.
-//
-// All methods are safe for concurrent use.
+// Watch is a live list of a service's instances: Curator's ServiceCache and ServiceProvider. All
+// methods are safe for concurrent use.
 type Watch[T any] struct {
 	d     *Discovery[T]
 	name  string // of the service
 	path  string // of its node
 	cache *cache.Cache
-	list  wait.Value[[]*Instance[T]] // in the order of their paths; neither a list nor what it refers to is changed
+	// list is sorted by path. Neither a list nor its elements are modified.
+	list  wait.Value[[]*Instance[T]]
+	offer wait.Value[offer[T]] // the candidates of Pick and Available
 
-	mu   sync.Mutex // guards what follows; no function of a user is called under it
-	turn Turn
-	down map[int64][]time.Time // when requests to an instance have failed, by czxid of its node
+	mu    sync.Mutex            // guards the fields below; no function of a user is called under it
+	picks uint64                // number of calls of Pick
+	down  map[znode][]time.Time // the times of failed requests to an instance
 }
 
-// Watch follows a service, and returns when its instances are known. ctx is for the waiting only. A service without
-// instances is followed as well. Errors are those of cache.New and cache.Cache.Sync. Whoever makes a Watch must [Watch.Close] it.
-// It costs one watch on the servers, so services share one rather than have one for each request.
+// znode is one node at a path: a recreated node at the same path has another czxid.
+type znode struct {
+	path  string
+	czxid int64
+}
+
+// Watch follows a service, and returns when its instances, possibly none, are known. ctx limits
+// only this wait. The caller must call [Watch.Close].
+//
+// A Watch costs one watch on the servers, so requests should share it. Errors are as for cache.New
+// and cache.Cache.Sync.
 func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err error) {
 	path, err := d.path(name)
 	defer func() { err = operr.New("watch", path, err) }()
 	if err != nil {
 		return nil, err
 	}
-	w := &Watch[T]{d: d, name: name, path: path, down: make(map[int64][]time.Time)}
-	if w.cache, err = cache.New(d.client, path, cache.WithDepth(1), cache.WithoutData(), cache.OnChange(w.take)); err != nil {
+	w := &Watch[T]{d: d, name: name, path: path, down: make(map[znode][]time.Time)}
+	if w.cache, err = cache.New(d.client, path, cache.WithDepth(1), cache.WithoutData(), cache.WithOnChange(w.take)); err != nil {
 		return nil, err
 	}
 	if err := w.cache.Sync(ctx); err != nil {
@@ -50,9 +58,12 @@ func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err
 	return w, nil
 }
 
-// take decodes what has changed, and reports a node that has no instance. One goroutine calls it.
+// take decodes a changed node, and reports an unreadable one. The goroutine of the cache calls it.
 func (w *Watch[T]) take(ch cache.Change) {
 	if ch.Path == w.path {
+		if leaving := decodeGoodbye(ch.New.Data, ch.New.Stat.Mzxid); leaving.name != "" {
+			w.offer.Set(func(o *offer[T]) { o.take(leaving) })
+		}
 		return
 	}
 	i, err := decode[T](w.name, ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
@@ -60,21 +71,35 @@ func (w *Watch[T]) take(ch cache.Change) {
 		defer w.d.cfg.unreadable(ch.Path, err)
 	}
 	list, _ := w.list.Get()
-	at, there := slices.BinarySearchFunc(list, ch.Path, func(i *Instance[T], path string) int { return cmp.Compare(i.path, path) })
+	at, there := slices.BinarySearchFunc(list, ch.Path, comparePath[T])
 	list = slices.Clone(list)
+	var gone *Instance[T]
 	if there {
+		gone = list[at]
 		list = slices.Delete(list, at, at+1)
 	}
 	if i != nil {
+		var other *Instance[T]
+		if len(list) > 0 {
+			other = list[0]
+		}
+		defer w.d.warn(i, other)
 		list = slices.Insert(list, at, i)
+		gone = nil
 	}
 	if there || i != nil { // otherwise nothing has changed
+		now := time.Now()
+		w.offer.Set(func(o *offer[T]) { o.replace(list, gone, now, w.d.cfg.grace) })
 		w.list.Set(func(l *[]*Instance[T]) { *l = list })
 	}
 }
 
-// Instances returns the instances of the service, also the disabled ones and those that are down, in the order of their
-// nodes' names. It never asks a server, and never goes back in time. Payloads must not be changed: they are shared.
+func comparePath[T any](i *Instance[T], path string) int { return cmp.Compare(i.path, path) }
+
+// Instances returns the instances of the service, including disabled ones and ones reported as
+// failing, sorted by their nodes' names. It sends no request.
+//
+// Later calls never return an older state. Payloads are shared and must not be modified.
 func (w *Watch[T]) Instances() []Instance[T] {
 	list, _ := w.list.Get()
 	return copies(list)
@@ -89,25 +114,53 @@ func copies[T any](list []*Instance[T]) []Instance[T] {
 	return all
 }
 
-// Changes yields the instances, first as they are now and then after each change. A slow reader gets the newest list instead of
-// every one. The last pair has an error, after which the loop ends: that of ctx, framework.ErrEnded or framework.ErrClosed. Any
-// number of goroutines may have an iteration of their own.
-func (w *Watch[T]) Changes(ctx context.Context) iter.Seq2[[]Instance[T], error] {
+// Observe yields the list of [Watch.Instances], and then the newest list after each change. The
+// last pair has the error of ctx, framework.ErrEnded or framework.ErrClosed. Any number of
+// goroutines may call Observe.
+func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] {
+	return w.follow(ctx, "observe", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
+		list, changed := w.list.Get()
+		return list, changed, nil
+	})
+}
+
+// Available yields the candidates of [Watch.Pick], as [Watch.Observe] does: the instances that are
+// not disabled or, if there is none, the ones deleted within the grace (see [WithGrace]). Reported
+// errors have no effect. It is for load balancers with their own choice.
+func (w *Watch[T]) Available(ctx context.Context) iter.Seq2[[]Instance[T], error] {
+	return w.follow(ctx, "available", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
+		o, changed := w.offer.Get()
+		list := slices.DeleteFunc(slices.Clone(o.live), func(i *Instance[T]) bool { return i.Disabled })
+		if len(list) > 0 {
+			return list, changed, nil
+		}
+		reserve, left := o.reserve(time.Now())
+		if len(reserve) == 0 {
+			return nil, changed, nil
+		}
+		return reserve, changed, time.After(left)
+	})
+}
+
+// follow yields the lists that next returns, each with a channel that is closed when it has
+// changed, and a timer after which it may have.
+func (w *Watch[T]) follow(ctx context.Context, op string, next func() ([]*Instance[T], <-chan struct{}, <-chan time.Time)) iter.Seq2[[]Instance[T], error] {
 	return func(yield func([]Instance[T], error) bool) {
-		var last <-chan struct{} // of the list that was yielded
-		for {
+		var last []*Instance[T]
+		for first := true; ; first = false {
 			_, state := w.Current()
 			if w.Err() != nil || ctx.Err() != nil {
-				yield(nil, operr.New("changes", w.path, cmp.Or(w.Err(), wait.Err(ctx))))
+				yield(nil, operr.New(op, w.path, cmp.Or(w.Err(), wait.Err(ctx))))
 				return
 			}
-			list, changed := w.list.Get()
-			if changed != last && !yield(copies(list), nil) {
+			list, changed, timer := next()
+			if (first || !slices.Equal(list, last)) && !yield(copies(list), nil) {
 				return
 			}
-			last = changed
+			last = list
 			select {
 			case <-changed:
+			case <-timer:
 			case <-state: // the cache may have ended
 			case <-ctx.Done():
 			}
@@ -115,16 +168,17 @@ func (w *Watch[T]) Changes(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 	}
 }
 
-// Current reports whether the list is up to date, and returns a channel that is closed when that may have changed: see
-// [cache.Cache.Current]. While it is not, the last known list stays.
+// Current reports whether the list is up to date: see [cache.Cache.Current]. Otherwise
+// [Watch.Instances] returns the last known list. The channel is closed when the result may have
+// changed.
 func (w *Watch[T]) Current() (ok bool, changed <-chan struct{}) { return w.cache.Current() }
 
-// Err is nil until the Watch has ended, and then framework.ErrEnded, or framework.ErrClosed if the client was closed.
+// Err returns nil until the Watch has ended, and then framework.ErrEnded or framework.ErrClosed.
 func (w *Watch[T]) Err() error { return w.cache.Err() }
 
-// Close ends the Watch and all its Changes. The list stays as it was. It may be called again, but not from
-// the function given to [OnUnreadable]. It always returns nil.
+// Close ends the Watch and its loops. It returns nil, and must not be called by [WithUnreadable]'s
+// function.
 func (w *Watch[T]) Close() error { return w.cache.Close() }
 
-// ErrNoInstance means that a service has no instance that could be picked: none is registered, or all are disabled or down.
+// ErrNoInstance is returned if a service has no instance that can be picked.
 var ErrNoInstance = errors.New("no instance")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/zktest"
 )
@@ -31,7 +31,7 @@ func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 	followed, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		for list, err := range w.Changes(followed) {
+		for list, err := range w.Observe(followed) {
 			if err != nil {
 				ended <- err
 				return
@@ -65,25 +65,25 @@ func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 }
 
 func TestAWatchKeepsItsListThroughAnOutageAndThenCatchesUp(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		d := newDiscovery[string](t, client())
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		d := newDiscovery[string](t, world.Client())
 		r := register(t, d, at("orders", "1"))
-		reader := newDiscovery[string](t, client())
+		reader := newDiscovery[string](t, world.Client())
 		w, err := reader.Watch(t.Context(), "orders")
 		require.NoError(t, err)
 		defer w.Close()
-		server.RefuseConnections(true)
-		server.CutConnections()
+		world.Server.RefuseConnections(true)
+		world.Server.CutConnections()
 		synctest.Wait() // the loss is noticed
 		fresh, _ := w.Current()
 		require.False(t, fresh)
 		require.Equal(t, []string{"1"}, ids(w.Instances()))
-		require.NoError(t, server.Delete(r.Path()))
-		require.NoError(t, server.Create("/services/orders/2", []byte("{}")))
-		server.RefuseConnections(false)
+		require.NoError(t, world.Server.Delete(r.Path()))
+		require.NoError(t, world.Server.Create("/services/orders/2", []byte("{}")))
+		world.Server.RefuseConnections(false)
 		require.Eventually(t, func() bool {
 			list := ids(w.Instances())
-			return len(list) == 2 // ours is made again
+			return len(list) == 2 // ours is recreated
 		}, time.Minute, time.Second)
 		require.NoError(t, r.Close())
 	})
@@ -105,7 +105,7 @@ func TestAWatchEndsWithItsCloseAndWithItsClient(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			var last error
-			for _, err := range w.Changes(ctx) {
+			for _, err := range w.Observe(ctx) {
 				last = err
 			}
 			ended <- last
@@ -114,16 +114,16 @@ func TestAWatchEndsWithItsCloseAndWithItsClient(t *testing.T) {
 		require.NoError(t, c.end(w))
 		err = testbed.Receive(t, ended, "the end of the iteration")
 		require.ErrorIs(t, err, c.want)
-		testbed.OneOp(t, err, "changes", "/services/orders")
+		testbed.OneOp(t, err, "observe", "/services/orders")
 		require.ErrorIs(t, w.Err(), c.want)
 		require.NoError(t, w.Close())
 	}
 }
 
 func TestAWatchThatFindsNoServerSaysSo(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		d := newDiscovery[string](t, client())
-		server.Stop()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		d := newDiscovery[string](t, w.Client())
+		w.Server.Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := d.Watch(ctx, "orders")
@@ -137,7 +137,7 @@ func TestAListStaysWholeWhileAnotherInstanceComesAndGoes(t *testing.T) {
 	w, _ := ten(t, newDiscovery[string](t, newClient(t, server)))
 	ctx := testbed.Context(t)
 	has := func(n int) {
-		for list, err := range w.Changes(ctx) {
+		for list, err := range w.Observe(ctx) {
 			if !assert.NoError(t, err) || len(list) == n {
 				return
 			}
@@ -147,7 +147,8 @@ func TestAListStaysWholeWhileAnotherInstanceComesAndGoes(t *testing.T) {
 	go func() { // ends with its requests
 		defer close(over)
 		for range 20 {
-			assert.NoError(t, server.Create("/services/orders/+", []byte("{}"))) // the first in the list
+			// the first in the list
+			assert.NoError(t, server.Create("/services/orders/+", []byte("{}")))
 			has(11)
 			assert.NoError(t, server.Delete("/services/orders/+"))
 			has(10)

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/stretchr/testify/require"
 )
 
 // TestADeadSessionIsNotRetriedIn is issue 10, B1: the call was repeated until its context ended.
@@ -28,14 +30,14 @@ func TestADeadSessionIsNotRetriedIn(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Create(ctx, "/n", nil)
 	require.NoError(t, err)
-	injected := server.Inject(zktest.ExpireBefore, 0, zktest.OnOp(zktest.OpGetData))
-	_, _, err = client.Get(framework.InSession(ctx, session), "/n")
+	injected := server.Inject(zktest.ExpireBefore, 0, zktest.OnOp("getData"))
+	_, _, err = client.In(session).Get(ctx, "/n")
 	require.ErrorIs(t, err, framework.ErrSessionLost)
 	require.ErrorIs(t, err, framework.ErrLost)
 	require.True(t, injected.Met())
-	require.False(t, retry.Retryable(err))
-	require.False(t, retry.Retryable(session.Err()))
-	_, err = client.DeleteGuaranteed(framework.InSession(ctx, session), "/n")
+	require.False(t, verdict.Retryable(err))
+	require.False(t, verdict.Retryable(session.Err()))
+	err = client.In(session).Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, framework.ErrSessionLost)
 	require.True(t, server.Exists("/n"), "issue 10, B5: it was deleted in the next session")
 }
@@ -73,7 +75,7 @@ func TestAPauseEndsWhenTheConnectionIsBack(t *testing.T) { // issue 10, B4
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.NTimes(3, time.Hour)))
 		began := time.Now()
-		server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpGetData))
+		server.Inject(zktest.FailBefore, 0, zktest.OnOp("getData"))
 		_, _, err := client.Get(t.Context(), "/")
 		require.NoError(t, err)
 		require.Less(t, time.Since(began), time.Minute)
@@ -91,7 +93,7 @@ func TestNoServerSaysWhy(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.EqualError(t, err, "get /a: zk: could not connect to a server: zk1.example:1: no such host")
 		require.False(t, retry.Unknown(err))
-		require.True(t, retry.Retryable(err))
+		require.True(t, verdict.Retryable(err))
 
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -180,7 +182,7 @@ func TestOperationWaitsWhileSuspended(t *testing.T) { // KZ-CST-13
 	})
 }
 
-// TestParentsWaitForTheServerWithinTheRetries has the server come late.
+// TestParentsWaitForTheServerWithinTheRetries starts the server late.
 func TestParentsWaitForTheServerWithinTheRetries(t *testing.T) { // CUR-CLI-17
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -199,7 +201,7 @@ func TestParentsWaitForTheServerWithinTheRetries(t *testing.T) { // CUR-CLI-17
 func TestRequestThatIsNotCarriedOutFailsAndHasNoEffect(t *testing.T) { // KZ-CST-07
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreate))
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp("create"))
 	_, err := client.Create(t.Context(), "/a", nil)
 	require.ErrorIs(t, err, zk.ErrConnectionClosed)
 	require.True(t, retry.Unknown(err), "only the server knows")
@@ -234,7 +236,7 @@ func TestConnectionThatIsCutInTheMiddleOfALargeWrite(t *testing.T) { // KZ-CST-1
 	_, err = client.Create(ctx, "/a", nil)
 	require.NoError(t, err)
 	large := bytes.Repeat([]byte("x"), 900_000)
-	_, err = client.Set(ctx, "/a", large, -1)
+	_, err = client.Set(ctx, "/a", large)
 	require.ErrorIs(t, err, zk.ErrConnectionClosed)
 	require.True(t, retry.Unknown(err))
 	require.NoError(t, client.WaitConnected(ctx))
@@ -242,7 +244,7 @@ func TestConnectionThatIsCutInTheMiddleOfALargeWrite(t *testing.T) { // KZ-CST-1
 	whole.Store(true)
 	server.CutConnections()
 	testbed.Eventually(t, func() bool {
-		_, err = client.Set(ctx, "/a", large, 0)
+		_, err = client.Set(ctx, "/a", large, framework.IfVersion(0))
 		return err == nil
 	}, "the first did nothing, and another connection carries it")
 }

@@ -12,10 +12,9 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 )
 
-// WithAuth presents credentials on every connection before anything else is
-// sent, for example WithAuth("digest", []byte("user:password")). Given several
-// times, all of them are presented. A server that refuses them is not used;
-// calls then fail with [zk.ErrAuthFailed]. [Client.AddAuth] adds credentials later.
+// WithAuth presents credentials on every connection before any other request, for example
+// WithAuth("digest", []byte("user:password")). It may be given several times. A server that refuses
+// the credentials is not used, and calls fail with zk.ErrAuthFailed.
 func WithAuth(scheme string, cred []byte) Option {
 	return func(c *config) error {
 		auth, err := newAuth(scheme, cred)
@@ -24,12 +23,14 @@ func WithAuth(scheme string, cred []byte) Option {
 	}
 }
 
-// AddAuth presents credentials on the present connection, and on every later one of the client and of all its namespace views.
-// Operations that begin after AddAuth has returned have the rights that the credentials give. It is ZooKeeper's addAuthInfo.
+// AddAuth presents credentials on the present connection and on every later one, of the client and
+// all its views. Operations that begin after it has returned have the rights of the credentials. It
+// is ZooKeeper's addAuthInfo.
 //
-// A server that refuses them ends the connection, and so holds under [connstate.Standard]. The error is zk.ErrAuthFailed, the
-// credentials are not presented again, and the session goes on over another connection. If [retry.Unknown] is true of another error, a server may have accepted them,
-// and they may be presented from now on. An empty scheme is [ErrBadArgument].
+// A server that refuses them ends the connection, and with it holds under
+// [connstate.SuspendedEndsHold]. The error is then zk.ErrAuthFailed, and they are not presented
+// again. After another error for which [retry.Unknown] is true they may be presented from now on.
+// An empty scheme is [ErrBadArgument].
 func (c *Client) AddAuth(ctx context.Context, scheme string, cred []byte) error {
 	const op, path = "addAuth", "/"
 	auth, err := newAuth(scheme, cred)

@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
-// private makes a node that only this user may use.
+// private creates a node that only this user may use.
 func private(t *testing.T, server *zktest.Server, path, credentials string) {
 	t.Helper()
 	owner := newClient(t, server, framework.WithAuth("digest", []byte(credentials)))
@@ -50,8 +50,8 @@ func TestAddAuthCountsFromNowOnAndOnEachLaterConnection(t *testing.T) {
 	server.CutConnections()
 	check("again")
 	counts := server.Requests().Requests
-	require.Positive(t, counts[zktest.OpAuth])
-	require.Zero(t, counts[zktest.OpAuth]%2, "each once on each connection")
+	require.Positive(t, counts["auth"])
+	require.Zero(t, counts["auth"]%2, "each once on each connection")
 }
 
 func TestAddAuthThatIsRefusedIsNotKept(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAddAuthWhoseAnswerIsLostIsRepeated(t *testing.T) {
 			Operation: func(_ context.Context, e framework.OperationEvent) { events = append(events, e) },
 		}))
 		ctx := testbed.Context(t)
-		server.Inject(fault, 0, zktest.OnOp(zktest.OpAuth))
+		server.Inject(fault, 0, zktest.OnOp("auth"))
 		require.NoError(t, client.AddAuth(ctx, "digest", []byte("bob:secret")), "%v", fault)
 		require.Len(t, events, 1)
 		require.Equal(t, "addAuth", events[0].Op)

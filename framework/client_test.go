@@ -20,14 +20,15 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/gocurator/curator/connstate"
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +47,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"acl": framework.WithACLProvider(nil), "auth": framework.WithAuth("", nil), "dialer": framework.WithDialer(nil),
 		"tls": framework.WithTLS(nil), "list": framework.WithServerList(nil), "percent 49": framework.WithExpirationPercent(49),
 		"percent 101": framework.WithExpirationPercent(101), "logger": framework.WithLogger(nil),
-		"error policy":           framework.WithErrorPolicy(connstate.Session + 1),
+		"error policy":           framework.WithErrorPolicy(connstate.LostEndsHold + 1),
 		"namespace with a slash": framework.WithNamespace("/a"), // CUR-CLI-49
 		"two lists":              framework.WithServerList(func(context.Context) ([]string, error) { return servers, nil }),
 	} {
@@ -55,7 +56,8 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 	_, err := framework.New(servers, framework.WithNamespace("a//b"))
 	assert.ErrorIs(t, err, framework.ErrBadPath)
-	for _, servers := range [][]string{nil, {""}, {":2181"}, {"host:port"}, {"host:0"}, {"host:99999"}} { // KZ-CLI-03
+	// See KZ-CLI-03.
+	for _, servers := range [][]string{nil, {""}, {":2181"}, {"host:port"}, {"host:0"}, {"host:99999"}} {
 		_, err := framework.New(servers)
 		assert.ErrorIs(t, err, framework.ErrBadArgument, "%q", servers)
 	}
@@ -105,7 +107,8 @@ func TestClosedAtOnce(t *testing.T) { // CUR-CLI-01, -02, KZ-CLI-01, KZ-CST-06
 	require.NoError(t, client.Close(), "again")
 }
 
-func TestWithoutAServerAnOperationFailsAfterItsRetries(t *testing.T) { // CUR-CLI-13, CUR-CST-12, -13
+// TestWithoutAServerAnOperationFailsAfterItsRetries is CUR-CLI-13, CUR-CST-12 and CUR-CST-13.
+func TestWithoutAServerAnOperationFailsAfterItsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, err := framework.New([]string{"127.0.0.1:1"},
 			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }),
@@ -202,7 +205,7 @@ func TestANamespaceIsBeforeEachPathAndNotShown(t *testing.T) { // CUR-CLI-50, -5
 	require.Equal(t, []string{"x"}, children)
 	_, _, watch, err := client.GetW(ctx, "/x/y")
 	require.NoError(t, err)
-	require.NoError(t, client.Delete(ctx, "/x/y", -1))
+	require.NoError(t, client.Delete(ctx, "/x/y"))
 	testbed.Receive(t, watch.Done(), "the deletion")
 	require.Equal(t, "/x/y", watch.Event().Path)
 	_, _, err = client.Get(ctx, "/x/y")
@@ -319,7 +322,7 @@ func TestTLS(t *testing.T) {
 	require.Equal(t, "zk.test", <-name, "the certificate must be for the name, not for its address")
 }
 
-// selfSigned makes a certificate for 127.0.0.1.
+// selfSigned returns a certificate for 127.0.0.1.
 func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -17,25 +17,25 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestAnAbsurdGrantIsCapped: a server grants a session of 24 days and names a zxid that nobody has, so all
-// servers hang up on that session from then on.
+// TestAnAbsurdGrantIsCapped has a server grant a session of 24 days, with a zxid that no server has
+// reached. So all servers close the connections of that session from then on.
 func TestAnAbsurdGrantIsCapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		stop := server.Rewrite(func(r zktest.Request, answer []byte) []byte {
-			if r.Op == zktest.OpConnect {
+			if r.Op == "connect" {
 				binary.BigEndian.PutUint32(answer[8:], 1<<31-1)
 			} else {
 				binary.BigEndian.PutUint64(answer[8:], 1<<62)
 			}
 			return answer
-		}, zktest.OnOp(zktest.OpConnect, zktest.OpExists))
+		}, zktest.OnOp("connect", "exists"))
 		client, err := framework.New([]string{server.Addr()}, framework.WithSessionTimeout(10*time.Second), framework.WithDialer(server.DialContext))
 		require.NoError(t, err)
 		defer client.Close()
@@ -49,7 +49,8 @@ func TestAnAbsurdGrantIsCapped(t *testing.T) {
 	})
 }
 
-// TestEachMemberBehindOneNameIsTried: a member without a quorum accepts and hangs up. It was the only one that was tried.
+// TestEachMemberBehindOneNameIsTried: a member without a quorum accepts and hangs up. It was the
+// only one that was tried.
 func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -88,7 +89,8 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 	})
 }
 
-// TestNamesThatDoNotResolveAreLeft: DNS does not know one member, and does not answer about another. A session outlasts that.
+// TestNamesThatDoNotResolveAreLeft: DNS does not know one member, and does not answer about
+// another. A session outlasts that.
 func TestNamesThatDoNotResolveAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -118,15 +120,17 @@ func TestNamesThatDoNotResolveAreLeft(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, client.WaitConnected(testbed.Context(t)))
 			require.NoError(t, session.Err())
-			time.Sleep(time.Minute) // virtual time: what has failed is not tried last any more
+			time.Sleep(time.Minute) // virtual time: a failed server is not tried last any more
 		}
 		require.Len(t, asked, 3)
 	})
 }
 
-// TestAnAnswerToAnEarlierHandshake has a client go on with its session at a follower that is slow to hear of the leader, give
-// up, and come back to the same follower. The leader's answer to the first handshake is taken for one to the second.
-// Then the follower is cut off from the leader. The client must know of the end of its session before its node goes.
+// TestAnAnswerToAnEarlierHandshake has a client resume its session at a follower with a slow link
+// to the leader, give up, and reconnect to the same follower. The follower mistakes the leader's
+// answer to the first handshake for an answer to the second. Then a partition separates the
+// follower from the leader. The client must be notified of the end of its session before its node
+// is deleted.
 func TestAnAnswerToAnEarlierHandshake(t *testing.T) {
 	for seed := range uint64(testlevel.Pick(100, 100, 400)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -136,8 +140,8 @@ func TestAnAnswerToAnEarlierHandshake(t *testing.T) {
 }
 
 func comeBackTwice(t *testing.T, seed uint64) {
-	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithTick(200*time.Millisecond),
-		zktest.WithMemberLatency(5*time.Second), zktest.WithSyncTimeout(time.Hour), zktest.WithSessionTimeouts(time.Second, time.Minute))
+	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithProperties(map[string]string{"tickTime": "200"}),
+		zktest.WithMemberLatency(5*time.Second), zktest.WithSyncTimeout(time.Hour), zktest.WithProperties(map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"}))
 	leader, err := cluster.WaitLeader(t.Context())
 	require.NoError(t, err)
 	follower := slices.DeleteFunc(slices.Clone(cluster.Members()), func(m *zktest.Server) bool { return m == leader })[0]
@@ -150,17 +154,20 @@ func comeBackTwice(t *testing.T, seed uint64) {
 	require.NoError(t, err)
 	session, err := client.Session(t.Context())
 	require.NoError(t, err)
-	_, err = session.Depend(connstate.Session, func(error) {})
+	_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 	require.NoError(t, err)
 
 	follower.CutConnections()
-	time.Sleep(7 * time.Second) // virtual time: the first connect request is on its way to the leader, whose answer takes longer
+	// Virtual time: the first connect request is in flight to the leader, whose answer takes
+	// longer.
+	time.Sleep(7 * time.Second)
 	follower.CutConnections()
 	synctest.Wait()
 	require.NoError(t, client.WaitConnected(t.Context()))
 	require.NoError(t, cluster.Partition(follower))
 	for range 10_000 {
-		time.Sleep(10 * time.Millisecond) // virtual time: to look, every 10 ms, whether the node or the session is gone first
+		// Virtual time: to look, every 10 ms, whether the node or the session ends first.
+		time.Sleep(10 * time.Millisecond)
 		if !leader.Exists("/held") {
 			require.Error(t, session.Err(), "the node is gone, and its owner does not know")
 			return
@@ -169,12 +176,14 @@ func comeBackTwice(t *testing.T, seed uint64) {
 	t.Fatal("the node is still there")
 }
 
-// TestWhatAnEventReportedIsReadOnTheNextConnection has a client hear of a change by an event, and then move to a server that
-// lags behind, before anything else shows how new its first server was. The simulation found it: a holder
-// read the counter as it was before its predecessor wrote, and wrote the same number.
+// TestWhatAnEventReportedIsReadOnTheNextConnection has a client hear of a change by an event, and
+// then move to a server that lags behind, before anything else shows how new its first server was.
+// The simulation found it: a holder read the counter as it was before its predecessor wrote, and
+// wrote the same number.
 func TestWhatAnEventReportedIsReadOnTheNextConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithVersion(zktest.V3_8)) // later events say which transaction they are about
+		// Later versions number the transactions of events.
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithVersion("3.8.0"))
 		leader, err := cluster.WaitLeader(t.Context())
 		require.NoError(t, err)
 		followers := slices.DeleteFunc(slices.Clone(cluster.Members()), func(m *zktest.Server) bool { return m == leader })
@@ -198,7 +207,7 @@ func TestWhatAnEventReportedIsReadOnTheNextConnection(t *testing.T) {
 		require.NoError(t, cluster.Lag(followers[0], 0))
 		at.Store(followers[1])
 		require.NoError(t, cluster.Lag(followers[1], time.Second))
-		_, err = other.Set(t.Context(), "/counter", []byte("4"), -1)
+		_, err = other.Set(t.Context(), "/counter", []byte("4"))
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, zk.EventNodeDataChanged, notified.Type)
@@ -208,17 +217,18 @@ func TestWhatAnEventReportedIsReadOnTheNextConnection(t *testing.T) {
 	})
 }
 
-// TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent: an answer says how new the server is, and so do events of ZooKeeper 3.9.
+// TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent: an answer says how new the server is, and so
+// do events of ZooKeeper 3.9.
 func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		version  zktest.Version
+		version  string
 		answered bool
 		asked    bool
 	}{
-		{"an event", zktest.V3_8, false, true},
-		{"an event, then an answer", zktest.V3_8, true, false},
-		{"an event with its zxid", zktest.V3_9, false, false},
+		{"an event", "3.8.0", false, true},
+		{"an event, then an answer", "3.8.0", true, false},
+		{"an event with its zxid", "3.9.6", false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -237,7 +247,7 @@ func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
 				synctest.Wait()
 				_, _, err = client.Get(t.Context(), "/")
 				require.NoError(t, err)
-				require.Equal(t, c.asked, server.Requests().Requests[zktest.OpMulti] == 1)
+				require.Equal(t, c.asked, server.Requests().Requests["multi"] == 1)
 			})
 		})
 	}
@@ -256,7 +266,7 @@ func TestWhatIsReadAfterSyncIsAsNewAsWhatWasWritten(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, client.Sync(t.Context()))
 		require.NoError(t, cluster.Lag(follower, time.Second))
-		_, err = other.Set(t.Context(), "/a", []byte("new"), -1)
+		_, err = other.Set(t.Context(), "/a", []byte("new"))
 		require.NoError(t, err)
 		data, _, err := client.Get(t.Context(), "/a")
 		require.NoError(t, err)
@@ -284,7 +294,7 @@ func TestSyncNeedsNoNode(t *testing.T) {
 	require.Equal(t, "sync", op.Op)
 }
 
-// TestAServerThatIsTooBusyToCatchUpIsLeft: what it answers after that may be old.
+// TestAServerThatIsTooBusyToCatchUpIsLeft: its later answers may be old.
 func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var conns atomic.Int32
@@ -342,7 +352,8 @@ func TestAServerThatStaysTooBusyIsNotFlooded(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = client.Get(t.Context(), "/a") // the connection ends
 		require.Error(t, err)
-		time.Sleep(5 * time.Second) // virtual time: what is counted is the connections of these seconds
+		// Virtual time: the test counts the connections of these seconds.
+		time.Sleep(5 * time.Second)
 		require.Less(t, l.accepted.Load(), int32(30))
 	})
 }

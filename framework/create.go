@@ -7,112 +7,160 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/opt"
 )
 
-// CreateOption says how [Client.Create] makes a node. Create refuses bad values with [ErrBadArgument].
-type CreateOption func(*creation) error
+// CreateOption is an option of [Client.Create], which refuses invalid values with [ErrBadArgument].
+type CreateOption interface{ create(*creation) error }
 
-// creation is what the options of one Create add up to.
+// creation has the options of one Create.
 type creation = engine.Creation
+
+type createOption func(*creation) error
+
+func (o createOption) create(c *creation) error { return o(c) }
 
 // As sets the node's mode. The default is [Persistent].
 func As(mode Mode) CreateOption {
-	return func(o *creation) error {
+	return createOption(func(o *creation) error {
 		switch mode {
 		case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
 			o.Mode = int32(mode)
 			return nil
 		}
 		return fmt.Errorf("%w: create %v", ErrBadArgument, mode)
-	}
+	})
 }
 
-// TTL makes the server delete the node when it has no children and was not written to for d, at least a
-// millisecond. Servers allow it only with extendedTypesEnabled, and a ClickHouse Keeper is not asked for it: the error is
-// [ErrUnimplemented] then. It goes with [Persistent] and
-// [PersistentSequential].
+// TTL lets the servers delete a [Persistent] or [PersistentSequential] node that has no children
+// and was not written for d, at least a millisecond. Servers that do not support it return
+// [ErrUnimplemented]: see the package comment.
 func TTL(d time.Duration) CreateOption {
-	return func(o *creation) error {
+	return createOption(func(o *creation) error {
 		if d < time.Millisecond {
 			return fmt.Errorf("%w: TTL %v", ErrBadArgument, d)
 		}
 		o.TTL = d
 		return nil
-	}
+	})
 }
 
-// ACL sets the node's ACL, instead of the one that [WithACLProvider] gives it. Parents
-// that have to be made do not get it.
+// ACL sets the node's ACL, in place of [WithACLProvider]. It does not apply to created parents.
 func ACL(acl []zk.ACL) CreateOption {
-	return func(o *creation) error {
+	return createOption(func(o *creation) error {
 		if len(acl) == 0 {
 			return fmt.Errorf("%w: empty ACL", ErrBadArgument)
 		}
 		o.ACL = acl
 		return nil
-	}
+	})
 }
 
-// ContainerParents makes missing parents, as containers: the server deletes them when they
-// have become empty. ZooKeeper before 3.5 and ClickHouse Keeper get persistent nodes.
+// ContainerParents creates missing parents as containers, which the servers delete when empty. It
+// is Curator's creatingParentContainersIfNeeded().
 func ContainerParents() CreateOption { return parents(Container) }
 
-// PersistentParents makes missing parents, as ordinary nodes that stay. It is Curator's
-// creatingParentsIfNeeded(); the other is creatingParentContainersIfNeeded().
+// PersistentParents creates missing parents as persistent nodes. It is Curator's
+// creatingParentsIfNeeded().
 func PersistentParents() CreateOption { return parents(Persistent) }
 
 func parents(mode Mode) CreateOption {
-	return func(o *creation) error {
+	return createOption(func(o *creation) error {
 		o.Parents, o.ParentMode = true, int32(mode)
 		return nil
-	}
+	})
 }
 
-// Protected puts "_c_", an id and "-" before the node's name, as Curator's withProtection does. By that the client
-// finds the node again when the reply to its creation was lost. So exactly one node is made, in the session that
-// is alive when Create returns. If Create fails, the client removes the node, also if the server carries out
-// the request only after Create has returned.
+// Protected puts "_c_", an id and "-" in front of the node's name, as Curator's withProtection
+// does, so that the client finds the node if the reply to the create is lost. Exactly one node is
+// created, in the session that is alive when Create returns. If Create fails, the client removes
+// the node, even if the server carries out the request later.
 func Protected() CreateOption {
-	return func(o *creation) error {
+	return createOption(func(o *creation) error {
 		o.Protected = true
 		return nil
-	}
+	})
 }
 
-// StatTo has Create write the stat of the new node to stat, from the same answer. If Create fails, stat is unchanged. If a reply
-// was lost, and Create finds its [Protected] node again, stat is what the node has then. The error is [ErrUnimplemented]
-// if the server cannot: ZooKeeper before 3.5, and a ClickHouse Keeper, which is not asked. It is Curator's storingStatIn.
+// StatTo writes the stat of the new node to stat. If Create fails, stat is unchanged. It is
+// Curator's storingStatIn.
 //
-// [Client.CreateOrSet] writes to it only if it returns true.
+// The stat is from the reply to the create, or from a later read if Create had to find its
+// [Protected] node. With [OrSet] its Version is 0 if the node was created. Servers that do not
+// return a stat fail with [ErrUnimplemented]: see the package comment.
 func StatTo(stat *zk.Stat) CreateOption {
-	return func(o *creation) error {
+	return createOption(func(o *creation) error {
 		if stat == nil {
 			return fmt.Errorf("%w: nil stat", ErrBadArgument)
 		}
 		o.Stat = stat
 		return nil
-	}
+	})
 }
 
-// newCreation applies the options for a node at path. The error says what is wrong with them, or with the path.
+// OrSet lets [Client.Create] set the data of an existing node, whatever its version. The node keeps
+// its mode and its ACL. It is Curator's orSetData().
+//
+// An ephemeral node that this call created in an expired session is deleted and created again.
+// OrSet excludes [Protected], sequential modes and [Idempotent].
+func OrSet() CreateOption {
+	return createOption(func(o *creation) error {
+		o.OrSet = true
+		return nil
+	})
+}
+
+// IdempotentOption is [Idempotent], an option of several operations.
+type IdempotentOption interface {
+	CreateOption
+	SetOption
+	DeleteOption
+}
+
+// Idempotent lets a caller repeat a call of unknown outcome: it succeeds if the node is already in
+// the state that the call leaves. Empty data equal no data. It is Curator's idempotent().
+//
+//   - [Client.Create] succeeds if the node exists with the same data, was never written, and is
+//     persistent or ephemeral as requested; an ephemeral node must belong to this client's session.
+//     Idempotent excludes [Protected], sequential modes and [OrSet].
+//   - [Client.Set] with [IfVersion] succeeds if the node has the next version and the same data.
+//   - [Client.Delete] succeeds if the node is missing, as with [IfExists].
+func Idempotent() IdempotentOption { return idempotent{} }
+
+type idempotent struct{}
+
+func (idempotent) create(o *creation) error { o.Idempotent = true; return nil }
+func (idempotent) set(s *setting) error     { s.idempotent = true; return nil }
+func (idempotent) delete(d *deletion) error { d.ifExists = true; return nil }
+
+// newCreation applies the options for a node at path, and checks them and the path.
 func newCreation(path string, opts []CreateOption) (o creation, err error) {
-	if err := opt.Apply(&o, opts); err != nil {
-		return o, err
+	for _, option := range opts {
+		if option == nil {
+			return o, fmt.Errorf("%w: nil option", ErrBadArgument)
+		}
+		if err := option.create(&o); err != nil {
+			return o, err
+		}
 	}
 	if mode := Mode(o.Mode); o.TTL > 0 && mode != Persistent && mode != PersistentSequential {
 		return o, fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, mode)
 	}
+	switch {
+	case (o.OrSet || o.Idempotent) && (o.Protected || isSequential(o.Mode)):
+		return o, fmt.Errorf("%w: OrSet and Idempotent exclude Protected and sequential modes", ErrBadArgument)
+	case o.OrSet && o.Idempotent:
+		return o, fmt.Errorf("%w: OrSet excludes Idempotent", ErrBadArgument)
+	}
 	return o, validateNew(path, isSequential(o.Mode))
 }
 
-// isSequential reports whether a node with these flags gets a number.
+// isSequential reports whether the server numbers nodes with these flags.
 func isSequential(flags int32) bool { return flags&zk.FlagSequence != 0 }
 
 // Mode is the kind of a node.
 type Mode int32
 
-// The modes of ZooKeeper's nodes. TTL nodes are made with [TTL].
+// The modes of ZooKeeper's nodes. TTL nodes are created with [TTL].
 const (
 	Persistent           Mode = zk.FlagPersistent
 	Ephemeral            Mode = zk.FlagEphemeral
@@ -121,7 +169,7 @@ const (
 	Container            Mode = zk.FlagContainer
 )
 
-// String is the mode in words: "persistent", "ephemeral sequential", "container" and so on.
+// String returns the mode in words: "persistent", "ephemeral sequential", "container" and so on.
 func (m Mode) String() string {
 	switch m {
 	case Persistent:

@@ -11,15 +11,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/stretchr/testify/require"
 )
 
-// endsWith is a context that has ended as soon as a fault was met, but whose end nobody has
-// noticed yet. That is the instant between the end of a connection and what it causes.
+// endsWith is a context that has ended as soon as a fault was injected, but whose end is not
+// noticed yet. That is the instant between the end of a connection and its consequences.
 type endsWith struct {
 	context.Context
 	fault *zktest.Injection
@@ -37,12 +38,12 @@ func TestProtectedCreateThatLosesReplyAndCallerAtOnceLeavesNoNode(t *testing.T) 
 	client := testbed.On(server).Client(t)
 	_, err := client.Create(t.Context(), "/dir", nil)
 	require.NoError(t, err)
-	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 	path, err := client.Create(endsWith{testbed.Context(t), injected}, "/dir/node", nil,
 		framework.As(framework.EphemeralSequential), framework.Protected())
 	require.True(t, injected.Met())
 	if err == nil { // found again
-		require.NoError(t, client.Delete(t.Context(), path, -1))
+		require.NoError(t, client.Delete(t.Context(), path))
 	}
 	testbed.Eventually(t, func() bool {
 		children, err := server.Children("/dir")
@@ -50,20 +51,20 @@ func TestProtectedCreateThatLosesReplyAndCallerAtOnceLeavesNoNode(t *testing.T) 
 	}, "no node stays")
 }
 
-// A server that stands still can carry out a request long after its connection is gone, when the
-// client has looked for the node in vain and made another one.
+// A server that stands still can carry out a request long after its connection was lost, when the
+// client has looked for the node in vain and created another one.
 func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
 	ctx := testbed.Context(t)
 	lost := make(chan string, 1)
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreate), func(r zktest.Request) bool {
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp("create"), zktest.On(func(r zktest.Request) bool {
 		select {
 		case lost <- r.Path:
 		default:
 		}
 		return true
-	})
+	}))
 	path, err := client.Create(ctx, "/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 	require.NoError(t, err)
 	late := testbed.Receive(t, lost, "the first create") + "0000000007"
@@ -77,8 +78,9 @@ func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 	require.NoError(t, err, "the one that was made instead stays")
 }
 
-// TestAProtectedNodeIsFoundAgainBehindAReplacedLeader has the connection end with the answer to a create, and the next connection go to
-// a leader that has been replaced and has not noticed yet: it grants the session again, answers a sync, and does not have the node.
+// TestAProtectedNodeIsFoundAgainBehindAReplacedLeader has the connection end with the answer to a
+// create, and the next connection go to a leader that has been replaced and has not noticed yet: it
+// grants the session again, answers a sync, and does not have the node.
 func TestAProtectedNodeIsFoundAgainBehindAReplacedLeader(t *testing.T) {
 	var asked atomic.Int64
 	for seed := range uint64(10) {
@@ -88,7 +90,7 @@ func TestAProtectedNodeIsFoundAgainBehindAReplacedLeader(t *testing.T) {
 				old, err := cluster.WaitLeader(t.Context())
 				require.NoError(t, err)
 				follower := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != old })]
-				lost := follower.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate), zktest.OnPath("/dir/"))
+				lost := follower.Inject(zktest.LoseReply, 0, zktest.OnOp("create"), zktest.OnPath("/dir/"))
 				var visited atomic.Bool
 				client := testbed.OnCluster(cluster).Client(t, framework.WithSessionTimeout(30*time.Second), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)),
 					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -103,12 +105,13 @@ func TestAProtectedNodeIsFoundAgainBehindAReplacedLeader(t *testing.T) {
 				old.ResetCounts()
 				require.NoError(t, cluster.Partition(old))
 				for leader := old; leader == old || leader == nil; leader, _ = cluster.Leader() {
-					time.Sleep(10 * time.Millisecond) // virtual time: to look, every 10 ms, whether there is another leader
+					// Virtual time: to look, every 10 ms, for another leader.
+					time.Sleep(10 * time.Millisecond)
 				}
 				_, err = client.Create(t.Context(), "/dir/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 				require.NoError(t, err)
 				require.True(t, lost.Met())
-				asked.Add(int64(old.Requests().Requests[zktest.OpMulti]))
+				asked.Add(int64(old.Requests().Requests["multi"]))
 				_, stat, err := client.Children(t.Context(), "/dir")
 				require.NoError(t, err)
 				require.EqualValues(t, 1, stat.Cversion, "nodes were created or deleted")

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestStatToIsTheStatOfTheNewNode(t *testing.T) {
-	server := zktest.NewServer(t, zktest.WithTTLNodes())
+	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	for name, opts := range map[string][]framework.CreateOption{
@@ -47,7 +47,7 @@ func TestStatToOfAProtectedNodeWhoseCreationWasNotAnswered(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate2))
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create2"))
 	var stat zk.Stat
 	path, err := client.Create(ctx, "/a", nil, framework.Protected(), framework.StatTo(&stat))
 	require.NoError(t, err)
@@ -57,11 +57,11 @@ func TestStatToOfAProtectedNodeWhoseCreationWasNotAnswered(t *testing.T) {
 }
 
 func TestStatToOnAKeeperIsRefused(t *testing.T) {
-	server := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
+	server := zktest.NewServer(t, zktest.LikeKeeper("old"))
 	client := newClient(t, server)
 	var stat zk.Stat
 	_, err := client.Create(testbed.Context(t), "/a", nil, framework.StatTo(&stat))
 	require.ErrorIs(t, err, framework.ErrUnimplemented)
 	require.EqualError(t, err, "create /a: the server has no create2: zk: unimplemented (-6)")
-	require.Zero(t, server.Requests().Requests[zktest.OpCreate2])
+	require.Zero(t, server.Requests().Requests["create2"])
 }

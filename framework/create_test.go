@@ -10,15 +10,16 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
 )
 
-// checkOne checks that the node that was created is there, and no other for good.
+// checkOne checks that the created node exists, and no other one remains.
 func checkOne(t *testing.T, s *testbed.Scenario, path string) {
 	t.Helper()
 	found, _, err := s.Subject.Exists(testbed.Context(t), path)
@@ -58,7 +59,7 @@ func TestCleanUpOutlivesAFaultOfItsOwn(t *testing.T) { // CURATOR-604, -79
 	for name, policy := range map[string]retry.Policy{"search": retry.NTimes(5, 0), "clean-up": retry.Never()} {
 		t.Run(name, func(t *testing.T) {
 			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-				s.Server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+				s.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 				path, err := s.Subject.Create(testbed.Context(t), "/n-", nil,
 					framework.As(framework.PersistentSequential), framework.Protected())
 				if err == nil {
@@ -73,8 +74,8 @@ func TestCleanUpOutlivesAFaultOfItsOwn(t *testing.T) { // CURATOR-604, -79
 	}
 }
 
-// TestCancelledProtectedCreateLeavesNoNode cancels while the server is busy with the create, or
-// has just made the node.
+// TestCancelledProtectedCreateLeavesNoNode cancels while the server is busy with the create, or has
+// just created the node.
 func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -205
 	for _, mode := range []framework.Mode{framework.EphemeralSequential, framework.PersistentSequential, framework.Persistent} {
 		for _, made := range []bool{false, true} {
@@ -86,7 +87,7 @@ func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -20
 					if made {
 						block = server.BlockReplies
 					}
-					gate := block(zktest.OnOp(zktest.OpCreate))
+					gate := block(zktest.OnOp("create"))
 					defer gate.Open()
 					ctx, cancel := context.WithCancel(testbed.Context(t))
 					result := make(chan error, 1)
@@ -111,7 +112,7 @@ func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -20
 	}
 }
 
-// TestNodeOfAnEarlierSessionIsNotTakenForOurs has the first session end after it made the node.
+// TestNodeOfAnEarlierSessionIsNotTakenForOurs ends the first session after it has created the node.
 func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498, -653
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
@@ -119,15 +120,15 @@ func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498,
 	require.NoError(t, err)
 	var mu sync.Mutex
 	var ids []string
-	server.Block(zktest.OnOp(zktest.OpCreate), func(r zktest.Request) bool {
+	server.Block(zktest.OnOp("create"), zktest.On(func(r zktest.Request) bool {
 		_, child := framework.Split(r.Path)
 		_, id := framework.Unprotected(child)
 		mu.Lock()
 		defer mu.Unlock()
 		ids = append(ids, id)
 		return false
-	})
-	server.Inject(zktest.ExpireAfter, 0, zktest.OnOp(zktest.OpCreate))
+	}))
+	server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("create"))
 	path, err := client.Create(testbed.Context(t), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
 	require.NoError(t, err)
 	next, err := client.Session(testbed.Context(t))
@@ -143,8 +144,8 @@ func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498,
 	require.Equal(t, ids[1], id)
 }
 
-// TestAPathThatServersRefuseDoesNotTurnContainersOff: ZooKeeper refuses it with the code with which newer Keepers refuse
-// containers.
+// TestAPathThatServersRefuseDoesNotTurnContainersOff: ZooKeeper refuses it with the code with which
+// newer Keepers refuse containers.
 func TestAPathThatServersRefuseDoesNotTurnContainersOff(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
@@ -160,13 +161,13 @@ func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, 
 	client, other := newClient(t, server), newClient(t, server)
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
-	// The node's second create comes after its parent was made: hold it until
-	// the parent is gone.
+	// The node's second create follows the create of its parent: it is held back until the parent
+	// is deleted.
 	creates := 0
-	gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpCreate), func(zktest.Request) bool {
+	gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp("create"), zktest.On(func(zktest.Request) bool {
 		creates++
 		return creates == 2
-	})
+	}))
 	defer gate.Open()
 	result := make(chan error, 1)
 	go func() {
@@ -175,9 +176,10 @@ func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, 
 	}()
 	testbed.Receive(t, gate.Arrived(), "the second create")
 	require.Equal(t, "/a \"\" container\n/a/b \"\" container\n", server.Tree())
-	_, err = other.Create(t.Context(), "/a/b/x", nil) // no container is reaped that never had a child
+	// A container is only reaped after it had a child.
+	_, err = other.Create(t.Context(), "/a/b/x", nil)
 	require.NoError(t, err)
-	require.NoError(t, other.Delete(t.Context(), "/a/b/x", -1))
+	require.NoError(t, other.Delete(t.Context(), "/a/b/x"))
 	server.ReapContainers()
 	server.ReapContainers()
 	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "both containers are reaped")
@@ -290,11 +292,12 @@ func TestNamespaceOfAClientWithoutContainersIsPersistent(t *testing.T) {
 func TestProtectedNodeWithoutANameAndWithForeignNeighbours(t *testing.T) { // CURATOR-43
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	for _, foreign := range []string{"/_c_x", "/_c_", "/other"} { // go-zookeeper's own protection panics here
+	// The protection of go-zookeeper panics.
+	for _, foreign := range []string{"/_c_x", "/_c_", "/other"} {
 		_, err := client.Create(t.Context(), foreign, nil)
 		require.NoError(t, err)
 	}
-	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 	path, err := client.Create(testbed.Context(t), "/", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 	require.NoError(t, err)
 	require.True(t, injected.Met())
@@ -362,7 +365,7 @@ func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		_, err = client.Create(ctx, "/mine/a/b", nil, parents, framework.As(framework.EphemeralSequential), framework.Protected())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		_, err = client.CreateOrSet(ctx, "/mine/a/b", nil, parents)
+		_, err = client.Create(ctx, "/mine/a/b", nil, parents, framework.OrSet())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	}
 	require.Equal(t, before, server.Tree())

@@ -2,19 +2,27 @@ package framework_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
 )
 
 // TestGuaranteedDeleteWithAnyTwoFaults has the first and the second try fail, in every way.
@@ -25,11 +33,10 @@ func TestGuaranteedDeleteWithAnyTwoFaults(t *testing.T) { // CURATOR-202, -486
 			for _, second := range testbed.Faults {
 				_, err := client.Create(testbed.Context(t), "/n", nil)
 				require.NoError(t, err)
-				server.Inject(first, 0, zktest.OnOp(zktest.OpDelete))
-				injected := server.Inject(second, 0, zktest.OnOp(zktest.OpDelete))
-				found, err := client.DeleteGuaranteed(testbed.Context(t), "/n")
+				server.Inject(first, 0, zktest.OnOp("delete"))
+				injected := server.Inject(second, 0, zktest.OnOp("delete"))
+				err = client.Delete(testbed.Context(t), "/n", framework.Guaranteed())
 				require.NoError(t, err, "whatever the retry policy says")
-				require.True(t, found)
 				require.True(t, injected.Met())
 				require.Empty(t, server.Tree())
 				require.NoError(t, client.WaitConnected(testbed.Context(t)))
@@ -47,7 +54,7 @@ func TestGuaranteedDeleteOutlastsAnOutage(t *testing.T) { // CUR-CLI-28, CURATOR
 		server.Stop()
 		deleted := make(chan error, 1)
 		go func() {
-			_, err := client.DeleteGuaranteed(t.Context(), "/n")
+			err := client.Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed())
 			deleted <- err
 		}()
 		time.Sleep(time.Hour) // virtual time: the outage, in which nothing may happen
@@ -65,7 +72,7 @@ func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
 		require.NoError(t, err)
 		server.Stop()
 		synctest.Wait()
-		require.ErrorIs(t, client.Delete(t.Context(), "/n", -1), zk.ErrNoServer)
+		require.ErrorIs(t, client.Delete(t.Context(), "/n"), zk.ErrNoServer)
 		require.NoError(t, server.Restart())
 		time.Sleep(time.Minute) // virtual time, in which nothing may happen
 		_, err = server.Get("/n")
@@ -73,29 +80,30 @@ func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
 	})
 }
 
-// TestTwoDeletesOfOneNodeDoNotBothSucceed has a delete's reply be lost, and another client delete the node that was
-// made again: whether ours did it is not known, and must not be claimed.
+// TestTwoDeletesOfOneNodeDoNotBothSucceed loses the reply to a delete, and has another client
+// delete the recreated node: the outcome of the first delete is unknown, and must not be reported
+// as a success.
 func TestTwoDeletesOfOneNodeDoNotBothSucceed(t *testing.T) { // issue 10, B5
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
 	_, err := client.Create(t.Context(), "/n", nil)
 	require.NoError(t, err)
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpDelete))
-	gate := server.Block(zktest.OnOp(zktest.OpDelete), func(zktest.Request) bool { return len(server.Sessions()) == 2 })
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
+	gate := server.Block(zktest.OnOp("delete"), zktest.On(func(zktest.Request) bool { return len(server.Sessions()) == 2 }))
 	defer gate.Open()
 	result := make(chan error, 1)
-	go func() { result <- client.Delete(testbed.Context(t), "/n", -1) }()
+	go func() { result <- client.Delete(testbed.Context(t), "/n") }()
 	testbed.Receive(t, gate.Arrived(), "a delete")
 	gate.Open()
-	ours, theirs := testbed.Receive(t, result, "our delete"), other.Delete(testbed.Context(t), "/n", -1)
+	ours, theirs := testbed.Receive(t, result, "our delete"), other.Delete(testbed.Context(t), "/n")
 	require.NoError(t, ours, "nobody else was there")
 	require.ErrorIs(t, theirs, zk.ErrNoNode)
 	require.False(t, retry.Unknown(theirs))
 
 	_, err = client.Create(t.Context(), "/n", nil)
 	require.NoError(t, err)
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
-	err = client.Delete(testbed.Context(t), "/n", -1)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
+	err = client.Delete(testbed.Context(t), "/n")
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.True(t, retry.Unknown(err), "it may have been us")
 	require.EqualError(t, err, "delete /n: zk: node does not exist (the answer to an earlier attempt was lost)")
@@ -107,16 +115,15 @@ func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38
 	for _, fault := range testbed.Faults {
 		_, err := client.Create(testbed.Context(t), "/n", nil)
 		require.NoError(t, err)
-		injected := server.Inject(fault, 0, zktest.OnOp(zktest.OpDelete))
-		found, err := client.DeleteIfExists(testbed.Context(t), "/n", 0)
+		injected := server.Inject(fault, 0, zktest.OnOp("delete"))
+		err = client.Delete(testbed.Context(t), "/n", framework.IfVersion(0), framework.IfExists())
 		require.NoError(t, err, fault)
-		require.True(t, found, "or it may have been")
 		require.True(t, injected.Met())
 	}
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
 	_, err := client.Create(testbed.Context(t), "/n", nil)
 	require.NoError(t, err)
-	require.ErrorIs(t, client.Delete(testbed.Context(t), "/n", 7), zk.ErrBadVersion, "a wrong version stays wrong")
+	require.ErrorIs(t, client.Delete(testbed.Context(t), "/n", framework.IfVersion(7)), zk.ErrBadVersion, "a wrong version stays wrong")
 }
 
 // TestGuaranteedDeleteOfACallerWhoGoesAway cancels while the server is busy with the delete.
@@ -132,12 +139,12 @@ func TestGuaranteedDeleteOfACallerWhoGoesAway(t *testing.T) { // CURATOR-205
 			client := newClient(t, server)
 			_, err := client.Create(t.Context(), "/n", nil)
 			require.NoError(t, err)
-			gate := server.Block(zktest.OnOp(zktest.OpDelete))
+			gate := server.Block(zktest.OnOp("delete"))
 			defer gate.Open()
 			ctx, cancel := context.WithCancel(testbed.Context(t))
 			result := make(chan error, 1)
 			go func() {
-				_, err := client.DeleteGuaranteed(ctx, "/n")
+				err := client.Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed())
 				result <- err
 			}()
 			testbed.Receive(t, gate.Arrived(), "the delete")
@@ -157,12 +164,13 @@ func TestGuaranteedDeleteOfACallerWhoWasGoneBefore(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = client.DeleteGuaranteed(ctx, "/n")
+	err = client.Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, context.Canceled)
 	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "the node goes")
 }
 
-// TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials: another server, or the same later, takes them, in the same session.
+// TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials: another server, or the same later,
+// takes them, in the same session.
 func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -179,12 +187,12 @@ func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 		require.Eventually(t, func() bool { return errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) }, time.Second, time.Millisecond)
 		result := make(chan error, 1)
 		go func() {
-			_, err := client.DeleteGuaranteed(t.Context(), "/waits")
+			err := client.Delete(t.Context(), "/waits", framework.IfExists(), framework.Guaranteed())
 			result <- err
 		}()
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = client.DeleteGuaranteed(gone, "/gives-up")
+		err = client.Delete(gone, "/gives-up", framework.IfExists(), framework.Guaranteed())
 		require.ErrorIs(t, err, context.Canceled)
 		time.Sleep(time.Second) // virtual time, in which both must not give up
 		refuses.Store(false)
@@ -196,27 +204,37 @@ func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 }
 
 func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
-		gate := server.Block(zktest.OnOp(zktest.OpDelete))
-		defer gate.Open()
-		result := make(chan error, 1)
-		go func() {
-			_, err := client.DeleteGuaranteed(context.Background(), "/n")
-			result <- err
-		}()
-		testbed.Receive(t, gate.Arrived(), "the delete")
-		require.NoError(t, client.Close())
-		err := testbed.Receive(t, result, "the delete")
-		require.ErrorIs(t, err, framework.ErrClosed)
-		require.True(t, retry.Unknown(err), "it was sent")
-		_, err = client.DeleteGuaranteed(t.Context(), "/n")
-		require.ErrorIs(t, err, framework.ErrClosed)
-		require.False(t, retry.Unknown(err), "it was not")
-	})
+	for name, bound := range map[string]bool{"in any session": false, "in one session": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				in := client
+				if bound {
+					session, err := client.Session(t.Context())
+					require.NoError(t, err)
+					in = client.In(session)
+				}
+				gate := server.Block(zktest.OnOp("delete"))
+				defer gate.Open()
+				result := make(chan error, 1)
+				go func() {
+					result <- in.Delete(context.Background(), "/n", framework.IfExists(), framework.Guaranteed())
+				}()
+				testbed.Receive(t, gate.Arrived(), "the delete")
+				require.NoError(t, client.Close())
+				err := testbed.Receive(t, result, "the delete")
+				require.ErrorIs(t, err, framework.ErrClosed)
+				require.True(t, retry.Unknown(err), "it was sent")
+				err = in.Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed())
+				require.ErrorIs(t, err, framework.ErrClosed)
+				require.False(t, retry.Unknown(err), "it was not")
+			})
+		})
+	}
 }
 
-// TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost: the loss is not what became of the request.
+// TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost: the loss is not what became of
+// the request.
 func TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
@@ -224,8 +242,8 @@ func TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost(t *testin
 		require.NoError(t, err)
 		_, err = client.Create(t.Context(), "/n", nil)
 		require.NoError(t, err)
-		server.Inject(zktest.ExpireAfter, 0, zktest.OnOp(zktest.OpDelete))
-		_, err = client.DeleteGuaranteed(framework.InSession(t.Context(), session), "/n")
+		server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("delete"))
+		err = client.In(session).Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed())
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.False(t, server.Exists("/n"))
 		require.True(t, retry.Unknown(err))
@@ -239,148 +257,165 @@ func TestGuaranteedDeleteGivesUpWhatTheServerRefuses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Create(t.Context(), "/dir/n", nil)
 	require.NoError(t, err)
-	_, err = client.DeleteGuaranteed(t.Context(), "/dir/n")
+	err = client.Delete(t.Context(), "/dir/n", framework.IfExists(), framework.Guaranteed())
 	assert.ErrorIs(t, err, zk.ErrNoAuth)
 	assert.EqualError(t, err, "delete /dir/n: zk: not authenticated")
-	_, err = client.DeleteGuaranteed(t.Context(), "/dir")
+	err = client.Delete(t.Context(), "/dir", framework.IfExists(), framework.Guaranteed())
 	assert.ErrorIs(t, err, zk.ErrNotEmpty)
 }
 
-// removal is the result of a delete that no goroutine waits for.
-type removal struct {
-	found bool
-	err   error
-}
-
-// beginDelete has the result go to a channel with room for a second one, which must not come.
-func beginDelete(t *testing.T, client *framework.Client, path string) <-chan removal {
+// discard discards the node at path in the present session.
+func discard(t *testing.T, client *framework.Client, path string) *framework.Session {
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
-	removals := make(chan removal, 2)
-	ctx := framework.InSession(session.Context(), session)
-	engine.Of(client).DeleteSoon(ctx, path, func(found bool, err error) { removals <- removal{found, err} })
-	return removals
+	engine.Of(client.In(session)).Discard(path, (*engine.Session)(session))
+	return session
 }
 
-// TestDeleteSoonHasItsPlaceAtOnce: what is sent after it finds the node deleted, also if somebody observes.
-func TestDeleteSoonHasItsPlaceAtOnce(t *testing.T) {
-	seen := &record{}
-	for name, opts := range map[string][]framework.Option{"plain": nil, "observed": {framework.WithObserver(seen.observer())}} {
-		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			client, ctx := newClient(t, server, opts...), testbed.Context(t)
-			for range 100 {
-				path, err := client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
-				require.NoError(t, err)
-				removals := beginDelete(t, client, path)
-				_, err = client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
-				require.NoError(t, err)
-				require.Equal(t, removal{true, nil}, testbed.Receive(t, removals, "the answer"))
-				require.NoError(t, client.Delete(ctx, path, -1))
-				require.Equal(t, removal{false, nil}, testbed.Receive(t, beginDelete(t, client, path), "the answer that there is none"))
-			}
-		})
+// TestDiscard_HasItsPlaceAtOnce reads behind a deletion that no caller waits for.
+func TestDiscard_HasItsPlaceAtOnce(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, ctx := newClient(t, server), testbed.Context(t)
+	for range 100 {
+		_, err := client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		discard(t, client, "/a")
+		found, _, err := client.Exists(ctx, "/a")
+		require.NoError(t, err)
+		require.False(t, found)
 	}
 }
 
-// TestDeleteSoonIsReportedOnce, with what DeleteGuaranteed would have returned.
-func TestDeleteSoonIsReportedOnce(t *testing.T) {
-	for name, fault := range map[string]func(*zktest.Server){
-		"sent":     func(*zktest.Server) {},
-		"repeated": func(s *zktest.Server) { s.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpDelete)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				seen := &record{}
-				server, client := virtual(t, framework.WithObserver(seen.observer()))
-				require.NoError(t, client.WaitConnected(t.Context()))
-				for _, want := range []error{nil, zk.ErrNotEmpty} {
-					before := seen.count()
-					fault(server)
-					if want != nil {
-						require.NoError(t, server.Create("/a", nil))
-						require.NoError(t, server.Create("/a/b", nil))
-					}
-					removals := beginDelete(t, client, "/a")
-					require.ErrorIs(t, testbed.Receive(t, removals, "the answer").err, want)
-					synctest.Wait()
-					require.Equal(t, before+2, seen.count(), "and that of the session")
-					e := seen.last()
-					require.Equal(t, []any{"delete", "/a", want}, []any{e.Op, e.Path, e.Err})
-					require.False(t, e.Began.IsZero())
-				}
-			})
-		})
-	}
-}
-
-// TestDeleteSoonDoesNotGiveUp: a delete that is not carried out, or not answered, is repeated.
-func TestDeleteSoonDoesNotGiveUp(t *testing.T) {
-	seen := &record{}
-	for name, opts := range map[string][]framework.Option{"": nil, "observed": {framework.WithObserver(seen.observer())}} {
-		for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-			t.Run(name+" "+fault.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server, client := virtual(t, opts...)
-					path, err := client.Create(t.Context(), "/a", nil, framework.As(framework.Ephemeral))
-					require.NoError(t, err)
-					server.Inject(fault, 0, zktest.OnOp(zktest.OpDelete))
-					removals := beginDelete(t, client, path)
-					require.Equal(t, removal{true, nil}, testbed.Receive(t, removals, "the answer"))
-					require.NotContains(t, server.Tree(), "/a")
-					time.Sleep(time.Second) // virtual time, in which no second answer may come
-					require.Empty(t, removals)
-				})
-			})
-		}
-	}
-	require.Equal(t, "delete", seen.last().Op)
-}
-
-// TestDeleteSoonEndsWithTheSession, and with the client.
-func TestDeleteSoonEndsWithTheSession(t *testing.T) {
-	for name, end := range map[string]func(*testing.T, *zktest.Server, *framework.Client, int64){
-		"session": func(t *testing.T, server *zktest.Server, _ *framework.Client, id int64) {
-			require.NoError(t, server.ExpireSession(id))
-		},
-		"client": func(_ *testing.T, _ *zktest.Server, client *framework.Client, _ int64) { client.Close() },
-	} {
-		t.Run(name, func(t *testing.T) {
+// TestDiscard_DoesNotGiveUp has the deletion not be carried out, not be answered, or be refused for
+// now.
+func TestDiscard_DoesNotGiveUp(t *testing.T) {
+	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
+		t.Run(fault.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, client := virtual(t)
-				path, err := client.Create(t.Context(), "/a", nil, framework.As(framework.Ephemeral))
+				_, err := client.Create(t.Context(), "/a", nil, framework.As(framework.Ephemeral))
 				require.NoError(t, err)
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				gate := server.Block(zktest.OnOp(zktest.OpDelete))
-				removals := beginDelete(t, client, path)
-				testbed.Receive(t, gate.Arrived(), "the request")
-				end(t, server, client, session.ID())
-				gate.Open()
-				require.ErrorIs(t, testbed.Receive(t, removals, "the end").err, session.Err())
-				time.Sleep(session.Timeout()) // virtual time: the server may not have been notified, and ends the session then
-				require.NotContains(t, server.Tree(), "/a")
+				injected := server.Inject(fault, 0, zktest.OnOp("delete"))
+				discard(t, client, "/a")
+				time.Sleep(time.Second) // virtual time, in which it must be deleted
+				require.True(t, injected.Met())
+				require.False(t, server.Exists("/a"))
 			})
 		})
 	}
 }
 
-// TestDeleteSoonSaysWhichNodeStays when the server refuses, on the connection and in the background.
-func TestDeleteSoonSaysWhichNodeStays(t *testing.T) {
-	for name, faults := range map[string]int{"sent": 0, "background": 1} {
+// TestDiscard_EndsWithTheSession sends nothing in the next session.
+func TestDiscard_EndsWithTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		_, err := client.Create(t.Context(), "/a", nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		gate := server.Block(zktest.OnOp("delete"))
+		session := discard(t, client, "/a")
+		<-gate.Arrived()
+		require.NoError(t, server.ExpireSession(session.ID()))
+		gate.Open()
+		<-session.Done()
+		// Virtual time: the server may not have been notified, and expires the session then.
+		time.Sleep(session.Timeout())
+		require.False(t, server.Exists("/a"))
+		require.NoError(t, server.Create("/a", nil))
+		time.Sleep(time.Hour) // virtual time, in which nothing may happen
+		require.True(t, server.Exists("/a"), "it was deleted in the next session")
+	})
+}
+
+// TestDiscard_LogsARefusal at once and after a lost connection.
+func TestDiscard_LogsARefusal(t *testing.T) {
+	for name, faults := range map[string]int{"at once": 0, "later": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
+				log := &logged{}
+				server, client := virtual(t, log.keep(slog.LevelWarn))
 				require.NoError(t, server.Create("/a", nil))
 				require.NoError(t, server.Create("/a/b", nil))
 				for range faults {
-					server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpDelete))
+					server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
 				}
-				refused := testbed.Receive(t, beginDelete(t, client, "/a"), "the refusal")
-				require.False(t, refused.found)
-				require.ErrorIs(t, refused.err, zk.ErrNotEmpty)
-				require.EqualError(t, refused.err, "delete /a: "+zk.ErrNotEmpty.Error())
+				discard(t, client, "/a")
+				time.Sleep(time.Second) // virtual time
+				require.Len(t, log.lines(`msg="node stays behind" path=/a reason="zk: node has children"`), 1)
 			})
 		})
 	}
+}
+
+// ops notes the operations that a client sends, in order.
+type ops struct {
+	mu   sync.Mutex
+	sent []proto.Op // guarded by mu
+}
+
+// noting is a connection that records the bytes written to it.
+type noting struct {
+	net.Conn
+	ops *ops
+}
+
+func (n noting) Write(frames []byte) (int, error) {
+	n.ops.mu.Lock()
+	for b := frames; len(b) >= 12; b = b[4+binary.BigEndian.Uint32(b):] {
+		n.ops.sent = append(n.ops.sent, proto.Op(binary.BigEndian.Uint32(b[8:])))
+	}
+	n.ops.mu.Unlock()
+	return n.Conn.Write(frames)
+}
+
+// before returns how many operations were sent before the first of one kind.
+func (o *ops) before(op proto.Op) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Index(o.sent, op)
+}
+
+// count returns how many operations of one kind were sent.
+func (o *ops) count(op proto.Op) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, sent := range o.sent {
+		if sent == op {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDiscard_ManyDoNotDelayAHeartbeat has thousands of deletions wait for a connection.
+func TestDiscard_ManyDoNotDelayAHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, sent := zktest.NewServer(t, zktest.WithInMemory()), &ops{}
+		client := testbed.On(server).Client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := server.DialContext(ctx, network, address)
+			return noting{c, sent}, err
+		}))
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		server.RefuseConnections(true)
+		server.CutConnections()
+		synctest.Wait()
+		const n = 5000
+		for i := range n {
+			engine.Of(client).Discard(fmt.Sprint("/", i), (*engine.Session)(session))
+		}
+		deletions := server.Block(zktest.OnOp("delete"))
+		server.ResetCounts()
+		server.RefuseConnections(false)
+		require.NoError(t, client.WaitConnected(t.Context()))
+		<-deletions.Arrived()
+		synced := make(chan error, 1)
+		go func() { synced <- client.Sync(t.Context()) }()
+		synctest.Wait()
+		require.Less(t, sent.count(proto.OpDelete), n/10, "in flight")
+		deletions.Open()
+		require.NoError(t, <-synced)
+		require.Less(t, sent.before(proto.OpMulti), n/10, "ahead of the heartbeat")
+		time.Sleep(time.Second) // virtual time
+		require.Equal(t, n, server.Requests().Requests["delete"])
+	})
 }

@@ -31,8 +31,8 @@ func (l *slowLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins has somebody depend on a session when its next connection is agreed on and
-// not in use yet, and nothing was proven for most of the timeout.
+// TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins adds a dependent when the session's
+// next connection is agreed on and not in use yet, and nothing was proven for most of the timeout.
 func TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithLogger(slog.New(&slowLog{})))
@@ -42,14 +42,14 @@ func TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins(t *testing.T) {
 		server.CutConnections()
 		time.Sleep(50 * time.Millisecond) // virtual time
 		require.Equal(t, connstate.Suspended, client.State())
-		_, err = session.Depend(connstate.Session, func(error) {})
+		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 		require.NoError(t, err)
 		time.Sleep(time.Minute) // virtual time
 		require.NoError(t, session.Err())
 	})
 }
 
-// TestAConnectionBeginsWithOneHeartbeat if somebody depends on the session.
+// TestAConnectionBeginsWithOneHeartbeat if the session has a dependent.
 func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(time.Millisecond))
@@ -58,7 +58,7 @@ func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 		defer client.Close()
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		_, err = session.Depend(connstate.Session, func(error) {})
+		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 		require.NoError(t, err)
 		for range 20 {
 			time.Sleep(5300 * time.Millisecond) // virtual time
@@ -66,12 +66,13 @@ func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 			server.ResetCounts()
 			time.Sleep(2 * time.Second) // virtual time: less than 9/32 of 10 s
 			require.Equal(t, connstate.Reconnected, client.State())
-			require.Equal(t, 1, int(server.Requests().Requests[zktest.OpMulti]))
+			require.Equal(t, 1, int(server.Requests().Requests["multi"]))
 		}
 	})
 }
 
-// TestASyncConfirmsTheSession also if nothing was answered for long, and the first answers are too young for a write to prove them.
+// TestASyncConfirmsTheSession also if nothing was answered for long, and the first answers are too
+// young for a write to prove them.
 func TestASyncConfirmsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
@@ -82,12 +83,12 @@ func TestASyncConfirmsTheSession(t *testing.T) {
 		time.Sleep(6400 * time.Millisecond) // virtual time: less than a client waits for an answer
 		server.Thaw()
 		time.Sleep(2500 * time.Millisecond) // virtual time: less than 9/32 of the timeout
-		_, err = session.Depend(connstate.Session, func(error) {})
+		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		server.ResetCounts()
 		require.NoError(t, client.Sync(t.Context()))
-		require.LessOrEqual(t, server.Requests().Requests[zktest.OpMulti], 10, "there are pauses")
-		_, err = session.Depend(connstate.Session, func(error) {})
+		require.LessOrEqual(t, server.Requests().Requests["multi"], 10, "there are pauses")
+		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 		require.NoError(t, err)
 	})
 }
@@ -102,7 +103,7 @@ func TestASyncOfAnIdleSessionDoesNotPause(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, client.Sync(t.Context()))
 		require.Zero(t, time.Since(began))
-		_, err = session.Depend(connstate.Session, func(error) {})
+		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 		require.NoError(t, err)
 	})
 }

@@ -1,5 +1,5 @@
-// Package framework is the ZooKeeper client under the recipes. It keeps a session, repeats what was lost on the way,
-// and removes what operations of unknown outcome have left. It is Curator's CuratorFramework.
+// Package framework is the ZooKeeper client. It maintains a session, retries requests whose replies
+// were lost, and cleans up after operations of unknown outcome. It is Curator's CuratorFramework.
 //
 //	client, err := framework.New([]string{"zk1:2181", "zk2:2181"},
 //		framework.WithSessionTimeout(15*time.Second),
@@ -7,51 +7,108 @@
 //	if err != nil { ... }
 //	defer client.Close()
 //
+//	_, err = client.Create(ctx, "/limit", []byte("10"), framework.OrSet())
+//	data, stat, err := client.Get(ctx, "/limit")
+//	_, err = client.Set(ctx, "/limit", []byte("20"), framework.IfVersion(stat.Version))
+//
+// Package admin has cluster administration and bulk reads, package compressed nodes with compressed
+// data, and package sasl mechanisms for [WithSASL].
+//
 // # Sessions
 //
-// A [Session] is over when the servers say so, when the client is closed, or when no server
-// has confirmed it for so long that the servers may end it at any moment. The client decides
-// the last without a server: see docs/RELIABILITY.md. A session that is over never
-// comes back; the client makes a new one.
+// A [Session] ends when the servers expire it, when the client is closed, or when no server has
+// confirmed it for so long that the servers may expire it at any moment. The client decides the
+// last case without a server: see docs/GUARANTEES.md. A session that has ended stays ended; the
+// client creates a new one. [Client.In] is a view of the client that stays in one session.
+//
+// While a function depends on a session ([Session.Depend]), the client confirms the session with a
+// majority of the ensemble, by a write that changes nothing, at most four times per timeout. A
+// committed write must take less than 12 % of the granted timeout: 470 ms of 4 s, 4.7 s of 40 s. If
+// writes take longer, no lock, term or kept node can be confirmed in time: a hold ends with
+// [ErrSessionLost], an acquire fails with it, and the client logs a warning. A longer timeout
+// helps.
+//
+// # Errors and retries
+//
+// Every error of an operation is an [*OpError] with the operation and the path. errors.Is finds
+// go-zookeeper's values, such as zk.ErrNoNode, the error of the context, and the values of this
+// package.
+//
+// A write whose reply was lost is sent again. If it was carried out the first time, the second one
+// may fail because of the first: a Set with [IfVersion] with zk.ErrBadVersion, a Create with
+// zk.ErrNodeExists, a Delete with zk.ErrNoNode, a Multi with any of them. [Idempotent] and
+// [Protected] avoid that. [retry.Unknown] reports whether a write that failed may have been carried
+// out.
+//
+// # Watches
+//
+// [Client.GetW], [Client.ChildrenW] and [Client.ExistsW] set a [Watch], which fires once.
+// [Client.AddWatch] sets a watch that stays as long as its connection. Watches with the same path
+// and mode share one watch on the server. Servers report nothing about nodes that the client may
+// not read. If the client also has a recursive watch on a path, a [WatchPersistent] receives no
+// event for children of the path that the client may not read.
+//
+// # Following
+//
+// [Client.Follow] reads, waits for a change, and reads again, over any number of connections and
+// sessions. It is the loop of most recipes:
+//
+//	type changed = <-chan struct{}
+//	err := client.Follow(ctx, func(ctx context.Context, in *framework.Client) (changed, error) {
+//		data, _, watch, err := in.GetW(ctx, "/config")
+//		if err != nil {
+//			return nil, err
+//		}
+//		use(data)
+//		return watch.Done(), nil
+//	})
+//
+// After an error of read that may pass, such as a lost connection or refused credentials, Follow
+// pauses and calls read again. zk.ErrNoNode does not pass: to follow a node that may be missing,
+// use [Client.ExistsW]. After [ErrSessionLost] Follow calls read in the next session, or when an
+// idle session has been confirmed. So read must not return an error that wraps the ErrSessionLost
+// of something else, such as the caller's lock.
 //
 // # go-zookeeper
 //
-// The types and errors of the API are go-zookeeper's (zk.Stat, zk.ACL, zk.Event, zk.ErrNoNode, the requests
-// of a Multi), because users know them and their code need not change. Its zk.Conn is not used: it may run
-// queued requests in another session, lose watches without a word, hang when it is closed, and it knows no
-// persistent watches.
-//
-// [WithObserver] reports operations, states and locks, for metrics and traces.
-//
-// What operators ask an ensemble is in package admin, nodes whose data are compressed are in package compressed, and mechanisms
-// for [WithSASL] are in package sasl.
+// Types and errors are go-zookeeper's where it has them: zk.Stat, zk.ACL, zk.Event, zk.ErrNoNode,
+// the requests of a Multi. Its zk.Conn is not used: it may send queued requests in another session,
+// lose watches silently and hang in Close, and it has no persistent watches.
 //
 // # What it promises
 //
 //   - Every call returns at once when its context is done or the client is closed.
-//   - A [Protected] create makes exactly one node, and none if it fails.
-//   - [Client.DeleteGuaranteed] goes on until the node is gone.
-//   - Those who [Session.Depend] on a session are notified of its end before anyone else can own
-//     what it owned.
-//   - Within a session time does not go back: later reads, on any server, show what an answer or an event
-//     has shown.
-//   - [Client.Close] leaves no goroutine, except for functions of the user's that are still running.
-//
-// # Servers other than ZooKeeper 3.8 and 3.9
-//
-// Where servers do not know containers, parents are persistent. Where they do not know persistent watches,
-// [Client.AddWatch] returns [ErrWatchUnsupported]. ZooKeeper says so when it is asked. A ClickHouse Keeper is not asked for either of
-// them, nor for nodes with a TTL: the client knows it by the password of its sessions, which is all zeros. A Keeper
-// never restores a session, so there every lost connection is a lost session.
-//
-// # Requests that a server forgets
-//
-// ZooKeeper 3.6.0 to 3.8.0 can leave a request unanswered until the next one reaches the server
-// (ZOOKEEPER-4537). When a request takes longer than 50 ms, and longer than 20 times what writes usually take, the
-// client sends one sync behind it, which frees it: see docs/PERFORMANCE.md. Nothing has to be configured.
+//   - A [Protected] create creates exactly one node, and none if it fails.
+//   - A [Guaranteed] delete continues until the node is deleted.
+//   - A function registered with [Session.Depend] runs before another session can own what this one
+//     owned.
+//   - Reads within a session are monotonic, whichever server answers them.
+//   - [Client.Close] leaves no goroutine, except for functions of the caller that are still
+//     running.
 //
 // # What it cannot promise
 //
-// A request whose reply was lost may have been carried out: [retry.Unknown] says so. And a
-// process that was stopped for a while notices the end of its session when it continues.
+// A suspended process notices the end of its session only when it continues.
+//
+// # Requests that a server forgets
+//
+// ZooKeeper 3.6.0 to 3.8.0 can leave a request unanswered until the next one arrives
+// (ZOOKEEPER-4537). If a request takes longer than 50 ms, and longer than 20 times what writes
+// usually take, the client sends one sync behind it, which frees it: see docs/PERFORMANCE.md.
+//
+// # Servers other than ZooKeeper 3.8 and 3.9
+//
+//   - Servers without containers get persistent parents.
+//   - Servers without persistent watches fail [Client.AddWatch] with [ErrWatchUnsupported].
+//   - TTL nodes need extendedTypesEnabled. Servers without it fail them with [ErrUnimplemented].
+//   - ZooKeeper before 3.5 fails [StatTo] with [ErrUnimplemented], and containers and TTL nodes in
+//     a [Client.Multi] with "marshalling error (-5)".
+//
+// The client knows a ClickHouse Keeper by the password of its sessions, which is all zeros. It
+// sends a Keeper no request for containers, persistent watches, TTL nodes or the stat of a create:
+// parents are persistent, and the others fail as above. A Multi with any of them fails with
+// [ErrUnimplemented]. Older Keepers would close the connection on a persistent watch, and newer
+// ones report the path of the watch instead of the node's. A Keeper keeps a [Watch] whose context
+// has ended until it fires or the connection ends. It never restores a session, so every lost
+// connection is a lost session.
 package framework

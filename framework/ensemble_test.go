@@ -3,6 +3,7 @@ package framework_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
@@ -11,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/admin"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -43,7 +44,7 @@ func newConfigured(path, text string) *configured {
 		r.Decode(&d)
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if h.Op == proto.OpGetData && r.Path != e.path { // a Keeper may have the one of the ZooKeeper before it
+		if h.Op == proto.OpGetData && r.Path != e.path { // a Keeper may have its predecessor's
 			return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.DataResponse{Data: []byte("server.1=old:2888:3888;2181\nversion=1")})
 		}
 		if h.Op != proto.OpGetData {
@@ -72,8 +73,8 @@ func (e *configured) dial(ctx context.Context, network, address string) (net.Con
 	return nc, nil
 }
 
-// TestTheEnsembleIsFollowed has servers be added to the ensemble that the client was not notified of, while those
-// that it knows go away. Namespaces do not matter: CURATOR-593.
+// TestTheEnsembleIsFollowed adds servers to the ensemble without a notification of the client, and
+// stops the servers that it knows. Namespaces do not matter: CURATOR-593.
 func TestTheEnsembleIsFollowed(t *testing.T) {
 	for name, c := range map[string]struct{ path, text string }{
 		"ZooKeeper": {"/zookeeper/config", "server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:2888:3888:participant;2181\nversion=1"},
@@ -95,7 +96,7 @@ func TestTheEnsembleIsFollowed(t *testing.T) {
 				require.Contains(t, e.dials, "b:2181")
 				e.mu.Unlock()
 				e.fail("b:2181")
-				e.up("a:2181") // what was given is not forgotten
+				e.up("a:2181") // the configured servers are not forgotten
 				synctest.Wait()
 				require.NoError(t, client.WaitConnected(testbed.Context(t)))
 			})
@@ -103,8 +104,8 @@ func TestTheEnsembleIsFollowed(t *testing.T) {
 	}
 }
 
-// TestServersThatHaveLeftTheEnsembleAreTriedLast has connections end while the servers of the configuration can be used. A
-// server that has left may belong to another ensemble by now.
+// TestServersThatHaveLeftTheEnsembleAreTriedLast has connections end while the servers of the
+// configuration can be used. A server that has left may belong to another ensemble by now.
 func TestServersThatHaveLeftTheEnsembleAreTriedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newConfigured("/zookeeper/config", "server.1=b:2888:3888:participant;2181\nversion=1")
@@ -160,8 +161,8 @@ func TestAServerThatIsBehindBringsNoOlderConfiguration(t *testing.T) {
 	})
 }
 
-// TestAChangeOfTheEnsembleIsReported has a member be added while the client is connected, and the one that it knows stop. Without
-// tracking the client keeps to what it was given.
+// TestAChangeOfTheEnsembleIsReported adds a member while the client is connected, and stops the one
+// that it knows. Without tracking the client keeps to its configured servers.
 func TestAChangeOfTheEnsembleIsReported(t *testing.T) { // CUR-ENS-02, -03, -05
 	for name, c := range map[string]struct {
 		options []framework.Option
@@ -199,7 +200,7 @@ func TestAChangeOfTheEnsembleIsReported(t *testing.T) { // CUR-ENS-02, -03, -05
 	}
 }
 
-// fail ends all connections and lets no new ones be made to address.
+// fail closes all connections and refuses new ones to address.
 func (e *configured) fail(address string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -216,7 +217,8 @@ func (e *configured) up(address string) {
 	delete(e.down, address)
 }
 
-// TestAllServersAreReplacedOneByOne has a client whose session goes on while no server is left that it was made with.
+// TestAllServersAreReplacedOneByOne has a client whose session continues when none of its
+// configured servers is left.
 func TestAllServersAreReplacedOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
@@ -238,5 +240,27 @@ func TestAllServersAreReplacedOneByOne(t *testing.T) {
 		config, err := admin.Config(testbed.Context(t), client)
 		require.NoError(t, err)
 		require.Len(t, config.Members, 3)
+	})
+}
+
+// TestAConfigurationThatCannotBeParsedIsNotTheLast: the next one counts at once.
+func TestAConfigurationThatCannotBeParsedIsNotTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		var log logged
+		client, err := framework.New(server.Servers(), framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return server.DialContext(ctx, network, server.Addr())
+		}), framework.WithEnsembleTracking(), log.keep(slog.LevelInfo))
+		require.NoError(t, err)
+		defer client.Close()
+		require.NoError(t, client.WaitConnected(t.Context()))
+		require.NoError(t, server.Set("/zookeeper/config", []byte("server.x=zk3:2888:3888;2181\nversion=1")))
+		synctest.Wait()
+		require.Len(t, log.lines("cannot be parsed"), 1)
+		require.Empty(t, log.lines("cannot be read"))
+		require.NoError(t, server.Set("/zookeeper/config", []byte("server.3=zk3:2888:3888;2181\nserver.1=0.0.0.0:2888:3888;0.0.0.0:2181\nversion=2")))
+		synctest.Wait()
+		lines := log.lines("ensemble configuration")
+		require.Contains(t, lines[len(lines)-1], "[zk3:2181]", "and no machine of the client's own")
 	})
 }

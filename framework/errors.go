@@ -10,71 +10,59 @@ import (
 )
 
 var (
-	// ErrClosed means that the client was closed, before the call or during it.
+	// ErrClosed is returned after the client was closed, before or during the call.
 	ErrClosed = engine.ErrClosed
 
-	// ErrEnded means that what was asked has been ended by its owner: a cache, a kept node or a membership was closed.
-	ErrEnded = errors.New("it was closed")
+	// ErrShutdown is returned for new holds and registrations after [Client.Shutdown], and is the
+	// cause of ended holds.
+	ErrShutdown = engine.ErrShutdown
+
+	// ErrEnded is returned after a Cache, Node or Member was closed.
+	ErrEnded = errors.New("closed")
 
 	// ErrLost is wrapped by ErrSessionLost and ErrSuspended, and by all losses of package lock.
 	ErrLost = engine.ErrLost
 
-	// ErrSessionLost means that the session of the call or of the lock is over, or
-	// counts as over because no server has confirmed it in time. Its ephemeral
-	// nodes are deleted, or will be. It wraps ErrLost.
+	// ErrSessionLost means that a session has expired, or counts as expired because no server
+	// confirmed it in time. The servers delete its ephemeral nodes. It wraps ErrLost.
 	ErrSessionLost = engine.ErrSessionLost
 
-	// ErrSuspended means that the connection was lost, while the session may
-	// still live. It ends holds under [connstate.Standard]. It wraps ErrLost.
+	// ErrSuspended means that the connection was lost, but the session may still be alive. It ends
+	// holds under [connstate.SuspendedEndsHold]. It wraps ErrLost.
 	ErrSuspended = engine.ErrSuspended
 
-	// ErrBadPath means that a path is empty, relative, ends in a slash or has
-	// an element that ZooKeeper does not allow. Nothing was sent.
+	// ErrBadPath means that a path is invalid: see [ValidatePath]. No request was sent.
 	ErrBadPath = errors.New("bad path")
 
-	// ErrBadArgument means that another argument is not valid. Nothing was sent.
+	// ErrBadArgument means that another argument is invalid. No request was sent.
 	ErrBadArgument = opt.ErrBadArgument
 
-	// ErrTooLong means that a request is longer than [WithMaxRequest] allows. Nothing was sent.
+	// ErrTooLong means that a request is longer than [WithMaxRequest] allows. It was not sent.
 	ErrTooLong = conn.ErrTooLong
 )
 
-// What a server may answer that go-zookeeper has no error values for. [retry.Judge] knows them.
+// Server error codes that go-zookeeper does not define.
 var (
-	// ErrRolledBack means that an operation of a [Client.Multi] was not tried because one before it failed (-2).
+	// ErrRolledBack is the error of operations of a [Client.Multi] after the one that failed (-2).
 	ErrRolledBack = conn.CodeError(proto.RuntimeInconsistency)
 
-	// ErrConnectionLoss means that a server has lost its connection to the leader: the request may have been
-	// carried out (-4). The loss of our own connection is zk.ErrConnectionClosed.
-	ErrConnectionLoss = conn.CodeError(proto.ConnectionLoss)
-
-	// ErrUnimplemented means that the server does not know the operation, or is configured not to allow it, as TTL nodes
-	// without extendedTypesEnabled (-6).
+	// ErrUnimplemented means that the server does not know the operation, or is configured not to
+	// allow it (-6).
 	ErrUnimplemented = engine.ErrUnimplemented
 
-	// ErrOperationTimeout and ErrRequestTimeout mean that the servers took too long (-7, -122): the request may
-	// have been carried out.
-	ErrOperationTimeout = conn.CodeError(proto.OperationTimeout)
-	ErrRequestTimeout   = conn.CodeError(proto.RequestTimeout)
-
-	// ErrLocalSession means that a session that only one server knows cannot have ephemeral nodes (-120). Servers
-	// make such sessions with localSessionsEnabled, unless they also have localSessionsUpgradingEnabled.
-	ErrLocalSession = conn.CodeError(proto.EphemeralOnLocalSession)
-
-	// ErrAuthRequired means that the server accepts authenticated clients only, by SASL or as its enforce.auth.schemes
-	// say, and has closed the session (-124).
+	// ErrAuthRequired means that the server requires authentication (SASL or enforce.auth.schemes),
+	// and has closed the session (-124).
 	ErrAuthRequired = conn.CodeError(proto.SessionClosedRequireSASL)
 
-	// ErrQuotaExceeded means that the write would exceed a quota that the server enforces (-125).
+	// ErrQuotaExceeded means that a write would exceed a quota that the server enforces (-125).
 	ErrQuotaExceeded = conn.CodeError(proto.QuotaExceeded)
 
-	// ErrThrottled means that the server has too much to do, and has not looked at the request (-127).
+	// ErrThrottled means that the server is overloaded and has not processed the request (-127).
 	ErrThrottled = conn.CodeError(proto.Throttled)
 )
 
-// OpError says which operation failed, and on which path (as the caller wrote
-// it, without the namespace). Err keeps what ZooKeeper said, so errors.Is(err,
-// zk.ErrNoNode) works.
+// OpError is an error with its operation and path, without the namespace. It wraps the error of
+// ZooKeeper.
 type OpError struct {
 	Op   string
 	Path string

@@ -9,21 +9,20 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/admin"
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestCodesOfServersHaveErrors(t *testing.T) {
 	for code, want := range map[proto.Code]error{
-		-2: framework.ErrRolledBack, -4: framework.ErrConnectionLoss, -6: framework.ErrUnimplemented,
-		-7: framework.ErrOperationTimeout, -13: admin.ErrNewConfigNoQuorum, -14: admin.ErrReconfigInProgress,
-		-120: framework.ErrLocalSession, -122: framework.ErrRequestTimeout,
+		-2: framework.ErrRolledBack, -6: framework.ErrUnimplemented,
+		-13: admin.ErrNewConfigNoQuorum, -14: admin.ErrReconfigInProgress,
 		-124: framework.ErrAuthRequired, -125: framework.ErrQuotaExceeded, -127: framework.ErrThrottled,
 	} {
 		require.ErrorIs(t, conn.CodeError(code), want)
@@ -46,12 +45,12 @@ func TestErrorsOfAServer(t *testing.T) {
 func TestWhatIsLostStaysLost(t *testing.T) {
 	for _, err := range []error{framework.ErrClosed, framework.ErrSessionLost, framework.ErrSuspended} {
 		err = fmt.Errorf("%w: %w", err, zk.ErrConnectionClosed)
-		require.Equal(t, retry.Over, retry.Judge(err))
+		require.Equal(t, verdict.Over, verdict.Of(err))
 		require.Equal(t, !errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrLost))
 	}
 }
 
-// TestErrorsOfWaitingAndListeningNameTheirOperation, as those of operations do.
+// TestErrorsOfWaitingAndListeningNameTheirOperation, as errors of operations do.
 func TestErrorsOfWaitingAndListeningNameTheirOperation(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	_, err := client.Listen(nil)
@@ -72,6 +71,6 @@ func TestNobodyDependsOnASessionWithoutAFunction(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
-	_, err = session.Depend(connstate.Standard, nil)
+	_, err = session.Depend(connstate.SuspendedEndsHold, nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // An operation belongs to one session: it is carried out in that session, or not at all.
-func ExampleInSession() {
+func ExampleClient_In() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
@@ -30,22 +30,22 @@ func ExampleInSession() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	bound := framework.InSession(ctx, session)
-	if _, err := client.Create(bound, "/worker", nil, framework.As(framework.Ephemeral)); err != nil {
+	bound := client.In(session)
+	if _, err := bound.Create(ctx, "/worker", nil, framework.As(framework.Ephemeral)); err != nil {
 		log.Fatal(err)
 	}
 	if err := server.ExpireSession(session.ID()); err != nil { // a fault
 		log.Fatal(err)
 	}
 	<-session.Done()
-	_, err = client.Create(bound, "/worker", nil, framework.As(framework.Ephemeral))
+	_, err = bound.Create(ctx, "/worker", nil, framework.As(framework.Ephemeral))
 	fmt.Println("not in another session:", errors.Is(err, framework.ErrSessionLost))
 	// Output:
 	// not in another session: true
 }
 
-// CreateOrSet writes a node, whether it is there or not.
-func ExampleClient_CreateOrSet() {
+// OrSet writes a node, whether it exists or not.
+func ExampleOrSet() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
@@ -59,11 +59,11 @@ func ExampleClient_CreateOrSet() {
 	ctx := context.Background()
 
 	for _, limit := range []string{"10", "20"} {
-		created, err := client.CreateOrSet(ctx, "/limit", []byte(limit))
-		if err != nil {
+		var stat zk.Stat
+		if _, err := client.Create(ctx, "/limit", []byte(limit), framework.OrSet(), framework.StatTo(&stat)); err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println("created:", created)
+		fmt.Println("version:", stat.Version)
 	}
 	data, _, err := client.Get(ctx, "/limit")
 	if err != nil {
@@ -71,8 +71,8 @@ func ExampleClient_CreateOrSet() {
 	}
 	fmt.Println(string(data))
 	// Output:
-	// created: true
-	// created: false
+	// version: 0
+	// version: 1
 	// 20
 }
 

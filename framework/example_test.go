@@ -38,7 +38,7 @@ func Example() {
 	fmt.Println(path, err)
 	data, stat, err := client.Get(ctx, path)
 	fmt.Println(string(data), stat.Version, err)
-	_, err = client.Set(ctx, path, []byte("2"), 7)
+	_, err = client.Set(ctx, path, []byte("2"), framework.IfVersion(7))
 	fmt.Println(err, errors.Is(err, zk.ErrBadVersion))
 	// Output:
 	// /invoices/next <nil>

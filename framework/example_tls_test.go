@@ -48,7 +48,7 @@ func ExampleWithTLS() {
 	// /secret <nil>
 }
 
-// localCertificate makes a certificate for 127.0.0.1, and the pool that trusts it.
+// localCertificate returns a certificate for 127.0.0.1, and the pool that trusts it.
 func localCertificate() (tls.Certificate, *x509.CertPool, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

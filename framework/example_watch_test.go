@@ -12,7 +12,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// A watch says that a node has changed since it was read. To follow a node, read it again after each event.
+// A watch says that a node has changed since it was read. To follow a node, read it again after
+// each event.
 func ExampleClient_GetW() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -38,7 +39,8 @@ func ExampleClient_GetW() {
 		if stat.Version == 1 {
 			return
 		}
-		if _, err := client.Set(ctx, "/limit", []byte("20"), stat.Version); err != nil { // somebody changes it
+		// Another client changes it.
+		if _, err := client.Set(ctx, "/limit", []byte("20"), framework.IfVersion(stat.Version)); err != nil {
 			log.Fatal(err)
 		}
 		select {
@@ -52,8 +54,8 @@ func ExampleClient_GetW() {
 	// version 1: 20
 }
 
-// A recursive watch reports what happens to a node and below it. It ends with its connection: then add it again, and
-// read again what is there. Package recipes/cache does all that.
+// A recursive watch reports changes of a node and below it. It ends with its connection: then add
+// it again, and read the nodes again. Package recipes/cache does all that.
 func ExampleClient_AddWatch() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -82,7 +84,7 @@ func ExampleClient_AddWatch() {
 	if _, err := client.Create(ctx, "/config/db", []byte("a"), framework.ContainerParents()); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := client.Set(ctx, "/config/db", []byte("b"), -1); err != nil {
+	if _, err := client.Set(ctx, "/config/db", []byte("b")); err != nil {
 		log.Fatal(err)
 	}
 	for range 3 {
@@ -121,7 +123,8 @@ func ExampleClient_Multi() {
 	}
 	_, err = client.Multi(ctx,
 		&zk.SetDataRequest{Path: "/account-a", Data: []byte("90"), Version: 0},
-		&zk.SetDataRequest{Path: "/account-b", Data: []byte("10"), Version: 7}) // it was never changed: 0
+		// The node was never written: its version is 0.
+		&zk.SetDataRequest{Path: "/account-b", Data: []byte("10"), Version: 7})
 	var failed *framework.MultiError
 	if errors.As(err, &failed) {
 		fmt.Println(failed.Index, failed.Op, failed.Path, errors.Is(err, zk.ErrBadVersion))

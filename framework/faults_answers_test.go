@@ -20,7 +20,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// scripted is a server of which a test decides what it says. It exists in memory only.
+// scripted is a server in memory whose answers a test determines.
 type scripted struct {
 	welcome  func(r proto.ConnectRequest) []byte // nil hangs up
 	answer   func(h proto.RequestHeader, body []byte) []byte
@@ -119,7 +119,8 @@ func (l *scripted) client(t *testing.T, opts ...framework.Option) *framework.Cli
 	return client
 }
 
-// TestNothingThatAServerSaysCrashesUs is issue 10, B2. Each of these is a reconnect with a pause, and no more.
+// TestNothingThatAServerSaysCrashesUs is issue 10, B2. Each of these is a reconnect with a pause,
+// and no more.
 func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 	hangUp := func(proto.RequestHeader, []byte) []byte { return nil }
 	for name, l := range map[string]*scripted{
@@ -145,7 +146,8 @@ func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 				client := l.client(t, framework.WithConnectionTimeout(time.Second))
 				_, _, err := client.GetACL(t.Context(), "/a")
 				require.Error(t, err)
-				time.Sleep(time.Second) // virtual time: what is counted is the connections of these seconds
+				// Virtual time: the test counts the connections of these seconds.
+				time.Sleep(time.Second)
 				require.LessOrEqual(t, l.accepted.Load(), int32(25), "connections in 2 s")
 			})
 		})
@@ -201,7 +203,8 @@ func silent(t *testing.T) net.Conn {
 	return near
 }
 
-// TestOneOfFiveServersIsEnough is issue 10, B6: with 1 s for each server, 2 of 6 sessions of 4 s were lost.
+// TestOneOfFiveServersIsEnough is issue 10, B6: with 1 s for each server, 2 of 6 sessions of 4 s
+// were lost.
 func TestOneOfFiveServersIsEnough(t *testing.T) {
 	for range 6 {
 		synctest.Test(t, func(t *testing.T) {
@@ -219,7 +222,7 @@ func TestOneOfFiveServersIsEnough(t *testing.T) {
 			session, err := client.Session(t.Context())
 			require.NoError(t, err)
 			for range 5 {
-				time.Sleep(31 * time.Second) // virtual time, until nobody remembers who failed
+				time.Sleep(31 * time.Second) // virtual time, until failures are forgotten
 				server.Freeze()
 				time.Sleep(2700 * time.Millisecond) // virtual time, after which the link is dead
 				server.Thaw()
@@ -230,8 +233,8 @@ func TestOneOfFiveServersIsEnough(t *testing.T) {
 	}
 }
 
-// TestAServerThatSaysItDoesNotKnowAnOperation answers as ZooKeeper 3.4 does. It is asked once; whether it has TTL nodes is a
-// matter of its configuration.
+// TestAServerThatSaysItDoesNotKnowAnOperation answers as ZooKeeper 3.4 does. It is asked once;
+// whether it has TTL nodes is a matter of its configuration.
 func TestAServerThatSaysItDoesNotKnowAnOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(map[proto.Op]int)
@@ -259,8 +262,9 @@ func TestAServerThatSaysItDoesNotKnowAnOperation(t *testing.T) {
 	})
 }
 
-// TestAnswersOfOneServerAloneDoNotProlong has a server that no majority follows answer what it can by itself: pings, syncs,
-// and writes with a code of its own. Nobody who depends on the session may believe it.
+// TestAnswersOfOneServerAloneDoNotProlong has a server without a majority answer the requests that
+// it can answer alone: pings, syncs, and writes with a code of its own. These answers must not
+// prolong the session for its dependents.
 func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 	for _, code := range []proto.Code{proto.Throttled, proto.RequestTimeout} {
 		synctest.Test(t, func(t *testing.T) {
@@ -275,7 +279,7 @@ func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 			client := l.client(t)
 			session, err := client.Session(t.Context())
 			require.NoError(t, err)
-			_, err = session.Depend(connstate.Session, func(error) {})
+			_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 			require.NoError(t, err)
 			time.Sleep(time.Minute) // virtual time, in which the session must live on
 			require.NoError(t, session.Err(), "writes are committed")
@@ -290,7 +294,8 @@ func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 	}
 }
 
-// TestAMultiWithTooFewResultsMayHaveBeenCarriedOut: the server has answered, but not that it refused.
+// TestAMultiWithTooFewResultsMayHaveBeenCarriedOut: the server has answered, but not that it
+// refused.
 func TestAMultiWithTooFewResultsMayHaveBeenCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {

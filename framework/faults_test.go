@@ -18,7 +18,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -52,12 +52,12 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 					_, err = client.Listen(func(s connstate.State) { note(s) })
 					require.NoError(t, err)
 					// The connection may break or the proof run out first.
-					_, err = session.Depend(connstate.Standard, func(error) { note("notified") })
+					_, err = session.Depend(connstate.SuspendedEndsHold, func(error) { note("notified") })
 					require.NoError(t, err)
-					_, err = session.Depend(connstate.Session, func(error) { note("notified of the loss") })
+					_, err = session.Depend(connstate.LostEndsHold, func(error) { note("notified of the loss") })
 					require.NoError(t, err)
 
-					time.Sleep(after) // virtual time: when the outage begins is what is varied
+					time.Sleep(after) // virtual time: the begin of the outage varies
 					server.Freeze()
 					frozen := time.Now()
 					<-session.Done()
@@ -71,13 +71,14 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 					}, order, "holders first")
 					mu.Unlock()
 					for lives(server, session) {
-						time.Sleep(10 * time.Millisecond) // virtual time: to measure, to 10 ms, when the server ends the session
+						// Virtual time: to measure, to 10 ms, when the server expires the session.
+						time.Sleep(10 * time.Millisecond)
 					}
 					assert.True(t, notified.Before(time.Now()), "notified %v after the link froze, ended by the server %v after",
 						notified.Sub(frozen), time.Since(frozen))
 					server.Thaw()
 					require.NoError(t, client.WaitConnected(t.Context()))
-					_, _, err = client.Get(framework.InSession(t.Context(), session), "/")
+					_, _, err = client.In(session).Get(t.Context(), "/")
 					require.ErrorIs(t, err, framework.ErrSessionLost)
 				})
 			})
@@ -110,13 +111,14 @@ func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
 		server, client := virtual(t)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("notified %v", err) })
+		stop, err := session.Depend(connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
 		require.NoError(t, err)
 		defer stop()
 		for range 20 {
 			time.Sleep(10 * time.Second) // virtual time between two freezes
 			server.Freeze()
-			time.Sleep(5 * time.Second) // virtual time: the length of the freeze, less than the session timeout
+			// virtual time: the length of the freeze, less than the session timeout
+			time.Sleep(5 * time.Second)
 			server.Thaw()
 		}
 		time.Sleep(10 * time.Second) // virtual time, in which the session must live on
@@ -135,8 +137,8 @@ func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
 				require.NoError(t, err)
 				if depends {
 					// A leader that is slow, but takes no more than an eighth of the timeout.
-					server.Delay(500*time.Millisecond, zktest.OnOp(zktest.OpMulti))
-					stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("notified %v", err) })
+					server.Delay(500*time.Millisecond, zktest.OnOp("multi"))
+					stop, err := session.Depend(connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
 					require.NoError(t, err)
 					defer stop()
 				}
@@ -192,7 +194,7 @@ func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { 
 				server.Stop()
 				<-session.Done()
 				over := time.Now()
-				_, _, err = client.Get(framework.InSession(t.Context(), session), "/")
+				_, _, err = client.In(session).Get(t.Context(), "/")
 				require.ErrorIs(t, err, framework.ErrSessionLost)
 				select {
 				case at := <-lost:
@@ -205,7 +207,7 @@ func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { 
 	}
 }
 
-// TestOperationThatWaitsInASessionEndsWithIt has the caller wait for a connection that does not come.
+// TestOperationThatWaitsInASessionEndsWithIt has the caller wait for a connection in vain.
 func TestOperationThatWaitsInASessionEndsWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithConnectionTimeout(time.Hour), framework.WithRetryPolicy(retry.Forever(time.Second)))
@@ -214,7 +216,7 @@ func TestOperationThatWaitsInASessionEndsWithIt(t *testing.T) {
 		server.Stop()
 		result := make(chan error, 1)
 		go func() {
-			_, err := client.Create(framework.InSession(t.Context(), session), "/a", nil, framework.Protected())
+			_, err := client.In(session).Create(t.Context(), "/a", nil, framework.Protected())
 			result <- err
 		}()
 		require.ErrorIs(t, <-result, framework.ErrSessionLost)
@@ -311,12 +313,12 @@ func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06, KZ-CLI-02
 					session, err := client.Session(t.Context())
 					require.NoError(t, err)
 					outage(server)
-					time.Sleep(after) // virtual time: how long the outage has lasted is what is varied
+					time.Sleep(after) // virtual time: the length of the outage varies
 					waits := make(chan error, 3)
 					go func() { waits <- client.Sync(context.Background()) }()
 					go func() { waits <- client.WaitConnected(context.Background()) }()
 					go func() {
-						_, err := client.DeleteGuaranteed(context.Background(), "/n")
+						err := client.Delete(context.Background(), "/n", framework.IfExists(), framework.Guaranteed())
 						waits <- err
 					}()
 					synctest.Wait()
@@ -337,7 +339,8 @@ func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06, KZ-CLI-02
 	}
 }
 
-// TestCloseEndsTheSessionBetweenConnections: a server can be reached, and the node must not stay for the session's time.
+// TestCloseEndsTheSessionBetweenConnections: a server can be reached, and the node must not stay
+// for the session's time.
 func TestCloseEndsTheSessionBetweenConnections(t *testing.T) {
 	for name, cut := range map[string]func(*zktest.Server){
 		"just cut":            (*zktest.Server).CutConnections,
@@ -366,8 +369,8 @@ func TestCloseEndsTheSessionBetweenConnections(t *testing.T) {
 	}
 }
 
-// TestARefusalOfCredentialsIsNotTheReasonForGood: when the server that has refused them cannot be reached any more, operations wait
-// for it, as in any outage.
+// TestARefusalOfCredentialsIsNotTheReasonForGood: when the server that has refused them cannot be
+// reached any more, operations wait for it, as in any outage.
 func TestARefusalOfCredentialsIsNotTheReasonForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -378,23 +381,25 @@ func TestARefusalOfCredentialsIsNotTheReasonForGood(t *testing.T) {
 		synctest.Wait()
 		require.ErrorIs(t, client.WaitConnected(t.Context()), zk.ErrAuthFailed)
 		server.RefuseConnections(true)
-		time.Sleep(2 * time.Second) // virtual time: servers that cannot be reached are why the last try failed, and no refusal
+		// Virtual time: the last try failed since no server could be reached, and not by a refusal.
+		time.Sleep(2 * time.Second)
 		refuses.Store(false)
 		time.AfterFunc(time.Second, func() { server.RefuseConnections(false) })
 		require.NoError(t, client.Sync(t.Context()))
 	})
 }
 
-// TestManyReconnectsLeaveNothingBehind: each connection had watches of all kinds, a dependent of its session, and a protected create.
+// TestManyReconnectsLeaveNothingBehind: each connection had watches of all kinds, a dependent of
+// its session, and a protected create.
 func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, newClient func(...framework.Option) *framework.Client) {
-		client := newClient()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
 		ctx := t.Context()
-		require.NoError(t, server.Create("/a", nil))
+		require.NoError(t, w.Server.Create("/a", nil))
 		reconnect := func() {
 			session, err := client.Session(ctx)
 			require.NoError(t, err)
-			stop, err := session.Depend(connstate.Session, func(error) {})
+			stop, err := session.Depend(connstate.LostEndsHold, func(error) {})
 			require.NoError(t, err)
 			for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchRecursive} {
 				_, err = client.AddWatch(ctx, "/a", mode, func(zk.Event) {})
@@ -408,8 +413,8 @@ func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
 			require.NoError(t, err)
 			node, err := client.Create(ctx, "/a/n-", nil, framework.Protected(), framework.As(framework.PersistentSequential))
 			require.NoError(t, err)
-			require.NoError(t, client.Delete(ctx, node, -1))
-			server.CutConnections()
+			require.NoError(t, client.Delete(ctx, node))
+			w.Server.CutConnections()
 			<-data.Done()
 			<-missing.Done()
 			stop()

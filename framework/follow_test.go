@@ -10,19 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestFollowReadsEachChange(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
-		require.NoError(t, server.Create("/a", []byte("1")))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		require.NoError(t, w.Server.Create("/a", []byte("1")))
 		seen, ended := make(chan string, 10), make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			ended <- c.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
-				data, _, watch, err := c.GetW(ctx, "/a")
+			ended <- c.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+				data, _, watch, err := in.GetW(ctx, "/a")
 				if err != nil {
 					return nil, err
 				}
@@ -31,16 +31,16 @@ func TestFollowReadsEachChange(t *testing.T) {
 			})
 		}()
 		require.Equal(t, "1", <-seen)
-		require.NoError(t, server.Set("/a", []byte("2")))
+		require.NoError(t, w.Server.Set("/a", []byte("2")))
 		require.Equal(t, "2", <-seen)
-		server.RefuseConnections(true)
-		server.CutConnections()
-		require.NoError(t, server.Set("/a", []byte("3")))
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		require.NoError(t, w.Server.Set("/a", []byte("3")))
 		time.Sleep(5 * time.Second) // virtual time: an outage
-		server.RefuseConnections(false)
+		w.Server.RefuseConnections(false)
 		require.Equal(t, "3", <-seen)
-		server.RefuseConnections(true)
-		server.CutConnections()
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
 		time.Sleep(time.Second) // virtual time: an outage
 		cancel()
 		err := <-ended
@@ -52,64 +52,80 @@ func TestFollowReadsEachChange(t *testing.T) {
 	})
 }
 
-// TestFollowGoesOnInTheNextSession also if a read is under way when the session ends. One that is bound to a session ends with it.
+// TestFollowGoesOnInTheNextSession also if a read is under way when the session ends. One that is
+// bound to a session ends with it.
 func TestFollowGoesOnInTheNextSession(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
-		require.NoError(t, server.Create("/a", []byte("1")))
-		follow := func(ctx context.Context) error {
-			gate := server.Block(zktest.OnOp(zktest.OpGetData))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		require.NoError(t, w.Server.Create("/a", []byte("1")))
+		follow := func(c *framework.Client) error {
+			gate := w.Server.Block(zktest.OnOp("getData"))
 			ended := make(chan error, 1)
 			go func() {
-				ended <- c.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
-					_, _, err := c.Get(ctx, "/a")
+				ended <- c.Follow(t.Context(), func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+					_, _, err := in.Get(ctx, "/a")
 					return nil, err
 				})
 			}()
 			<-gate.Arrived()
 			session, err := c.Session(t.Context())
 			require.NoError(t, err)
-			server.ExpireSession(session.ID())
+			w.Server.ExpireSession(session.ID())
 			gate.Open()
 			return <-ended
 		}
-		require.NoError(t, follow(t.Context()))
+		require.NoError(t, follow(c))
 		session, err := c.Session(t.Context())
 		require.NoError(t, err)
-		require.ErrorIs(t, follow(framework.InSession(t.Context(), session)), framework.ErrSessionLost)
+		require.ErrorIs(t, follow(c.In(session)), framework.ErrSessionLost)
+	})
+}
+
+// TestFollowReadsAgainAtOnce when read asks for it.
+func TestFollowReadsAgainAtOnce(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c, calls, began := w.Client(), 0, time.Now()
+		require.NoError(t, c.Follow(t.Context(), func(context.Context, *framework.Client) (<-chan struct{}, error) {
+			if calls++; calls < 3 {
+				return framework.Again, nil
+			}
+			return nil, nil
+		}))
+		require.Equal(t, 3, calls)
+		require.Zero(t, time.Since(began), "virtual time")
 	})
 }
 
 func TestFollowEndsWhenThereIsNothingToWaitForAndOnErrors(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
-		require.NoError(t, c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) { return nil, nil }))
-		err := c.Follow(t.Context(), func(ctx context.Context) (<-chan struct{}, error) {
-			_, _, err := c.Get(ctx, "/missing")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		require.NoError(t, c.Follow(t.Context(), func(context.Context, *framework.Client) (<-chan struct{}, error) { return nil, nil }))
+		err := c.Follow(t.Context(), func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+			_, _, err := in.Get(ctx, "/missing")
 			return nil, err
 		})
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.EqualError(t, err, "get /missing: zk: node does not exist")
 		require.NoError(t, c.Close())
-		require.ErrorIs(t, c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) { return nil, nil }), framework.ErrClosed)
+		require.ErrorIs(t, c.Follow(t.Context(), func(context.Context, *framework.Client) (<-chan struct{}, error) { return nil, nil }), framework.ErrClosed)
 	})
 }
 
 // TestCloseEndsFollowAtOnce also while the server is silent, for which Close waits.
 func TestCloseEndsFollowAtOnce(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
 		reading := make(chan struct{}, 1)
 		result := make(chan error, 1)
 		go func() {
-			result <- c.Follow(t.Context(), func(context.Context) (<-chan struct{}, error) {
+			result <- c.Follow(t.Context(), func(context.Context, *framework.Client) (<-chan struct{}, error) {
 				reading <- struct{}{}
 				return make(chan struct{}), nil
 			})
 		}()
 		<-reading
 		synctest.Wait()
-		server.Freeze()
+		w.Server.Freeze()
 		began := time.Now()
 		closed := make(chan error, 1)
 		go func() { closed <- c.Close() }()

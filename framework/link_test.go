@@ -9,17 +9,19 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/stretchr/testify/require"
 )
 
-// TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine: it is not the connection's goroutine that notifies a holder of the
-// suspension, and the holder takes its time. The connection's goroutine must not fail requests meanwhile.
+// TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine has another goroutine notify a slow
+// holder of the suspension. The connection's goroutine must not fail requests before the holder
+// returns.
 func TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
@@ -27,19 +29,21 @@ func TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 		require.NoError(t, err)
 		var notified atomic.Bool
 		begun := make(chan struct{})
-		_, err = session.Depend(connstate.Standard, func(error) {
+		_, err = session.Depend(connstate.SuspendedEndsHold, func(error) {
 			close(begun)
-			time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is notified later must wait for it
+			// virtual time: a slow dependent, which later ones wait for
+			time.Sleep(time.Millisecond)
 			notified.Store(true)
 		})
 		require.NoError(t, err)
-		gate := server.Block(zktest.OnOp(zktest.OpCreate))
+		gate := server.Block(zktest.OnOp("create"))
 		defer gate.Open()
-		// The connection ends for its own goroutine when the hint has returned, and for others at once.
-		ctx := engine.WithHints(t.Context(), engine.Hints{Sent: func() { <-begun }})
+		// The connection ends for its own goroutine when the function of Sent has returned, and for
+		// others at once.
+		slow := engine.Sent(client, func() { <-begun })
 		failed := make(chan error, 1)
 		go func() {
-			_, err := client.Create(ctx, "/a", nil)
+			_, err := slow.Create(t.Context(), "/a", nil)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -49,8 +53,8 @@ func TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 	})
 }
 
-// TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine: the deadline ends the session just when a server says that it
-// has expired.
+// TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine: the deadline ends the
+// session just when a server says that it has expired.
 func TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 10 * time.Second
@@ -64,27 +68,32 @@ func TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *test
 			case proto.OpPing:
 				return packet(&proto.ReplyHeader{Xid: h.Xid})
 			}
-			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.Throttled}) // the leader confirms nothing
+			// It confirms nothing.
+			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.Throttled})
 		}
 		client := l.client(t)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		var notified atomic.Bool
-		_, err = session.Depend(connstate.Session, func(error) {
+		_, err = session.Depend(connstate.LostEndsHold, func(error) {
 			close(begun)
-			time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is notified later must wait for it
+			// virtual time: a slow dependent, which later ones wait for
+			time.Sleep(time.Millisecond)
 			notified.Store(true)
 		})
 		require.NoError(t, err)
-		time.Sleep(timeout / 2) // virtual time: from now on nothing is answered, and the deadline comes before that is noticed
-		_, err = client.Set(t.Context(), "/a", nil, -1)
+		// Virtual time: from now on nothing is answered, and the deadline passes before that is
+		// noticed.
+		time.Sleep(timeout / 2)
+		_, err = client.Set(t.Context(), "/a", nil)
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
 		require.True(t, notified.Load())
 	})
 }
 
-// TestAMultiOfAMovedSessionEndsTheConnection: the leader heard late of a server that the client had tried before. ZooKeeper before 3.6
-// says so among the results of a multi, and goes on to answer reads.
+// TestAMultiOfAMovedSessionEndsTheConnection: the leader heard late of a server that the client had
+// tried before. ZooKeeper before 3.6 reports that among the results of a multi, and continues to
+// answer reads.
 func TestAMultiOfAMovedSessionEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &scripted{welcome: welcome(7, 10*time.Second)}
@@ -107,9 +116,10 @@ func TestAMultiOfAMovedSessionEndsTheConnection(t *testing.T) {
 	})
 }
 
-// TestAMultiOfAnExpiredSessionEndsIt: ZooKeeper reports that among the results of a multi, also of the one that confirms a session. A
-// server to which the client came back at the moment of the end goes on to answer, so nothing else would end the session. One that runs
-// alone may have forgotten the session, and says so of what it had taken in before.
+// TestAMultiOfAnExpiredSessionEndsIt: ZooKeeper reports that among the results of a multi, also of
+// the one that confirms a session. If the client reconnected at the moment of the end, the server
+// continues to answer, so nothing else would end the session. A standalone server may have
+// forgotten the session, and reports that for earlier requests.
 func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *framework.Client) error{
 		"multi": func(ctx context.Context, client *framework.Client) error {
@@ -149,10 +159,11 @@ func askInAnExpiredSession(t *testing.T, code proto.Code, ask func(context.Conte
 	session, err := client.Session(t.Context())
 	require.NoError(t, err)
 	ended := make(chan error, 1)
-	_, err = session.Depend(connstate.Session, func(err error) { ended <- err })
+	_, err = session.Depend(connstate.LostEndsHold, func(err error) { ended <- err })
 	require.NoError(t, err)
 	if ask != nil {
-		require.Error(t, ask(t.Context(), client)) // which one depends on whether the write that confirms the session was first
+		// The error depends on whether the write that confirms the session was first.
+		require.Error(t, ask(t.Context(), client))
 	}
 	select {
 	case err := <-ended:
@@ -162,7 +173,7 @@ func askInAnExpiredSession(t *testing.T, code proto.Code, ask func(context.Conte
 	}
 }
 
-// TestARequestOfAForgottenSessionEndsIt is the same for what is no multi.
+// TestARequestOfAForgottenSessionEndsIt is the same for other requests.
 func TestARequestOfAForgottenSessionEndsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
@@ -177,12 +188,12 @@ func TestARequestOfAForgottenSessionEndsIt(t *testing.T) {
 	})
 }
 
-// TestAMalformedAnswerIsReportedAfterHolders: the connection ends for it, and whoever learns of that by a request finds that holders
-// were notified.
+// TestAMalformedAnswerIsReportedAfterHolders: it ends the connection, and holders are notified
+// before a request fails.
 func TestAMalformedAnswerIsReportedAfterHolders(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *framework.Client) error{
 		"set": func(ctx context.Context, client *framework.Client) error {
-			_, err := client.Set(ctx, "/a", nil, -1)
+			_, err := client.Set(ctx, "/a", nil)
 			return err
 		},
 		"multi": func(ctx context.Context, client *framework.Client) error {
@@ -210,8 +221,9 @@ func TestAMalformedAnswerIsReportedAfterHolders(t *testing.T) {
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
 				var notified atomic.Bool
-				_, err = session.Depend(connstate.Standard, func(error) {
-					time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is notified later must wait for it
+				_, err = session.Depend(connstate.SuspendedEndsHold, func(error) {
+					// virtual time: a slow dependent, which later ones wait for
+					time.Sleep(time.Millisecond)
 					notified.Store(true)
 				})
 				require.NoError(t, err)

@@ -9,19 +9,24 @@ import (
 
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/engine/wire"
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Multi carries out all operations or none, in one transaction: *zk.CreateRequest and *zk.CreateTTLRequest (without an Acl
-// they get the one of [WithACLProvider]), *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version
-// of -1 is any; 0 is not. The requests are not changed. On failure the error wraps a [*MultiError] for the first
-// operation that failed, and its path is that operation's. Each response has its own error, and in String the
-// path of its node. No operations, and others than these, are [ErrBadArgument]. It is Curator's transaction.
+// Multi carries out all operations or none, in one transaction. It is Curator's transaction.
+// Operations are pointers to requests of go-zookeeper:
 //
-// The Flags of a *zk.CreateRequest may be zk.FlagContainer, those of a *zk.CreateTTLRequest are zk.FlagTTL or
-// zk.FlagPersistentSequentialWithTTL. The responses to both have a Stat. A server that is not configured to allow TTL nodes
-// (extendedTypesEnabled) fails them with [ErrUnimplemented], and so does the client for a ClickHouse Keeper, which is not
-// asked. ZooKeeper before 3.5 does not understand a Multi with either: "marshalling error (-5)".
+//   - *zk.CreateRequest. Flags may be zk.FlagContainer.
+//   - *zk.CreateTTLRequest. Flags are zk.FlagTTL or zk.FlagPersistentSequentialWithTTL.
+//   - *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version of -1 is any
+//     version; 0 is not.
+//
+// A create without Acl has the ACL of [WithACLProvider]. Each response has its own error, and the
+// path of its node in String. Responses to containers and TTL nodes have a Stat.
+//
+// On failure the error wraps a [*MultiError] for the first operation that failed, and has its path.
+// [ErrUnimplemented] means that the server does not support an operation. No operations, and values
+// of other types, are [ErrBadArgument].
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if len(ops) == 0 {
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
@@ -41,6 +46,15 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 		return &MultiError{i, steps[i].name, path, err}
 	}
 	var results []proto.MultiResult
+	var creates []string
+	for _, s := range steps {
+		if r, ok := s.real.Body.(*proto.CreateRequest); ok {
+			creates = append(creates, r.Path)
+		}
+	}
+	if err := c.engine.AwaitPlace(ctx, "multi", path, creates...); err != nil {
+		return nil, opError("multi", path, err)
+	}
 	err := c.engine.Do(ctx, "multi", path, func(l *engine.Connection) error {
 		for i, s := range steps {
 			if err := l.Supports(s.real.Op); err != nil {
@@ -48,10 +62,10 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 			}
 		}
 		var err error
-		if results, err = engine.Call(ctx, l, engine.AskMulti(proto.OpMulti, sent)); err != nil {
+		if results, err = wire.Call(ctx, l.Conn, wire.AskMulti(proto.OpMulti, sent)); err != nil {
 			return err
 		}
-		i, err := engine.MultiFailure(results, len(ops))
+		i, err := wire.MultiFailure(results, len(ops))
 		if i >= 0 {
 			return failed(i, err)
 		}
@@ -60,8 +74,7 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 	return c.responses(steps, results), opError("multi", path, err)
 }
 
-// MultiError says which operation of a Multi made it fail. Err is what ZooKeeper said of it, so
-// errors.Is(err, zk.ErrNodeExists) works.
+// MultiError reports which operation of a Multi failed. It wraps the error of ZooKeeper.
 type MultiError struct {
 	Index int    // of the operation, counted from 0
 	Op    string // "create", "set", "delete", "check"
@@ -75,7 +88,7 @@ func (e *MultiError) Error() string {
 
 func (e *MultiError) Unwrap() error { return e.Err }
 
-// responses are the results as the caller gets them.
+// responses returns the results in go-zookeeper's type, with paths as the caller wrote them.
 func (c *Client) responses(steps []step, results []proto.MultiResult) []zk.MultiResponse {
 	if len(results) != len(steps) {
 		return nil
@@ -98,7 +111,7 @@ func (c *Client) responses(steps []step, results []proto.MultiResult) []zk.Multi
 	return responses
 }
 
-// step is an operation of a Multi: what the caller calls it, and what the server gets.
+// step is an operation of a Multi: its name and path for the caller, and the server's request.
 type step struct {
 	name, path string
 	real       proto.MultiOp
@@ -127,7 +140,7 @@ func (c *Client) step(op any) (step, error) {
 		r := &zk.CreateRequest{Path: op.Path, Data: op.Data, Acl: op.Acl, Flags: op.Flags}
 		return c.createStep(proto.OpCreateTTL, r, op.Ttl)
 	case *zk.SetDataRequest:
-		r := proto.SetDataRequest{Path: c.engine.Real(op.Path), Data: op.Data, Version: op.Version}
+		r := proto.SetDataRequest{Path: c.engine.Real(op.Path), Data: c.engine.Encode(op.Data), Version: op.Version}
 		return step{"set", op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}}, ValidatePath(op.Path)
 	case *zk.DeleteRequest:
 		r := proto.VersionRequest{Path: c.engine.Real(op.Path), Version: op.Version}
@@ -136,14 +149,18 @@ func (c *Client) step(op any) (step, error) {
 		r := proto.VersionRequest{Path: c.engine.Real(op.Path), Version: op.Version}
 		return step{"check", op.Path, proto.MultiOp{Op: proto.OpCheck, Body: &r}}, ValidatePath(op.Path)
 	}
-	return step{}, fmt.Errorf("%w: %T in a multi", ErrBadArgument, given)
+	switch given.(type) {
+	case zk.CreateRequest, zk.CreateTTLRequest, zk.SetDataRequest, zk.DeleteRequest, zk.CheckVersionRequest:
+		return step{}, fmt.Errorf("%w: %T in a multi, must be a pointer", ErrBadArgument, given)
+	}
+	return step{}, fmt.Errorf("%w: unsupported type %T in a multi", ErrBadArgument, given)
 }
 
 func (c *Client) createStep(kind proto.Op, op *zk.CreateRequest, ttl int64) (step, error) {
-	r := &proto.CreateRequest{Path: c.engine.RealNew(op.Path), Data: op.Data, ACL: engine.ProtoACL(op.Acl), Flags: op.Flags, TTL: ttl}
+	r := &proto.CreateRequest{Path: c.engine.RealNew(op.Path), Data: c.engine.Encode(op.Data), ACL: wire.ProtoACL(op.Acl), Flags: op.Flags, TTL: ttl}
 	r.WithTTL = kind == proto.OpCreateTTL
 	if op.Acl == nil {
-		r.ACL = engine.ProtoACL(c.engine.ACLAt(r.Path))
+		r.ACL = wire.ProtoACL(c.engine.ACLAt(r.Path))
 	}
 	return step{"create", op.Path, proto.MultiOp{Op: kind, Body: r}}, validateNew(op.Path, isSequential(op.Flags))
 }

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/zktest"
 )
 
 // TestMultiNamesWhatFailed is issue 10, B7 and B8.
@@ -35,10 +36,13 @@ func TestMultiNamesWhatFailed(t *testing.T) {
 	}
 	_, err = client.Multi(ctx)
 	require.EqualError(t, err, "multi: bad argument: no operations")
+	_, err = client.Multi(ctx, zk.CreateRequest{Path: "/d"})
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.EqualError(t, err, "multi: bad argument: zk.CreateRequest in a multi, must be a pointer")
 }
 
 func TestMultiMakesContainersAndTTLNodes(t *testing.T) {
-	server := zktest.NewServer(t, zktest.WithTTLNodes())
+	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	_, err := client.Create(ctx, "/a", nil, framework.PersistentParents())
@@ -69,8 +73,8 @@ func TestMultiOfNodesThatTheServerDoesNotMakeIsUnimplemented(t *testing.T) {
 		op     any
 	}{
 		"a ZooKeeper without TTL nodes": {zktest.NewServer(t), ttl},
-		"a container on a Keeper":       {zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent)), container},
-		"a TTL node on a Keeper":        {zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent)), ttl},
+		"a container on a Keeper":       {zktest.NewServer(t, zktest.LikeKeeper("recent")), container},
+		"a TTL node on a Keeper":        {zktest.NewServer(t, zktest.LikeKeeper("recent")), ttl},
 	} {
 		client := newClient(t, test.server)
 		ctx := testbed.Context(t)

@@ -20,7 +20,7 @@ import (
 
 // TestARequestThatTheServerHasForgottenIsAnsweredSoon is ZOOKEEPER-4537, with and without nudges.
 func TestARequestThatTheServerHasForgottenIsAnsweredSoon(t *testing.T) {
-	for _, op := range []zktest.Op{zktest.OpCreate, zktest.OpDelete, zktest.OpGetData} {
+	for _, op := range []string{"create", "delete", "getData"} {
 		for name, want := range map[string]struct {
 			opts []framework.Option
 			took time.Duration
@@ -37,7 +37,7 @@ func TestARequestThatTheServerHasForgottenIsAnsweredSoon(t *testing.T) {
 					require.NoError(t, err)
 					_, _, err = client.Get(t.Context(), "/n")
 					require.NoError(t, err)
-					require.NoError(t, client.Delete(t.Context(), "/n", -1))
+					require.NoError(t, client.Delete(t.Context(), "/n"))
 					require.True(t, lost.Met())
 					require.Equal(t, want.took, time.Since(began))
 				})
@@ -57,14 +57,15 @@ func TestAQuickServerGetsNoNudges(t *testing.T) {
 		for range 5_000 {
 			_, err := client.Create(t.Context(), "/n", nil)
 			require.NoError(t, err)
-			require.NoError(t, client.Delete(t.Context(), "/n", -1))
+			require.NoError(t, client.Delete(t.Context(), "/n"))
 		}
 		require.GreaterOrEqual(t, time.Since(began), 10*time.Second)
-		require.Zero(t, server.Requests().Requests[zktest.OpSync])
+		require.Zero(t, server.Requests().Requests["sync"])
 	})
 }
 
-// TestAServerThatAnswersNothingGetsOneNudge from each connection, however many requests it does not answer.
+// TestAServerThatAnswersNothingGetsOneNudge from each connection, however many requests it does not
+// answer.
 func TestAServerThatAnswersNothingGetsOneNudge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -88,8 +89,9 @@ func TestAServerThatAnswersNothingGetsOneNudge(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range 100 {
 			callers.Go(func() {
-				time.Sleep(time.Duration(i) * 10 * time.Millisecond) // virtual time: the callers come one after the other
-				assert.Error(t, client.Delete(t.Context(), "/n", -1))
+				// Virtual time: the callers arrive one after the other.
+				time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+				assert.Error(t, client.Delete(t.Context(), "/n"))
 			})
 		}
 		callers.Wait()
@@ -103,8 +105,8 @@ func TestAServerThatAnswersNothingGetsOneNudge(t *testing.T) {
 	})
 }
 
-// TestNudgesDoNotBringTheDeadlineNear has a leader that is slow, and takes almost all the time for heartbeats that the
-// session's deadline leaves. A nudge behind each write must not add to that.
+// TestNudgesDoNotBringTheDeadlineNear has a leader that is slow, and takes almost all the time for
+// heartbeats that the session's deadline leaves. A nudge behind each write must not add to that.
 func TestNudgesDoNotBringTheDeadlineNear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithSessionTimeout(4*time.Second))
@@ -112,16 +114,17 @@ func TestNudgesDoNotBringTheDeadlineNear(t *testing.T) {
 		require.NoError(t, err)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		server.Delay(500*time.Millisecond, zktest.OnOp(zktest.OpSync, zktest.OpMulti))
-		stop, err := session.Depend(connstate.Session, func(err error) { t.Errorf("notified %v", err) })
+		server.Delay(500*time.Millisecond, zktest.OnOp("sync", "multi"))
+		stop, err := session.Depend(connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
 		require.NoError(t, err)
 		defer stop()
 		for i := range 1000 {
-			slow := server.Delay(time.Duration(i%7)*20*time.Millisecond, zktest.OnOp(zktest.OpSetData))
-			_, err := client.Set(t.Context(), "/n", nil, -1)
+			slow := server.Delay(time.Duration(i%7)*20*time.Millisecond, zktest.OnOp("setData"))
+			_, err := client.Set(t.Context(), "/n", nil)
 			slow()
 			require.NoError(t, err)
-			time.Sleep(time.Duration(i%11) * 300 * time.Millisecond) // virtual time: the pauses between writes are what is varied
+			// Virtual time: the pauses between writes vary.
+			time.Sleep(time.Duration(i%11) * 300 * time.Millisecond)
 		}
 		require.NoError(t, session.Err())
 	})

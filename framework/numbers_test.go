@@ -16,9 +16,10 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestAnEarlierWriteIsNotTakenForALaterOne has a client send a write, lose its connection, move to another server, and send a
-// different write at once. The first one is committed when the second one waits at the new server, which knows the transactions of its
-// clients by session and number of the request.
+// TestAnEarlierWriteIsNotTakenForALaterOne has a client send a write, lose its connection, move to
+// another server, and send a different write at once. The first one is committed when the second
+// one waits at the new server, which knows the transactions of its clients by session and number of
+// the request.
 func TestAnEarlierWriteIsNotTakenForALaterOne(t *testing.T) {
 	both := 0
 	for seed := range uint64(20) {
@@ -33,7 +34,8 @@ func TestAnEarlierWriteIsNotTakenForALaterOne(t *testing.T) {
 	require.Positive(t, both)
 }
 
-// writeMoveAndWrite reports whether the first write was carried out. It is not if the session has moved before the leader gets it.
+// writeMoveAndWrite reports whether the first write was carried out. It is not if the session has
+// moved before the leader gets it.
 func writeMoveAndWrite(t *testing.T, seed uint64) bool {
 	ctx := t.Context()
 	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithMemberLatency(100*time.Millisecond))
@@ -57,11 +59,11 @@ func writeMoveAndWrite(t *testing.T, seed uint64) bool {
 	require.NoError(t, err)
 	defer client.Close()
 	require.NoError(t, client.WaitConnected(ctx))
-	time.Sleep(2 * time.Second) // virtual time: the next connection is made at once
+	time.Sleep(2 * time.Second) // virtual time: the next connection is opened at once
 
 	first := make(chan error, 1)
 	go func() {
-		_, err := client.Set(ctx, "/first", []byte("x"), -1)
+		_, err := client.Set(ctx, "/first", []byte("x"))
 		first <- err
 	}()
 	synctest.Wait()
@@ -69,7 +71,7 @@ func writeMoveAndWrite(t *testing.T, seed uint64) bool {
 	followers[0].CutConnections()
 	require.ErrorIs(t, <-first, zk.ErrConnectionClosed)
 	require.NoError(t, client.WaitConnected(ctx))
-	_, err = client.Set(ctx, "/second", []byte("x"), 7)
+	_, err = client.Set(ctx, "/second", []byte("x"), framework.IfVersion(7))
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	time.Sleep(time.Second) // virtual time
 	data, _, err := client.Get(ctx, "/first")

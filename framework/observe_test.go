@@ -14,7 +14,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -76,20 +76,23 @@ func TestEveryOperationIsObserved(t *testing.T) {
 		{"get", "/a/b", nil, func() error { _, _, err := client.Get(ctx, "/a/b"); return err }},
 		{"get", "/a/x", zk.ErrNoNode, func() error { _, _, err := client.Get(ctx, "/a/x"); return err }},
 		{"get", "/a/b", nil, func() error { _, _, w, err := client.GetW(ctx, "/a/b"); defer stopped(w); return err }},
-		{"set", "/a/b", zk.ErrBadVersion, func() error { _, err := client.Set(ctx, "/a/b", nil, 7); return err }},
+		{"set", "/a/b", zk.ErrBadVersion, func() error { _, err := client.Set(ctx, "/a/b", nil, framework.IfVersion(7)); return err }},
 		{"children", "/a", nil, func() error { _, _, err := client.Children(ctx, "/a"); return err }},
 		{"children", "/a", nil, func() error { _, _, w, err := client.ChildrenW(ctx, "/a"); defer stopped(w); return err }},
 		{"exists", "/a/x", nil, func() error { _, _, err := client.Exists(ctx, "/a/x"); return err }},
 		{"exists", "/a/x", nil, func() error { _, _, w, err := client.ExistsW(ctx, "/a/x"); defer stopped(w); return err }},
 		{"sync", "/", nil, func() error { return client.Sync(ctx) }},
 		{"getACL", "/a/b", nil, func() error { _, _, err := client.GetACL(ctx, "/a/b"); return err }},
-		{"setACL", "/a/b", nil, func() error { _, err := client.SetACL(ctx, "/a/b", zk.WorldACL(zk.PermAll), -1); return err }},
+		{"setACL", "/a/b", nil, func() error { _, err := client.SetACL(ctx, "/a/b", zk.WorldACL(zk.PermAll)); return err }},
 		{"multi", "/a/b", nil, func() error {
 			_, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/a/b", Version: -1})
 			return err
 		}},
-		{"delete", "/a/x", zk.ErrNoNode, func() error { return client.Delete(ctx, "/a/x", -1) }},
-		{"delete", "/a/b", nil, func() error { _, err := client.DeleteGuaranteed(ctx, "/a/b"); return err }},
+		{"delete", "/a/x", zk.ErrNoNode, func() error { return client.Delete(ctx, "/a/x") }},
+		{"delete", "/a/b", nil, func() error {
+			err := client.Delete(ctx, "/a/b", framework.IfExists(), framework.Guaranteed())
+			return err
+		}},
 	} {
 		before := seen.count()
 		err := c.do()
@@ -127,7 +130,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 			return err
 		},
 		"delete": func(ctx context.Context, client *framework.Client) error {
-			_, err := client.DeleteGuaranteed(ctx, "/a")
+			err := client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
 			return err
 		},
 	} {
@@ -138,7 +141,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 			ctx := testbed.Context(t)
 			_, err := client.Create(ctx, "/a", nil)
 			require.NoError(t, err)
-			lost := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate, zktest.OpGetData, zktest.OpDelete))
+			lost := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create", "getData", "delete"))
 			require.NoError(t, do(ctx, client))
 			require.True(t, lost.Met())
 			assert.Equal(t, name, seen.last().Op)
@@ -158,7 +161,7 @@ func TestADeleteThatIsLeftToTheBackgroundIsNotObserved(t *testing.T) {
 	before := seen.count()
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err = client.DeleteGuaranteed(done, "/a")
+	err = client.Delete(done, "/a", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, context.Canceled)
 	testbed.Eventually(t, func() bool { return !server.Exists("/a") }, "the node goes")
 	assert.Equal(t, before, seen.count())
@@ -180,11 +183,8 @@ func TestObserversAreNotifiedOfEachStateAndOfTheEnd(t *testing.T) {
 	assert.Equal(t, want, seen.notified())
 }
 
-// values is a key of a context.
-type values struct{}
-
-// TestTheEndIsReportedAfterTheStateBefore has a listener close the client while the observer is still being notified of a state. Close does not wait
-// for it then.
+// TestTheEndIsReportedAfterTheStateBefore has a listener close the client while the observer is
+// still being notified of a state. Close does not wait for it then.
 func TestTheEndIsReportedAfterTheStateBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -202,7 +202,8 @@ func TestTheEndIsReportedAfterTheStateBefore(t *testing.T) {
 		}))
 		_, err := client.Listen(func(connstate.State) { client.Close() })
 		require.NoError(t, err)
-		time.Sleep(time.Minute) // virtual time, in which the observer is notified of the first state
+		// virtual time, in which the observer is notified of the first state
+		time.Sleep(time.Minute)
 		server.CutConnections()
 		time.Sleep(time.Minute) // virtual time, in which nothing may follow the end
 		mu.Lock()
@@ -216,49 +217,21 @@ func TestTheEndIsReportedAfterTheStateBefore(t *testing.T) {
 }
 
 func TestSeveralObserversAreNotifiedInOrder(t *testing.T) {
-	var notified []string
-	report := func(name string) framework.Observer {
-		say := func(ctx context.Context, what string) context.Context {
-			before, _ := ctx.Value(values{}).(string)
-			notified = append(notified, name+" "+what+" after "+before)
-			return context.WithValue(ctx, values{}, name)
-		}
-		return framework.Observer{
-			Operation:   func(ctx context.Context, _ framework.OperationEvent) { say(ctx, "operation") },
-			Acquiring:   func(ctx context.Context, _ framework.AcquiringEvent) context.Context { return say(ctx, "acquiring") },
-			Joined:      func(ctx context.Context, _ framework.JoinedEvent) { say(ctx, "joined") },
-			Acquired:    func(ctx context.Context, _ framework.AcquiredEvent) context.Context { return say(ctx, "acquired") },
-			NotAcquired: func(ctx context.Context, _ framework.NotAcquiredEvent) { say(ctx, "not acquired") },
-			Ended:       func(ctx context.Context, _ framework.EndedEvent) { say(ctx, "ended") },
-		}
+	server := zktest.NewServer(t)
+	operations, states := make(chan string, 100), make(chan string, 100)
+	report := func(name string) framework.Option {
+		return framework.WithObserver(framework.Observer{
+			Operation: func(_ context.Context, e framework.OperationEvent) { operations <- name + " " + e.Op },
+			State:     func(e framework.StateEvent) { states <- name + " " + e.To.String() },
+		})
 	}
-	nothing := framework.Observer{Acquiring: func(context.Context, framework.AcquiringEvent) context.Context { return nil }}
-	client, err := framework.New([]string{"127.0.0.1:1"}, framework.WithObserver(report("a")),
-		framework.WithObserver(framework.Observer{}), framework.WithObserver(nothing), framework.WithObserver(report("b")))
+	client := newClient(t, server, report("a"), framework.WithObserver(framework.Observer{}), report("b"))
+	_, _, err := client.Exists(testbed.Context(t), "/a")
 	require.NoError(t, err)
-	defer client.Close()
-
-	// A recipe of one's own; what is nil in one observer is nil in none.
-	o := client.Observer()
-	ctx := o.Acquiring(t.Context(), framework.AcquiringEvent{})
-	o.Joined(ctx, framework.JoinedEvent{})
-	o.NotAcquired(ctx, framework.NotAcquiredEvent{})
-	ctx = o.Acquired(t.Context(), framework.AcquiredEvent{})
-	o.Ended(ctx, framework.EndedEvent{})
-	o.Operation(t.Context(), framework.OperationEvent{})
-	assert.Equal(t, []string{
-		"a acquiring after ", "b acquiring after a",
-		"a joined after b", "b joined after b",
-		"a not acquired after b", "b not acquired after b",
-		"a acquired after ", "b acquired after a",
-		"a ended after b", "b ended after b",
-		"a operation after ", "b operation after ",
-	}, notified)
-}
-
-func TestNoObserverUnlessAskedFor(t *testing.T) {
-	client, err := framework.New([]string{"127.0.0.1:1"})
-	require.NoError(t, err)
-	defer client.Close()
-	assert.Nil(t, client.Observer())
+	for _, want := range []string{"a exists", "b exists"} {
+		assert.Equal(t, want, testbed.Receive(t, operations, want))
+	}
+	for _, want := range []string{"a connected", "b connected"} {
+		assert.Equal(t, want, testbed.Receive(t, states, want))
+	}
 }

@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,20 +10,26 @@ import (
 
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/engine/wire"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/retry"
 )
 
-// Create makes a node and returns its path, which differs from the one asked for if it
-// is sequential or protected. By default the node is persistent. nil data mean the client's default data; for a
-// node with empty data, give an empty slice that is not nil. If the parent is the node of the client's
-// namespace and is missing, it is made, too, as with [ContainerParents].
+// Create creates a node and returns its path, which differs from path if the node is sequential or
+// protected. The default mode is persistent. nil data mean the client's default data; pass []byte{}
+// for an empty node.
 //
-// Errors are zk.ErrNodeExists, zk.ErrNoNode (a parent is missing and neither [ContainerParents] nor
-// [PersistentParents] was given), zk.ErrNoChildrenForEphemerals, zk.ErrInvalidACL, and [ErrBadArgument] for
-// options that do not go together. If a reply was lost and Create fails, [retry.Unknown] is true: without
-// [Protected] the node may be there. [ErrUnimplemented] means that the server makes no
-// containers, or no nodes with a TTL, or knows nothing of [StatTo].
+// Errors are
+//   - zk.ErrNodeExists,
+//   - zk.ErrNoNode if a parent is missing and neither [ContainerParents] nor
+//     [PersistentParents] is given,
+//   - zk.ErrNoChildrenForEphemerals,
+//   - zk.ErrInvalidACL,
+//   - [ErrBadArgument] for options that exclude each other,
+//   - [ErrUnimplemented] if the server does not support containers, TTL nodes or [StatTo].
+//
+// If a reply was lost and Create fails, [retry.Unknown] is true of the error. Without [Protected]
+// the node may then exist. If the node of the namespace is missing, it is created as with
+// [ContainerParents].
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	o, err := newCreation(path, opts)
 	if err != nil {
@@ -32,57 +39,64 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	return created, opError("create", path, err)
 }
 
-// Get returns a node's data and stat. The error is zk.ErrNoNode if there is no such node.
+// Get returns a node's data and stat. The error of a missing node is zk.ErrNoNode.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
-	r, err := unwatched(ctx, c, "get", path, engine.AskGet)
-	return r.Value, r.Stat, err
+	r, err := unwatched(ctx, c, "get", path, wire.AskGet)
+	if err == nil {
+		r.Value, err = c.decode(path, r.Value)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.Value, r.Stat, nil
 }
 
-// GetW is Get, and sets a watch that fires when the node's data are written or the node is deleted. No
-// watch is set on a node that does not exist.
+// GetW is Get with a watch for the node's next write or deletion. A missing node gets no watch.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
-	r, watch, err := watched(ctx, c, "get", path, engine.WatchData, engine.AskGet)
+	r, watch, err := watched(ctx, c, "get", path, wire.WatchData, wire.AskGet)
+	if err == nil {
+		r.Value, err = c.decode(path, r.Value)
+	}
 	return r.Value, r.Stat, watch, err
 }
 
-// Children returns the names of a node's children, in no order, and the node's stat. The error is zk.ErrNoNode
-// if there is no such node.
+// Children returns the unsorted names of a node's children, and its stat. The error of a missing
+// node is zk.ErrNoNode.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
-	r, err := unwatched(ctx, c, "children", path, engine.AskChildren)
+	r, err := unwatched(ctx, c, "children", path, wire.AskChildren)
 	return r.Value, r.Stat, err
 }
 
-// ChildrenW is Children, and sets a watch that fires when a child is created or deleted, or the node is deleted.
+// ChildrenW is Children with a watch for the next creation or deletion of a child, or the node's
+// deletion.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
-	r, watch, err := watched(ctx, c, "children", path, engine.WatchChildren, engine.AskChildren)
+	r, watch, err := watched(ctx, c, "children", path, wire.WatchChildren, wire.AskChildren)
 	return r.Value, r.Stat, watch, err
 }
 
-// Exists reports whether there is such a node, and returns its stat if so. A missing node is no error.
+// Exists reports whether a node exists, and returns its stat. A missing node is not an error.
 func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error) {
-	stat, err := unwatched(ctx, c, "exists", path, engine.AskExists)
+	stat, err := unwatched(ctx, c, "exists", path, wire.AskExists)
 	return stat != nil, stat, err
 }
 
-// ExistsW is Exists, and sets a watch that fires when the node is created, written or deleted.
+// ExistsW is Exists with a watch for the node's next creation, write or deletion.
 func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk.Stat, watch *Watch, err error) {
-	stat, watch, err = watched(ctx, c, "exists", path, engine.WatchData, engine.AskExists)
+	stat, watch, err = watched(ctx, c, "exists", path, wire.WatchData, wire.AskExists)
 	return stat != nil, stat, watch, err
 }
 
-// AddWatch sets a persistent watch on path, which need not exist. It does not report what is there
-// already: add the watch first, then read. It is Curator's watchers().add().
+// AddWatch sets a persistent watch on path, which need not exist. It reports no existing nodes: add
+// the watch first, then read. It is Curator's watchers().add().
 //
-// f is called with every event, on the connection's goroutine and in the order of the connection: an
-// event that the server sent before a reply has been given to f before the operation of that
-// reply returns. So f must be quick, must not block and must not call the client. If f panics, the panic is logged, and f is
-// called with the next event; if it ends the goroutine, as t.FailNow does, the connection ends. Watches on the same
-// path and with the same mode share one watch on the server. Servers report nothing about nodes that the client is not allowed to read.
-// If the client also has a recursive watch on this path, a [WatchPersistent] gets no event for children that the client
-// may not read.
+// f is called with every event, on the connection's goroutine. An event that the server sent before
+// a reply is delivered before the operation of that reply returns. So f must be quick, and must
+// neither block nor call the client. A panic of f is logged; if f ends its goroutine, as t.FailNow
+// does, the connection ends.
 //
-// The watch ends with its connection, also if the session lives on: nothing is replayed, so add
-// it again then, and read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and [ErrBadArgument].
+// The watch ends with its connection, even if the session continues. Nothing is replayed: add the
+// watch again, then read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and
+// [ErrBadArgument].
 func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
 	const op = "addWatch"
 	if f == nil {
@@ -92,104 +106,143 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f fu
 		return nil, opError(op, path, fmt.Errorf("%w: watch mode %d", ErrBadArgument, mode))
 	}
 	return do(ctx, c, op, path, func(l *engine.Connection, _ string) (*PersistentWatch, error) {
-		w, err := c.engine.AddWatch(ctx, l, path, engine.Mode(mode), f)
+		w, err := c.engine.AddWatch(ctx, l, path, wire.Mode(mode), f)
 		return &PersistentWatch{w}, err
 	})
 }
 
-// Set replaces a node's data if its version is the one given; -1 is any. nil data are no data, and not the
-// client's default data as in [Client.Create]; empty data are something else. Errors are zk.ErrNoNode and
-// zk.ErrBadVersion.
-func (c *Client) Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
-	return asked(ctx, c, "set", path, func(real string) engine.Request[*zk.Stat] { return engine.AskSet(real, data, version) })
+// SetOption is an option of [Client.Set]: [IfVersion] or [Idempotent].
+type SetOption interface{ set(*setting) error }
+
+// SetACLOption is an option of [Client.SetACL]: [IfVersion].
+type SetACLOption interface{ setACL(*setting) error }
+
+// setting has the options of one Set or SetACL.
+type setting struct {
+	version    int32
+	idempotent bool
 }
 
-// Delete deletes a node if its version is the one given; -1 is any. Errors are zk.ErrNoNode, zk.ErrBadVersion
-// and zk.ErrNotEmpty.
-//
-// A deletion whose reply was lost is repeated as the retry policy says. If the node is missing then, nobody
-// knows who deleted it: the error wraps zk.ErrNoNode, and [retry.Unknown] is true. ([Client.DeleteIfExists] and
-// [Client.DeleteGuaranteed] return no error.) If somebody has made the node again, with the same version, that
-// one is deleted. New nodes have version 0.
-func (c *Client) Delete(ctx context.Context, path string, version int32) error {
-	_, err := asked(ctx, c, "delete", path, func(real string) engine.Request[engine.None] { return engine.AskDelete(real, version) })
-	return err
-}
+const anyVersion int32 = -1
 
-// DeleteIfExists is [Client.Delete], but a missing node is no error. found is false if the node was
-// missing, unless this call may have deleted it. It is Curator's delete().quietly(), except that
-// other failures are still errors.
-func (c *Client) DeleteIfExists(ctx context.Context, path string, version int32) (found bool, err error) {
-	err = c.Delete(ctx, path, version)
-	if errors.Is(err, zk.ErrNoNode) {
-		return retry.Unknown(err), nil
+// IfVersion makes [Client.Set] and [Client.Delete] fail with zk.ErrBadVersion unless the node's
+// data have this version, and [Client.SetACL] unless its ACL has it. -1 is [ErrBadArgument],
+// because servers take it for any version.
+type IfVersion int32
+
+func (v IfVersion) version(to *int32) error {
+	if int32(v) == anyVersion {
+		return fmt.Errorf("%w: version %d means any version", ErrBadArgument, v)
 	}
-	return err == nil, err
+	*to = int32(v)
+	return nil
 }
 
-// DeleteGuaranteed deletes a node of any version, however long it takes: it tries
-// until the node is gone, the server refuses for good (zk.ErrNoAuth,
-// zk.ErrNotEmpty) or the client is closed. When ctx is done first, DeleteGuaranteed
-// returns its error, and the client continues in the background. A missing node is success; found
-// is false then, unless this call may have deleted it. With a context from [InSession] all of this
-// ends with the session, and the error is [ErrSessionLost].
-//
-// It is Curator's delete().guaranteed().
-func (c *Client) DeleteGuaranteed(ctx context.Context, path string) (found bool, err error) {
-	if err := ValidatePath(path); err != nil {
-		return false, opError("delete", path, err)
+func (v IfVersion) set(s *setting) error     { return v.version(&s.version) }
+func (v IfVersion) setACL(s *setting) error  { return v.version(&s.version) }
+func (v IfVersion) delete(d *deletion) error { return v.version(&d.version) }
+
+func newSetting[O any](opts []O, apply func(o O, s *setting) error) (s setting, err error) {
+	s.version = anyVersion
+	for _, o := range opts {
+		if any(o) == nil {
+			return s, fmt.Errorf("%w: nil option", ErrBadArgument)
+		}
+		if err := apply(o, &s); err != nil {
+			return s, err
+		}
 	}
-	found, err = c.engine.DeleteGuaranteed(ctx, path, false)
-	return found, opError("delete", path, err)
+	return s, nil
 }
 
-// Sync returns when the server that we are connected to has applied every write that was answered, to any client, before
-// Sync was called. What this session reads after it is at least as new. It is a write that changes nothing, so it costs
-// what a write costs: more than one if nobody can depend on the session yet, see [Session.Depend], which somebody can when Sync
-// returns. It needs no node and no permission. It is stronger than the operation "sync" of ZooKeeper and of Curator for Java, which a
-// leader that its followers have replaced answers alone.
+// Set replaces a node's data, whatever its version, and returns the new stat. Errors are
+// zk.ErrNoNode, and zk.ErrBadVersion with [IfVersion]. Unlike in [Client.Create], nil means no
+// data, which differs from empty data.
+func (c *Client) Set(ctx context.Context, path string, data []byte, opts ...SetOption) (*zk.Stat, error) {
+	s := setting{version: anyVersion}
+	if len(opts) > 0 {
+		var err error
+		if s, err = newSetting(opts, SetOption.set); err != nil {
+			return nil, opError("set", path, err)
+		}
+	}
+	data = c.engine.Encode(data)
+	if s.idempotent {
+		return c.setIdempotent(ctx, path, data, s.version)
+	}
+	return asked(ctx, c, "set", path, func(real string) wire.Request[*zk.Stat] { return wire.AskSet(real, data, s.version) })
+}
+
+// setIdempotent is Set with [Idempotent] of encoded data: it succeeds if the node already has the
+// next version and these data.
+func (c *Client) setIdempotent(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
+	return do(ctx, c, "set", path, func(l *engine.Connection, real string) (*zk.Stat, error) {
+		stat, err := wire.Call(ctx, l.Conn, wire.AskSet(real, data, version))
+		if !errors.Is(err, zk.ErrBadVersion) {
+			return stat, err
+		}
+		now, failed := wire.Call(ctx, l.Conn, wire.AskGet(real, false))
+		switch {
+		case failed == nil && now.Stat.Version == version+1 && bytes.Equal(now.Value, data):
+			return now.Stat, nil
+		case failed != nil && !errors.Is(failed, zk.ErrNoNode):
+			return nil, failed
+		}
+		return nil, err
+	})
+}
+
+// Sync returns when the connected server has applied every write, of any client, that was answered
+// before the call. It costs one write, or two after a long idle period. When it returns,
+// [Session.Depend] succeeds.
+//
+// Unlike the sync of ZooKeeper and of Curator for Java, it cannot be answered by a deposed leader
+// alone.
 func (c *Client) Sync(ctx context.Context) error {
 	err := c.engine.Do(ctx, "sync", "/", func(l *engine.Connection) error { return l.Confirm(ctx) })
 	return opError("sync", "/", err)
 }
 
-// GetACL returns a node's ACL and stat. The error is zk.ErrNoNode if there is no such node.
+// GetACL returns a node's ACL and stat. The error of a missing node is zk.ErrNoNode.
 func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := asked(ctx, c, "getACL", path, askGetACL)
 	return r.Value, r.Stat, err
 }
 
-// SetACL replaces a node's ACL if its ACL version is the one given; -1 is any. Errors are zk.ErrNoNode,
-// zk.ErrBadVersion, and zk.ErrInvalidACL, also for an empty list.
-func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, version int32) (*zk.Stat, error) {
-	return asked(ctx, c, "setACL", path, func(real string) engine.Request[*zk.Stat] { return askSetACL(real, acl, version) })
+// SetACL replaces a node's ACL and returns the new stat. Errors are zk.ErrNoNode, zk.ErrInvalidACL,
+// and zk.ErrBadVersion with [IfVersion].
+func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...SetACLOption) (*zk.Stat, error) {
+	s, err := newSetting(opts, SetACLOption.setACL)
+	if err != nil {
+		return nil, opError("setACL", path, err)
+	}
+	return asked(ctx, c, "setACL", path, func(real string) wire.Request[*zk.Stat] { return askSetACL(real, acl, s.version) })
 }
 
-// Session returns the session that the client is connected with. If there is no connection it waits for one as
-// an operation does: for the connection timeout, again and again under the retry policy. The error then wraps
-// zk.ErrNoServer.
+// Session returns the session of the connection, for which it waits as an operation does. The error
+// wraps zk.ErrNoServer.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return do(ctx, c, "connect", "/", func(l *engine.Connection, _ string) (*Session, error) { return (*Session)(l.Session()), nil })
 }
 
-func askGetACL(path string) engine.Request[engine.WithStat[[]zk.ACL]] {
-	return engine.AskAbout(proto.OpGetACL, path, func(d *proto.Decoder) engine.WithStat[[]zk.ACL] {
+func askGetACL(path string) wire.Request[wire.WithStat[[]zk.ACL]] {
+	return wire.AskAbout(proto.OpGetACL, path, func(d *proto.Decoder) wire.WithStat[[]zk.ACL] {
 		acls := d.ACLs()
 		list := make([]zk.ACL, len(acls))
 		for i, a := range acls {
 			list[i] = zk.ACL(a)
 		}
-		return engine.WithStat[[]zk.ACL]{Value: list, Stat: engine.ParseStat(d)}
+		return wire.WithStat[[]zk.ACL]{Value: list, Stat: wire.ParseStat(d)}
 	})
 }
 
-func askSetACL(path string, acl []zk.ACL, version int32) engine.Request[*zk.Stat] {
-	r := proto.SetACLRequest{Path: path, ACL: engine.ProtoACL(acl), Version: version}
-	return engine.Request[*zk.Stat]{Op: proto.OpSetACL, Frame: r.Append(conn.Begin(64 + len(path))), Parse: engine.ParseStat}
+func askSetACL(path string, acl []zk.ACL, version int32) wire.Request[*zk.Stat] {
+	r := proto.SetACLRequest{Path: path, ACL: wire.ProtoACL(acl), Version: version}
+	return wire.Request[*zk.Stat]{Op: proto.OpSetACL, Frame: r.Append(conn.Begin(64 + len(path))), Parse: wire.ParseStat}
 }
 
-// do is an operation on a path: run is called with each connection that it is tried on, and with the path on the server. What it
-// returns beside an error is dropped. For an exists, a missing node is no error.
+// do runs an operation on a path. It calls run on each connection that is tried, with the path on
+// the server. A result beside an error is dropped. For exists, a missing node is not an error.
 func do[T any](ctx context.Context, c *Client, op, path string, run func(l *engine.Connection, real string) (T, error)) (result T, err error) {
 	if err = ValidatePath(path); err == nil {
 		real := c.engine.Real(path)
@@ -208,18 +261,18 @@ func do[T any](ctx context.Context, c *Client, op, path string, run func(l *engi
 	return result, nil
 }
 
-// asked is an operation that is one request on one path.
-func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string) engine.Request[T]) (T, error) {
-	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return engine.Call(ctx, l, q(real)) })
+// asked is do for an operation of one request.
+func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string) wire.Request[T]) (T, error) {
+	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return wire.Call(ctx, l.Conn, q(real)) })
 }
 
-// unwatched is asked without a watch.
-func unwatched[T any](ctx context.Context, c *Client, op, path string, q engine.Reading[T]) (T, error) {
-	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return engine.Call(ctx, l, q(real, false)) })
+// unwatched is asked for a read that sets no watch.
+func unwatched[T any](ctx context.Context, c *Client, op, path string, q wire.Reading[T]) (T, error) {
+	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return wire.Call(ctx, l.Conn, q(real, false)) })
 }
 
-// watched is asked with a watch, which is asked for unless it is there already.
-func watched[T any](ctx context.Context, c *Client, op, path string, kind engine.WatchKind, q engine.Reading[T]) (result T, watch *Watch, err error) {
+// watched is asked for a read that sets a watch, unless the server already has it.
+func watched[T any](ctx context.Context, c *Client, op, path string, kind wire.WatchKind, q wire.Reading[T]) (result T, watch *Watch, err error) {
 	result, err = do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) {
 		result, set, err := engine.Watched(ctx, c.engine, l, real, kind, q)
 		watch = (*Watch)(set)

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
 )
 
 func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
@@ -29,24 +31,25 @@ func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
 	assert.ErrorIs(t, err, zk.ErrNoNode)
 	_, _, err = client.Children(ctx, "/none")
 	assert.ErrorIs(t, err, zk.ErrNoNode)
-	_, err = client.Set(ctx, "/a", []byte("2"), 7)
+	_, err = client.Set(ctx, "/a", []byte("2"), framework.IfVersion(7))
 	assert.ErrorIs(t, err, zk.ErrBadVersion)
-	stat, err := client.Set(ctx, "/a", []byte("2"), 0)
+	stat, err := client.Set(ctx, "/a", []byte("2"), framework.IfVersion(0))
 	require.NoError(t, err)
 	data, again, err := client.Get(ctx, "/a")
 	require.NoError(t, err)
 	assert.Equal(t, "2", string(data))
 	assert.Equal(t, stat, again)
-	_, err = client.SetACL(ctx, "/a", nil, -1)
+	_, err = client.SetACL(ctx, "/a", nil)
 	assert.ErrorIs(t, err, zk.ErrInvalidACL)
 	found, none, err := client.Exists(ctx, "/none/deeper")
 	assert.NoError(t, err)
 	assert.False(t, found)
 	assert.Nil(t, none)
 	assert.NoError(t, client.Sync(ctx))
-	assert.ErrorIs(t, client.Delete(ctx, "/none", -1), zk.ErrNoNode)
-	assert.ErrorIs(t, client.Delete(ctx, "/a", 0), zk.ErrBadVersion) // CUR-CLI-32
-	assert.NoError(t, client.Delete(ctx, "/a", 1))
+	assert.ErrorIs(t, client.Delete(ctx, "/none"), zk.ErrNoNode)
+	// CUR-CLI-32
+	assert.ErrorIs(t, client.Delete(ctx, "/a", framework.IfVersion(0)), zk.ErrBadVersion)
+	assert.NoError(t, client.Delete(ctx, "/a", framework.IfVersion(1)))
 	_, err = client.Create(ctx, "/e", nil, framework.As(framework.Ephemeral))
 	require.NoError(t, err)
 	_, err = client.Create(ctx, "/e/child", nil)
@@ -67,8 +70,8 @@ func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		assert.ErrorIs(t, err, framework.ErrBadPath)
 		_, err = client.Create(ctx, path, nil)
 		assert.ErrorIs(t, err, framework.ErrBadPath)
-		assert.ErrorIs(t, client.Delete(ctx, path, -1), framework.ErrBadPath)
-		_, err = client.DeleteGuaranteed(ctx, path)
+		assert.ErrorIs(t, client.Delete(ctx, path), framework.ErrBadPath)
+		err = client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed())
 		assert.ErrorIs(t, err, framework.ErrBadPath)
 		_, err = client.Multi(ctx, &zk.DeleteRequest{Path: path})
 		assert.ErrorIs(t, err, framework.ErrBadPath)
@@ -106,15 +109,16 @@ func TestNoDataAndEmptyDataAreDifferentThings(t *testing.T) { // KZ-CLI-06
 	_, err := client.Create(ctx, "/a", nil)
 	require.NoError(t, err)
 	require.Equal(t, "default", string(read()))
-	_, err = client.Set(ctx, "/a", []byte{}, -1)
+	_, err = client.Set(ctx, "/a", []byte{})
 	require.NoError(t, err)
 	require.Equal(t, []byte{}, read())
-	_, err = client.Set(ctx, "/a", nil, -1)
+	_, err = client.Set(ctx, "/a", nil)
 	require.NoError(t, err)
 	require.Nil(t, read())
 }
 
-// Java's GroupMember and LeaderSelector throw a NullPointerException when they read a node without data.
+// Java's GroupMember and LeaderSelector throw a NullPointerException when they read a node without
+// data.
 func TestDefaultDataAreNeverNoData(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t), framework.WithDefaultData(nil))
 	path, err := client.Create(t.Context(), "/a", nil)
@@ -122,7 +126,7 @@ func TestDefaultDataAreNeverNoData(t *testing.T) {
 	data, _, err := client.Get(t.Context(), path)
 	require.NoError(t, err)
 	require.Equal(t, []byte{}, data)
-	require.Equal(t, []byte{}, client.DefaultData())
+	require.Equal(t, []byte{}, engine.Of(client).DefaultData())
 }
 
 func TestMultiIsAllOrNothing(t *testing.T) { // CUR-CLI-68, -69
@@ -154,7 +158,7 @@ func TestCancelledContextReturnsAtOnce(t *testing.T) {
 	results := make(chan error, n)
 	for range n {
 		go func() {
-			_, err := client.Set(ctx, "/stuck", nil, -1)
+			_, err := client.Set(ctx, "/stuck", nil)
 			results <- err
 		}()
 	}
@@ -180,7 +184,7 @@ func TestOperationOutlivesALostConnection(t *testing.T) { // CUR-RTY-01, -09, CU
 	_, err := client.Create(t.Context(), "/a", []byte("data"))
 	require.NoError(t, err)
 	for _, fault := range testbed.Faults {
-		injected := server.Inject(fault, 0, zktest.OnOp(zktest.OpGetData))
+		injected := server.Inject(fault, 0, zktest.OnOp("getData"))
 		data, _, err := client.Get(testbed.Context(t), "/a")
 		require.NoError(t, err, fault)
 		require.Equal(t, "data", string(data))
@@ -191,7 +195,7 @@ func TestOperationOutlivesALostConnection(t *testing.T) { // CUR-RTY-01, -09, CU
 func TestWriteWhoseReplyWasLostSaysSo(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 	_, err := client.Create(testbed.Context(t), "/a", nil)
 	require.ErrorIs(t, err, zk.ErrNodeExists, "it has met itself")
 	require.True(t, retry.Unknown(err))
@@ -222,7 +226,7 @@ func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
 			require.Equal(t, fmt.Sprintf("/p \"\"%s\n/p/q \"\"%s\n/p/q/n-0000000000 \"x\"\n", c.want, c.want), server.Tree())
 		})
 	}
-	server := zktest.NewServer(t, zktest.WithTTLNodes())
+	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	client := newClient(t, server)
 	_, err := client.Create(ctx, "/ttl", []byte{}, framework.TTL(time.Minute))
 	require.NoError(t, err)
@@ -234,13 +238,13 @@ func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
 	require.Equal(t, "/box \"\" container\n/ttl \"\" ttl 1m0s\n/ttl-0000000001 \"\" ttl 1m0s\n", server.Tree())
 }
 
-// TestProtectedCreateWithAnyRequestFailing checks that one node is made, and belongs to the session
-// that is alive.
+// TestProtectedCreateWithAnyRequestFailing checks that one node is created, and belongs to the live
+// session.
 func TestProtectedCreateWithAnyRequestFailing(t *testing.T) { // CURATOR-45, -498, -644, CUR-CLI-23
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		path, err := s.Subject.Create(testbed.Context(t), "/q/n-", nil,
 			framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
-		s.Spare(true) // what comes after is the test's own
+		s.Spare(true) // later requests are the test's own
 		require.NoError(t, err)
 		session, err := s.Subject.Session(testbed.Context(t))
 		require.NoError(t, err)
@@ -257,7 +261,7 @@ func TestProtectedCreateWithAnyRequestFailing(t *testing.T) { // CURATOR-45, -49
 func TestFailedProtectedCreateLeavesNothing(t *testing.T) { // CUR-CLI-25, CURATOR-79
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 	_, err := client.Create(testbed.Context(t), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
 	require.ErrorIs(t, err, zk.ErrConnectionClosed)
 	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "it is cleaned up in the background")
@@ -271,7 +275,7 @@ func TestGuaranteedDeleteGoesOnInTheBackground(t *testing.T) { // CUR-CLI-28, CU
 	server.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	_, err = client.DeleteGuaranteed(ctx, "/a")
+	err = client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = server.Get("/ns/a")
 	require.NoError(t, err)
@@ -285,18 +289,16 @@ func TestGuaranteedDeleteGoesOnInTheBackground(t *testing.T) { // CUR-CLI-28, CU
 func TestGuaranteedDeleteOfAMissingNodeIsSuccess(t *testing.T) { // CURATOR-42
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	found, err := client.DeleteGuaranteed(t.Context(), "/none")
+	require.NoError(t, client.Delete(t.Context(), "/none", framework.Guaranteed(), framework.IfExists()))
+	require.ErrorIs(t, client.Delete(t.Context(), "/none", framework.Guaranteed()), zk.ErrNoNode)
+	_, err := client.Create(t.Context(), "/a", nil)
 	require.NoError(t, err)
-	require.False(t, found)
-	_, err = client.Create(t.Context(), "/a", nil)
-	require.NoError(t, err)
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
-	found, err = client.DeleteGuaranteed(testbed.Context(t), "/a")
-	require.NoError(t, err)
-	require.True(t, found, "the first try may have removed it")
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
+	err = client.Delete(testbed.Context(t), "/a", framework.Guaranteed())
+	require.NoError(t, err, "the first try may have removed it")
 	_, err = client.Create(t.Context(), "/a/b", nil, framework.ContainerParents())
 	require.NoError(t, err)
-	_, err = client.DeleteGuaranteed(t.Context(), "/a")
+	err = client.Delete(t.Context(), "/a", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, zk.ErrNotEmpty)
 }
 
@@ -314,7 +316,7 @@ func TestWatchesOnOneNodeAreOneOnTheServer(t *testing.T) { // CURATOR-14, -654
 		watches = append(watches, w)
 	}
 	require.Equal(t, 1, server.WatchCount())
-	_, err = client.Set(ctx, "/a", nil, -1)
+	_, err = client.Set(ctx, "/a", nil)
 	require.NoError(t, err)
 	for _, w := range watches {
 		testbed.Receive(t, w.Done(), "the change")
@@ -342,7 +344,7 @@ func TestExistsWatchesBothWays(t *testing.T) {
 	require.NotNil(t, stat)
 	_, _, children, err := client.ChildrenW(ctx, "/a")
 	require.NoError(t, err)
-	require.NoError(t, client.Delete(ctx, "/a", -1))
+	require.NoError(t, client.Delete(ctx, "/a"))
 	testbed.Receive(t, going.Done(), "the deletion")
 	require.Equal(t, zk.EventNodeDeleted, going.Event().Type)
 	testbed.Receive(t, children.Done(), "the deletion")
@@ -363,14 +365,15 @@ func TestWatchFiresWhenTheConnectionIsLost(t *testing.T) { // KZ-CST-15
 	testbed.Eventually(t, func() bool { return server.WatchCount() == 1 }, "the watch of the old connection goes")
 }
 
-// TestSetAndMultiTakeWhatCreateTakes is issue 10, B6: above 1 MB they failed with "buffer too small".
+// TestSetAndMultiTakeWhatCreateTakes is issue 10, B6: above 1 MB they failed with "buffer too
+// small".
 func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
-	client := newClient(t, zktest.NewServer(t, zktest.WithMaxBuffer(16<<20)), framework.WithMaxRequest(16<<20))
+	client := newClient(t, zktest.NewServer(t, zktest.WithProperties(map[string]string{"jute.maxbuffer": "16777216"})), framework.WithMaxRequest(16<<20))
 	ctx := testbed.Context(t)
 	data := make([]byte, 4<<20)
 	_, err := client.Create(ctx, "/n", data)
 	require.NoError(t, err)
-	_, err = client.Set(ctx, "/n", data, -1)
+	_, err = client.Set(ctx, "/n", data)
 	require.NoError(t, err)
 	_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/n", Data: data, Version: -1}, &zk.CreateRequest{Path: "/m", Data: data})
 	require.NoError(t, err)
@@ -386,17 +389,23 @@ func TestACLCallsFindTheirNodeInANamespace(t *testing.T) { // CUR-CLI-54
 	writeOnly := zk.WorldACL(zk.PermWrite)
 	_, err := client.Create(ctx, "/a", nil, framework.ACL(writeOnly))
 	require.NoError(t, err)
-	_, err = client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll), -1)
+	_, err = client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = client.SetACL(ctx, "/none", zk.WorldACL(zk.PermAll), -1)
+	_, err = client.SetACL(ctx, "/none", zk.WorldACL(zk.PermAll))
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	_, err = client.Create(ctx, "/b", nil, framework.ACL(zk.WorldACL(zk.PermWrite|zk.PermRead|zk.PermAdmin)))
 	require.NoError(t, err)
-	stat, err := client.SetACL(ctx, "/b", zk.WorldACL(zk.PermAll), 0)
+	stat, err := client.SetACL(ctx, "/b", zk.WorldACL(zk.PermAll), framework.IfVersion(0))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, stat.Aversion)
 	acl, again, err := client.GetACL(ctx, "/b")
 	require.NoError(t, err)
 	require.Equal(t, zk.WorldACL(zk.PermAll), acl)
 	require.Equal(t, stat, again)
+
+	_, err = client.SetACL(ctx, "/b", writeOnly, framework.IfVersion(0)) // it is 1
+	require.ErrorIs(t, err, zk.ErrBadVersion)
+	acl, _, err = client.GetACL(ctx, "/b")
+	require.NoError(t, err)
+	require.Equal(t, zk.WorldACL(zk.PermAll), acl)
 }

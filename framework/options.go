@@ -19,19 +19,16 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Option configures a [Client]. [New] refuses bad values with [ErrBadArgument].
+// Option configures a [Client]. [New] refuses invalid values with [ErrBadArgument].
 type Option func(*config) error
 
-// config is what the options of a client add up to.
+// config has the options of a client.
 type config struct {
 	engine.Config
-	namespace   string
-	data        []byte
-	errorPolicy connstate.ErrorPolicy
-	observers   []Observer
-	observer    *Observer   // all of them, set by New; nil: nobody observes
-	tls         *tls.Config // nil: no TLS
-	tlsFiles    *tlsFiles   // nil: none
+	namespace string
+	observers []Observer
+	tls       *tls.Config // nil: no TLS
+	tlsFiles  *tlsFiles   // nil: none
 }
 
 func defaults() config {
@@ -40,12 +37,12 @@ func defaults() config {
 		host = "unknown"
 	}
 	return config{
-		data: []byte(host + ":" + strconv.Itoa(os.Getpid())),
 		Config: engine.Config{
 			SessionTimeout:    60 * time.Second,
 			ConnectionTimeout: 15 * time.Second,
 			Policy:            retry.ExponentialBackoff(100*time.Millisecond, 5),
 			Containers:        true,
+			Data:              []byte(host + ":" + strconv.Itoa(os.Getpid())),
 			ExpirationPercent: 100,
 			Log:               slog.New(slog.DiscardHandler),
 			Nudges:            true,
@@ -55,42 +52,47 @@ func defaults() config {
 	}
 }
 
-// WithSessionTimeout asks the servers for this session timeout. They may grant less or more (by default 2 to
-// 20 of their ticks, 4 s to 40 s): see [Session.Timeout]. More than d counts only up to ten minutes. d must be at least a millisecond and less than 2^31
-// of them. The default is 60 s, as in Curator.
+// WithSessionTimeout requests a session timeout of at least a millisecond and less than 2^31 of
+// them. The servers may grant less or more, by default 2 to 20 of their ticks, 4 s to 40 s: see
+// [Session.Timeout]. The default is 60 s, as in Curator.
+//
+// A grant longer than d is trusted for ten minutes at most. How slow writes may be is in the
+// package comment.
 func WithSessionTimeout(d time.Duration) Option {
 	return opt.Checked(d >= time.Millisecond && d.Milliseconds() <= 1<<31-1, func(c *config) { c.SessionTimeout = d }, "session timeout %v", d)
 }
 
-// WithConnectionTimeout limits how long each attempt of an operation waits for a
-// connection, when there is none, before it counts as failed. It must be positive.
-// The default is 15 s, as in Curator.
+// WithConnectionTimeout limits how long an attempt of an operation waits for a connection before it
+// counts as failed. It must be positive. The default is 15 s, as in Curator.
 func WithConnectionTimeout(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.ConnectionTimeout = d }, "connection timeout %v", d)
 }
 
-// minMaxRequest leaves room for the requests that keep a session alive.
+// minMaxRequest leaves room for the requests that maintain a session.
 const minMaxRequest = 1 << 10
 
-// WithMaxRequest sets how many bytes a request may have, paths, data and ACLs included. A longer one is not sent, and fails
-// with [ErrTooLong]. It must not be more than what the servers take (jute.maxbuffer): they hang up on a longer request,
-// and then everything that uses the client loses its connection. It must be at least 1024, and less than 2^31. The default
-// is 0xfffff, 1 MB less one byte, which is that of the servers and of Java's client.
+// WithMaxRequest limits the length of a request in bytes, paths, data and ACLs included: at least
+// 1024, and less than 2^31. A longer one is not sent, and fails with [ErrTooLong]. The default is
+// 0xfffff, 1 MB less one byte, as in the servers and in Java's client.
+//
+// The limit must not exceed the servers' jute.maxbuffer: they close the connection on a longer
+// request.
 func WithMaxRequest(bytes int) Option {
 	return opt.Checked(bytes >= minMaxRequest && bytes <= math.MaxInt32, func(c *config) { c.MaxRequest = bytes }, "max request %d is not in 1024..2^31-1", bytes)
 }
 
-// WithRetryPolicy says how often and with which pauses operations are repeated
-// when [retry.Retryable] allows it. The default is
-// retry.ExponentialBackoff(100*time.Millisecond, 5).
+// WithRetryPolicy sets how often and after which pauses an operation is retried if it was lost, not
+// sent, or refused temporarily. The default is retry.ExponentialBackoff(100*time.Millisecond, 5).
 func WithRetryPolicy(p retry.Policy) Option {
 	return opt.Checked(p != nil, func(c *config) { c.Policy = p }, "nil retry policy")
 }
 
-// WithNamespace puts all paths of the client below "/"+ns. Paths in results,
-// events and errors come without it. ns must not begin with a slash; empty means none.
-// The first [Client.Create] directly below it creates the node of the namespace; until then reads fail with
-// zk.ErrNoNode. If ns cannot be part of a path, the error is [ErrBadPath].
+// WithNamespace puts all paths of the client below "/"+ns. Paths in results, events and errors do
+// not contain it. An empty ns means none.
+//
+// The first [Client.Create] directly below the namespace creates its node; until then reads fail
+// with zk.ErrNoNode. A leading slash is [ErrBadArgument], and a part of a path that ZooKeeper does
+// not allow is [ErrBadPath].
 func WithNamespace(ns string) Option {
 	return func(c *config) error {
 		c.namespace = ns
@@ -98,52 +100,55 @@ func WithNamespace(ns string) Option {
 	}
 }
 
-// WithACLProvider sets what returns the ACL of nodes that are created without one, parents included. path is the path on the
-// server, namespace included. acl must be safe for concurrent use. nil, and the default, give everyone all rights. It is
-// Curator's ACLProvider.
+// WithACLProvider sets the function that returns the ACL of nodes created without one, parents
+// included. path is the path on the server, with the namespace. acl must be safe for concurrent
+// use.
+//
+// A nil ACL, and the default, grant everyone all rights. It is Curator's ACLProvider.
 func WithACLProvider(acl func(path string) []zk.ACL) Option {
 	return opt.Checked(acl != nil, func(c *config) { c.ACL = acl }, "nil ACL provider")
 }
 
-// WithDialer sets how connections are opened, such as by [zktest.Server.DialContext] in a test. dial is like
-// [net.Dialer.DialContext], which is the default. It must return when ctx is done, or [Client.Close] waits for it.
+// WithDialer sets how connections are opened, for example by a zktest.Server's DialContext. dial is
+// like [net.Dialer.DialContext], which is the default. It must return when ctx is done, or
+// [Client.Close] waits for it.
 //
-// dial is called with the names of servers, and finds their addresses itself, or a proxy does. If several members are behind one
-// name, and dial connects to the first one that accepts, the others are never tried: give [WithResolver] as well.
-//
-// [zktest.Server.DialContext]: https://pkg.go.dev/github.com/gocurator/curator/zktest#Server.DialContext
+// dial must resolve the names of servers. If several members share one name and dial always
+// connects to the first that accepts, the others are never tried: add [WithResolver].
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
 	return opt.Checked(dial != nil, func(c *config) { c.Dial = dial }, "nil dialer")
 }
 
-// WithResolver sets how host names of servers are resolved: resolve returns the IP addresses of a name, like
-// [net.Resolver.LookupHost], and must return when ctx is done. All addresses of a name are tried, one after the other in random
-// order, since there may be a member of the ensemble behind each. Names are resolved again in each round over all servers. The
-// default is [net.DefaultResolver], or, with [WithDialer], that the dialer resolves names. With TLS the name is what the
-// certificate must be for.
+// WithResolver sets how host names of servers are resolved, in each round over all servers. resolve
+// is like [net.Resolver.LookupHost], and must return when ctx is done. All addresses of a name are
+// tried, in random order.
 //
-//	framework.WithResolver(resolver.LookupHost), framework.WithDialer((&net.Dialer{KeepAlive: time.Minute}).DialContext)
+// The default is [net.DefaultResolver], or the dialer's own with [WithDialer]. With TLS the
+// certificate must be for the name.
+//
+//	dialer := &net.Dialer{KeepAlive: time.Minute}
+//	framework.WithResolver(resolver.LookupHost), framework.WithDialer(dialer.DialContext)
 func WithResolver(resolve func(ctx context.Context, host string) ([]string, error)) Option {
 	return opt.Checked(resolve != nil, func(c *config) { c.Resolve = resolve }, "nil resolver")
 }
 
-// WithTLS speaks TLS on top of the dialer's connections. If conf has no
-// ServerName, the host part of the server's address is used. For files that are renewed see [WithTLSFiles].
+// WithTLS runs TLS over the dialer's connections. If conf has no ServerName, the host part of the
+// server's address is used. For files that are renewed see [WithTLSFiles].
 func WithTLS(conf *tls.Config) Option {
 	return opt.Checked(conf != nil, func(c *config) { c.tls = conf.Clone() }, "nil TLS configuration")
 }
 
-// WithTLSFiles is [WithTLS] with PEM files, which are read again for each connection, so that certificates can be renewed while
-// the client runs. ca has the authorities of the servers' certificates; if it is empty, the system's count. cert and key are the
-// client's certificate and its key, or both empty. Other settings may come from WithTLS, given before or after it.
+// WithTLSFiles is [WithTLS] with PEM files, which are read for each connection, so certificates can
+// be renewed while the client runs. Without ca, the system's authorities count; cert and key may
+// both be empty. Other settings may be given by WithTLS, in either order.
 //
-// Connections that exist stay as they are. If a file cannot be read, or cert and key do not belong together, as while they
-// are being replaced, the client uses what it has read last, and logs that at Warn. [New] refuses such files with
-// [ErrBadArgument].
+// If a file cannot be read, or cert does not match key, the client keeps the previous files and
+// logs a warning. [New] refuses such files with [ErrBadArgument]. Existing connections are not
+// affected.
 func WithTLSFiles(ca, cert, key string) Option {
 	return func(c *config) error {
 		if (cert == "") != (key == "") {
-			return fmt.Errorf("%w: TLS files: certificate and key go together", ErrBadArgument)
+			return fmt.Errorf("%w: TLS files: certificate and key must be given together", ErrBadArgument)
 		}
 		c.tlsFiles = &tlsFiles{ca: ca, cert: cert, key: key}
 		if c.tls == nil {
@@ -156,7 +161,7 @@ func WithTLSFiles(ca, cert, key string) Option {
 	}
 }
 
-// tlsConfig is the configuration for a connection to host.
+// tlsConfig returns the configuration of a connection to host.
 func (c *config) tlsConfig(host string) *tls.Config {
 	conf := c.tls.Clone()
 	if conf.ServerName == "" {
@@ -164,7 +169,7 @@ func (c *config) tlsConfig(host string) *tls.Config {
 	}
 	if f := c.tlsFiles; f != nil {
 		if err := f.read(); err != nil {
-			c.Log.Warn("TLS files cannot be used, the last ones are", "reason", err)
+			c.Log.Warn("TLS files cannot be used, keeping the previous ones", "reason", err)
 		}
 		if f.roots != nil {
 			conf.RootCAs = f.roots
@@ -176,60 +181,77 @@ func (c *config) tlsConfig(host string) *tls.Config {
 	return conf
 }
 
-// WithServerList takes the servers from list instead of the fixed list given to [New], which must then be empty. list returns
-// them as host:port or host (port 2181). It is called again before each round over all servers, so it may follow DNS or a
-// registry. It must return when ctx is done. It is Curator's EnsembleProvider.
+// WithServerList takes the servers from list instead of [New]'s argument, which must be empty. list
+// returns host:port or host (port 2181), and must return when ctx is done. It is Curator's
+// EnsembleProvider.
+//
+// list is called before each round over all servers, so it may follow DNS or a registry.
 func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
 
-// WithDefaultData sets what nodes hold that are created without data of their own. The default is "host:pid", for people who look at a
-// queue. nil is empty data: Java's recipes fail on a node that has none.
+// WithDefaultData sets the data of nodes that are created without any. The default is "host:pid",
+// which identifies the owner of a node. nil means empty data: Java's recipes fail on a node without
+// data.
 func WithDefaultData(data []byte) Option {
-	return opt.Set(func(c *config) { c.data = append([]byte{}, data...) })
+	return opt.Set(func(c *config) { c.Data = append([]byte{}, data...) })
 }
 
-// WithoutContainers makes parents persistent nodes even where containers were asked for.
+// WithCompression compresses the data of all nodes with gzip, and decompresses read data, in every
+// operation, recipe and cache and in service discovery. All clients of the same nodes, in Java and
+// in Go, must have it or none. It is enableCompression() of Curator 5.8 and newer.
+//
+// Uncompressed and empty data fail with [ErrNotCompressed], as in Java. A cache shows a node
+// without data, such as a parent, and omits a node with uncompressed data and its descendants.
+// Missing parents are created without data. Limits of data, such as node.Keep's, count uncompressed
+// bytes; the DataLength of a stat counts stored bytes.
+func WithCompression() Option { return opt.Set(func(c *config) { c.Compress = true }) }
+
+// WithoutContainers makes all parents persistent, even where containers are requested.
 func WithoutContainers() Option {
 	return opt.Set(func(c *config) { c.Containers = false })
 }
 
-// WithErrorPolicy sets which connection states end a hold, for recipes that are not
-// given another policy. The default is [connstate.Standard]: a suspended connection does.
+// WithErrorPolicy sets which connection states end a hold, unless a recipe has its own policy. The
+// default is [connstate.SuspendedEndsHold].
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
-	return opt.Checked(p == connstate.Standard || p == connstate.Session, func(c *config) { c.errorPolicy = p }, "error policy %v", p)
+	return opt.Checked(p == connstate.SuspendedEndsHold || p == connstate.LostEndsHold, func(c *config) { c.ErrorPolicy = p }, "error policy %v", p)
 }
 
-// WithExpirationPercent declares the session lost when this part of its timeout has passed without a
-// confirmation, 50 to 100. The default is 100. With less, the client confirms the session with the leader all
-// the time, and more often, so that it is not lost while all is well. It is Curator's
-// simulatedSessionExpirationPercent, which counts from the loss of the connection.
+// WithExpirationPercent declares the session lost after this percentage of its timeout, 50 to 100,
+// without a confirmation. The default is 100. With less, the client always confirms the session,
+// and more often, so that a healthy one is not lost.
+//
+// It is Curator's simulatedSessionExpirationPercent, which counts from the loss of the connection.
 func WithExpirationPercent(percent int) Option {
 	return opt.Checked(percent >= 50 && percent <= 100, func(c *config) { c.ExpirationPercent = percent }, "expiration percent %d is not in 50..100", percent)
 }
 
-// WithLogger sets where the client and its recipes log: states at Info, the loss of a session or of a lock and
-// failures in the background at Warn, a function that panics at Error if it was given to Listen, a watch or a cache, servers that cannot
-// be used at Debug. By default nothing is logged.
+// WithLogger sets the log of the client and its recipes. By default nothing is logged.
+//
+//   - Error: a panic of a function given to Listen, a watch or a cache.
+//   - Warn: the loss of a session or a lock, and failures in the background.
+//   - Info: states.
+//   - Debug: servers that cannot be used.
 func WithLogger(log *slog.Logger) Option {
 	return opt.Checked(log != nil, func(c *config) { c.Log = log }, "nil logger")
 }
 
-// WithObserver reports to o what the client and its recipes do. It may be given several times: the observers
-// are called one after the other, in the order given. Without it observing costs nothing.
+// WithObserver reports the client's operations and states to o; for locks see lock.WithObserver. If
+// it is given several times, the observers are called in that order. Without it observing costs
+// nothing.
 func WithObserver(o Observer) Option {
 	return opt.Set(func(c *config) { c.observers = append(c.observers, o) })
 }
 
-// WithEnsembleTracking makes the client follow the ensemble when it is reconfigured: it reads the
-// configuration that the servers keep (/zookeeper/config, or /keeper/config of ClickHouse Keeper), watches
-// it, and connects to the servers that it names. If none of those can be used, it tries the servers that
-// it was made with, in turns. The default is off. It is Curator's EnsembleTracker.
+// WithEnsembleTracking follows reconfigurations of the ensemble: the client watches
+// /zookeeper/config (/keeper/config of a ClickHouse Keeper) and connects to the servers named
+// there. If none of them can be used, it also tries the original servers. It is Curator's
+// EnsembleTracker; the default is off.
 //
-// An address that only says "all interfaces" (0.0.0.0 or [::]) stands for the host of its server.
-// With TLS, and with Keeper, the configuration does not name the port. Then all servers that the client was made
-// with must have the same port, or the configuration is ignored. If the client may not read it, that is logged
-// once a minute.
+// An address for all interfaces (0.0.0.0 or [::]) stands for the host of its server. With TLS, and
+// with Keeper, the configuration does not name the port: if the original servers do not have the
+// same port, it is ignored. A configuration that the client may not read is logged once a minute.
 func WithEnsembleTracking() Option {
 	return opt.Set(func(c *config) { c.Tracking = true })
 }

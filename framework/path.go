@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/proto"
 )
 
-// ValidatePath reports whether path can name a node: absolute, without empty,
-// "." or ".." elements, without a slash at the end (the root is fine) and without
-// the characters that ZooKeeper refuses. The error is an [ErrBadPath].
+// ValidatePath returns an error that wraps [ErrBadPath] unless path can name a node: it must be
+// absolute, without empty, "." or ".." elements, without a trailing slash (except for the root) and
+// without the characters that ZooKeeper refuses.
 func ValidatePath(path string) error {
 	if path == "" {
-		return fmt.Errorf("%w: it is empty", ErrBadPath)
+		return fmt.Errorf("%w: path is empty", ErrBadPath)
 	}
 	if path[0] != '/' {
 		return fmt.Errorf("%w: %q is not absolute", ErrBadPath, path)
@@ -36,12 +37,12 @@ func ValidatePath(path string) error {
 		return fmt.Errorf("%w: %q is not UTF-8", ErrBadPath, path)
 	}
 	if i := strings.IndexFunc(path, forbidden); i >= 0 {
-		return fmt.Errorf("%w: %q has a character that ZooKeeper refuses at %d", ErrBadPath, path, i)
+		return fmt.Errorf("%w: %q has a character at byte %d that ZooKeeper does not allow", ErrBadPath, path, i)
 	}
 	return nil
 }
 
-// isPlain reports whether all characters are ASCII and allowed, as nearly always.
+// isPlain reports whether all characters are allowed ASCII characters, the usual case.
 func isPlain(path string) bool {
 	for _, b := range []byte(path) {
 		if b <= 0x1f || b >= 0x7f {
@@ -51,16 +52,16 @@ func isPlain(path string) bool {
 	return true
 }
 
-// forbidden is the list of characters in the ZooKeeper data model. Java sees those beyond 16 bits as two surrogates, which
-// are in it.
+// forbidden reports whether ZooKeeper's data model excludes a character. Java sees a character
+// beyond 16 bits as two surrogates, which are excluded.
 func forbidden(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// validateNew accepts the path of a node to be created.
+// validateNew checks the path of a node to be created.
 func validateNew(path string, sequential bool) error {
 	if sequential && (strings.HasSuffix(path, "/") || strings.HasSuffix(path, ".")) {
-		path += "0" // the number makes a name of it
+		path += "0" // the server's number completes the name
 	}
 	if path == "/" {
 		return fmt.Errorf("%w: the root cannot be created", ErrBadPath)
@@ -68,7 +69,7 @@ func validateNew(path string, sequential bool) error {
 	return ValidatePath(path)
 }
 
-// validateNamespace accepts what is a path once a slash is put before it.
+// validateNamespace checks that "/"+ns is a path.
 func validateNamespace(ns string) error {
 	if ns == "" {
 		return nil
@@ -83,12 +84,11 @@ func validateNamespace(ns string) error {
 }
 
 // Join returns the path of a child of parent, which may be the root.
-func Join(parent, child string) string { return engine.Join(parent, child) }
+func Join(parent, child string) string { return proto.Join(parent, child) }
 
 // Split returns the parent's path and the last element of an absolute path: the inverse of [Join].
-func Split(path string) (parent, child string) { return engine.Split(path) }
+func Split(path string) (parent, child string) { return proto.Split(path) }
 
-// Unprotected splits the name of a [Protected] node into the name that Create was
-// given, and the id, which is a UUID. Any other name is returned as it is, with an
-// empty id.
+// Unprotected splits the name of a [Protected] node into the given name and the id, which is empty
+// for other names.
 func Unprotected(child string) (name, id string) { return engine.Unprotected(child) }

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -47,7 +48,8 @@ func (s unread) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent: it was carried out when the peer read again, after its caller had given up.
+// TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent: it was carried out when the peer read
+// again, after its caller had given up.
 func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
 	server := zktest.NewServer(t)
 	var stop sync.RWMutex
@@ -66,7 +68,7 @@ func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
 	const requests = 100
 	for range requests {
 		one, cancel := context.WithTimeout(ctx, time.Millisecond)
-		_, err := client.Set(one, "/a", nil, -1)
+		_, err := client.Set(one, "/a", nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		if !retry.Unknown(err) {
 			surely++
@@ -80,7 +82,8 @@ func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
 	require.LessOrEqual(t, int(stat.Version), requests-surely, "what the errors call not sent was not carried out")
 }
 
-// TestARequestThatIsTooLongCostsNobodyTheConnection: each of six tries suspended all holders of the process.
+// TestARequestThatIsTooLongCostsNobodyTheConnection: each of six tries suspended all holders of the
+// process.
 func TestARequestThatIsTooLongCostsNobodyTheConnection(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
@@ -95,14 +98,17 @@ func TestARequestThatIsTooLongCostsNobodyTheConnection(t *testing.T) {
 			_, err := client.Create(ctx, "/a", data, framework.As(framework.Container))
 			return err
 		},
-		"set":       func() error { _, err := client.Set(ctx, "/a", data, -1); return err },
-		"multi":     func() error { _, err := client.Multi(ctx, &zk.SetDataRequest{Path: "/a", Data: data}); return err },
-		"delete":    func() error { return client.Delete(ctx, long, -1) },
-		"guarantee": func() error { _, err := client.DeleteGuaranteed(ctx, long); return err },
-		"get":       func() error { _, _, err := client.Get(ctx, long); return err },
-		"watch":     func() error { _, _, _, err := client.ChildrenW(ctx, long); return err },
-		"exists":    func() error { _, _, _, err := client.ExistsW(ctx, long); return err },
-		"set acl":   func() error { _, err := client.SetACL(ctx, long, zk.WorldACL(zk.PermAll), -1); return err },
+		"set":    func() error { _, err := client.Set(ctx, "/a", data); return err },
+		"multi":  func() error { _, err := client.Multi(ctx, &zk.SetDataRequest{Path: "/a", Data: data}); return err },
+		"delete": func() error { return client.Delete(ctx, long) },
+		"guarantee": func() error {
+			err := client.Delete(ctx, long, framework.IfExists(), framework.Guaranteed())
+			return err
+		},
+		"get":     func() error { _, _, err := client.Get(ctx, long); return err },
+		"watch":   func() error { _, _, _, err := client.ChildrenW(ctx, long); return err },
+		"exists":  func() error { _, _, _, err := client.ExistsW(ctx, long); return err },
+		"set acl": func() error { _, err := client.SetACL(ctx, long, zk.WorldACL(zk.PermAll)); return err },
 		"add watch": func() error {
 			_, err := client.AddWatch(ctx, long, framework.WatchRecursive, func(zk.Event) {})
 			return err
@@ -110,7 +116,7 @@ func TestARequestThatIsTooLongCostsNobodyTheConnection(t *testing.T) {
 	} {
 		err := op()
 		require.ErrorIs(t, err, framework.ErrTooLong, name)
-		require.False(t, retry.Unknown(err) || retry.Retryable(err), name)
+		require.False(t, retry.Unknown(err) || verdict.Retryable(err), name)
 	}
 	require.Empty(t, states())
 }
@@ -123,11 +129,11 @@ func TestMaxRequestIsThatOfTheServers(t *testing.T) {
 	_, err := client.Create(ctx, "/a", nil)
 	require.NoError(t, err)
 	const longest = 1<<20 - 1 - 8 - 4 - len("/a") - 4 - 4 // header, path, data, version
-	_, err = client.Set(ctx, "/a", make([]byte, longest), -1)
+	_, err = client.Set(ctx, "/a", make([]byte, longest))
 	require.NoError(t, err)
-	_, err = client.Set(ctx, "/a", make([]byte, longest+1), -1)
+	_, err = client.Set(ctx, "/a", make([]byte, longest+1))
 	require.ErrorIs(t, err, framework.ErrTooLong)
-	_, err = over.Set(ctx, "/a", make([]byte, longest+1), -1)
+	_, err = over.Set(ctx, "/a", make([]byte, longest+1))
 	require.ErrorIs(t, err, zk.ErrConnectionClosed)
 	for _, bytes := range []int{-1, 0, 1023} {
 		_, err := framework.New(server.Servers(), framework.WithMaxRequest(bytes))

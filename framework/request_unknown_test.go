@@ -9,13 +9,13 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/framework/admin"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
-// optionalOps are operations that came after ZooKeeper 3.4, by their names there.
+// optionalOps are operations newer than ZooKeeper 3.4, by their names there.
 func optionalOps(c *framework.Client) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"create2": func(ctx context.Context) error {
@@ -70,20 +70,21 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 	}}})
 }
 
-// TestAKeeperCostsNoSession: a Keeper closes the connection when it does not know an operation, and restores no session.
+// TestAKeeperCostsNoSession: a Keeper closes the connection when it does not know an operation, and
+// restores no session.
 func TestAKeeperCostsNoSession(t *testing.T) {
 	for name, keeper := range map[string]struct {
-		age      zktest.KeeperAge
+		age      string
 		migrated bool // with the data of a ZooKeeper
 	}{
-		"old": {age: zktest.KeeperOld}, "recent": {age: zktest.KeeperRecent}, "new": {age: zktest.KeeperNew},
-		"newest":           {age: zktest.KeeperNewest},
-		"old, migrated":    {zktest.KeeperOld, true},
-		"recent, migrated": {zktest.KeeperRecent, true},
-		"new, migrated":    {zktest.KeeperNew, true},
+		"old": {age: "old"}, "recent": {age: "recent"}, "new": {age: "new"},
+		"newest":           {age: "newest"},
+		"old, migrated":    {"old", true},
+		"recent, migrated": {"recent", true},
+		"new, migrated":    {"new", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.LikeKeeper(keeper.age), zktest.WithTTLNodes())
+			server := zktest.NewServer(t, zktest.LikeKeeper(keeper.age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 			if keeper.migrated {
 				require.NoError(t, server.Create("/zookeeper/config", nil))
 			}
@@ -109,14 +110,14 @@ func TestAKeeperCostsNoSession(t *testing.T) {
 			}
 			_, _, w, err := client.GetW(ctx, "/a")
 			require.NoError(t, err)
-			_, err = client.Set(ctx, "/a", nil, -1)
+			_, err = client.Set(ctx, "/a", nil)
 			require.NoError(t, err)
 			testbed.Receive(t, w.Done(), "the change")
 			require.NoError(t, session.Err())
 			counts := server.Requests().Requests
-			for _, op := range []zktest.Op{
-				zktest.OpCreateContainer, zktest.OpCreateTTL, zktest.OpAddWatch, zktest.OpExists,
-				zktest.OpCreate2, zktest.OpMultiRead, zktest.OpGetEphemerals, zktest.OpGetChildrenNumber, zktest.OpWhoAmI,
+			for _, op := range []string{
+				"createContainer", "createTTL", "addWatch", "exists",
+				"create2", "multiRead", "getEphemerals", "getAllChildrenNumber", "whoAmI",
 			} {
 				require.Zero(t, counts[op], "%v", op)
 			}
@@ -124,9 +125,10 @@ func TestAKeeperCostsNoSession(t *testing.T) {
 	}
 }
 
-// TestAContainerOfAKeeperHasNoOwner: new Keepers show one, which is no session. Another client has made the container.
+// TestAContainerOfAKeeperHasNoOwner: new Keepers show an owner that is no session. Another client
+// has created the container.
 func TestAContainerOfAKeeperHasNoOwner(t *testing.T) {
-	server := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNewest))
+	server := zktest.NewServer(t, zktest.LikeKeeper("newest"))
 	other, _, err := zk.Connect(server.Servers(), 10*time.Second, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	defer other.Close()
@@ -150,8 +152,8 @@ func TestAWatchThatHasWorkedStaysKnown(t *testing.T) {
 	ctx := testbed.Context(t)
 	_, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
 	require.NoError(t, err, "the servers know it")
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpAddWatch)) // say, a rolling restart
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpAddWatch))
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp("addWatch")) // say, a rolling restart
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp("addWatch"))
 	_, err = client.AddWatch(ctx, "/b", framework.WatchRecursive, func(zk.Event) {})
 	require.NoError(t, err)
 }
@@ -163,8 +165,8 @@ func TestContainersThatHaveWorkedStayKnown(t *testing.T) {
 	_, err := client.Create(ctx, "/a/b", []byte{}, framework.ContainerParents())
 	require.NoError(t, err)
 	require.Contains(t, server.Tree(), "/a \"\" container")
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreateContainer))
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpCreateContainer))
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp("createContainer"))
+	server.Inject(zktest.FailBefore, 0, zktest.OnOp("createContainer"))
 	_, err = client.Create(ctx, "/x/y", []byte{}, framework.ContainerParents())
 	require.NoError(t, err)
 	_, err = client.Create(ctx, "/z/y", []byte{}, framework.ContainerParents())

@@ -25,7 +25,8 @@ func (f logFunc) Handle(_ context.Context, r slog.Record) error {
 func (f logFunc) WithAttrs([]slog.Attr) slog.Handler { return f }
 func (f logFunc) WithGroup(string) slog.Handler      { return f }
 
-// TestCloseWhileASuspensionBecomesKnownEndsTheSession: the session that Close has ended must not be dropped as one that was lost.
+// TestCloseWhileASuspensionBecomesKnownEndsTheSession: the session that Close has ended must not be
+// dropped as one that was lost.
 func TestCloseWhileASuspensionBecomesKnownEndsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *framework.Client
@@ -53,7 +54,8 @@ func TestCloseWhileASuspensionBecomesKnownEndsTheSession(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForNoListener: also not if the listener waits for another goroutine that calls Close.
+// TestCloseWaitsForNoListener: also not if the listener waits for another goroutine that calls
+// Close.
 func TestCloseWaitsForNoListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)

@@ -11,10 +11,10 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/framework/admin"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/sasl"
 	"github.com/gocurator/curator/zktest"
 )
@@ -22,7 +22,7 @@ import (
 var bob = map[string]string{"bob": "secret"}
 
 func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
-	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
+	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	client := newClient(t, server, framework.WithSASL(sasl.DigestMD5("bob", "secret")), framework.WithAuth("digest", []byte("eve:other")))
 	ctx := testbed.Context(t)
 	who, err := admin.WhoAmI(ctx, client)
@@ -47,7 +47,7 @@ func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 }
 
 func TestSASLInACluster(t *testing.T) {
-	cluster := zktest.NewCluster(t, 3, zktest.WithSASL(bob), zktest.RequireSASL())
+	cluster := zktest.NewCluster(t, 3, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	client := testbed.OnCluster(cluster).Client(t, framework.WithSASL(sasl.DigestMD5("bob", "secret")))
 	_, err := client.Create(testbed.Context(t), "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
 	require.NoError(t, err)
@@ -71,8 +71,8 @@ func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
 	}{
 		"a wrong password":           {zktest.NewServer(t, zktest.WithSASL(bob)), sasl.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", nil},
 		"no such user":               {zktest.NewServer(t, zktest.WithSASL(bob)), sasl.DigestMD5("eve", "secret"), "SASL DIGEST-MD5: ", nil},
-		"where it is required":       {zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL()), sasl.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", framework.ErrAuthRequired},
-		"a server without SASL":      {zktest.NewServer(t), sasl.DigestMD5("bob", "secret"), "the server may not be set up for SASL", nil},
+		"where it is required":       {zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"})), sasl.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", framework.ErrAuthRequired},
+		"a server without SASL":      {zktest.NewServer(t), sasl.DigestMD5("bob", "secret"), "the server may not be configured for SASL", nil},
 		"a mechanism without ticket": {zktest.NewServer(t), broken{noTicket}, "SASL BROKEN: ", noTicket},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func (o outOfReach) Start(ctx context.Context, host string) ([]byte, func([]byte
 }
 
 func TestAMechanismWhoseServerIsOutOfReachIsTriedAgain(t *testing.T) {
-	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
+	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	var times atomic.Int32
 	times.Store(3)
 	client, err := framework.New(server.Servers(), framework.WithSASL(outOfReach{sasl.DigestMD5("bob", "secret"), &times}))
@@ -127,7 +127,7 @@ func TestAMechanismWhoseServerIsOutOfReachIsTriedAgain(t *testing.T) {
 }
 
 func TestAServerThatRequiresSASLSaysSo(t *testing.T) {
-	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.RequireSASL())
+	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	client := newClient(t, server)
 	_, _, err := client.Get(testbed.Context(t), "/")
 	require.ErrorIs(t, err, framework.ErrAuthRequired)
@@ -142,7 +142,7 @@ func TestAnACLOfSASLIsInvalidOnAServerWithoutIt(t *testing.T) {
 func TestBadOptionsOfSASLAreRefused(t *testing.T) {
 	_, err := framework.New([]string{"a:1"}, framework.WithSASL(nil))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = zktest.Start(zktest.RequireSASL())
+	_, err = zktest.Start(zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	require.Error(t, err)
 	_, err = zktest.Start(zktest.WithSASL(nil))
 	require.Error(t, err)

@@ -7,21 +7,24 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 )
 
-// ParseConnectString parses a connect string of Java's clients:
-// "zk1:2181,zk2:2181/app/a" are two servers and the chroot "app/a". Give the latter to
-// [WithNamespace], which has the same effect: all paths are below it. It is empty if there is none. Unlike
-// Java's chroot it need not exist when nodes are created with their parents. A chroot with a comma is refused: Java takes
-// "zk1/app,zk2/app" for the server zk1 and the chroot "app,zk2/app", where nobody else looks for a lock.
+// ParseConnectString parses a connect string of Java's clients: "zk1:2181,zk2:2181/app/a" are two
+// servers and the chroot "app/a". Pass the chroot, which may be empty, to [WithNamespace]. Unlike
+// in Java, its node need not exist.
 //
 //	servers, chroot, err := framework.ParseConnectString(os.Getenv("ZOOKEEPER"))
 //	if err != nil { ... }
 //	client, err := framework.New(servers, framework.WithNamespace(chroot))
 //
-// Errors are [ErrBadArgument] and [ErrBadPath].
+// A chroot with a comma is refused: Java takes "zk1/app,zk2/app" for the server zk1 and the chroot
+// "app,zk2/app", where no other client looks for a lock. Errors are [ErrBadArgument] and
+// [ErrBadPath].
 func ParseConnectString(s string) (servers []string, chroot string, err error) {
+	if err := engine.CheckScheme(s); err != nil {
+		return nil, "", err
+	}
 	hosts, chroot, _ := strings.Cut(strings.TrimSpace(s), "/")
 	if strings.Contains(chroot, ",") {
-		return nil, "", fmt.Errorf("%w: connect string %q: the chroot comes once, behind the last server", ErrBadArgument, s)
+		return nil, "", fmt.Errorf("%w: connect string %q: a chroot must follow the last server", ErrBadArgument, s)
 	}
 	chroot = strings.TrimSuffix(chroot, "/")
 	if err := validateNamespace(chroot); err != nil {

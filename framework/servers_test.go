@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/stretchr/testify/require"
 )
 
-// TestAnEmptyServerListSaysSo: a registry may have no servers yet. The client goes on asking it.
+// TestAnEmptyServerListSaysSo: a registry may have no servers yet. The client continues to ask it.
 func TestAnEmptyServerListSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -59,7 +60,7 @@ func TestConnectStringsAreParsedOrRefused(t *testing.T) { // issues 10, B7, and 
 	for _, s := range []string{"zk1:2181/app,zk2:2181/app", "zk1/app,zk2", "zk1/,zk2"} {
 		_, _, err := framework.ParseConnectString(s)
 		require.ErrorIs(t, err, framework.ErrBadArgument, s)
-		require.ErrorContains(t, err, "the chroot comes once, behind the last server")
+		require.ErrorContains(t, err, "a chroot must follow the last server")
 	}
 	for _, server := range []string{"zk1,zk2", "zk1:2181,zk2:2181", "zk1/app"} {
 		_, err := framework.New([]string{server})

@@ -15,16 +15,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/engine/wire"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
-// virtual makes a server and a client inside a synctest bubble.
+// virtual starts a server and a client inside a synctest bubble.
 func virtual(t *testing.T, opts ...framework.Option) (*zktest.Server, *framework.Client) {
 	t.Helper()
 	server := zktest.NewServer(t, zktest.WithInMemory())
@@ -55,7 +58,8 @@ func heard(t *testing.T, client *framework.Client) func() []connstate.State {
 	}
 }
 
-// TestDependentsAreNotifiedBeforeListeners has one of them take its time, whoever notices first that the connection is gone.
+// TestDependentsAreNotifiedBeforeListeners has a slow dependent, and any goroutine may notice the
+// lost connection first.
 func TestDependentsAreNotifiedBeforeListeners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
@@ -64,8 +68,9 @@ func TestDependentsAreNotifiedBeforeListeners(t *testing.T) {
 		const n = 10
 		var notified atomic.Int32
 		for range n {
-			_, err = session.Depend(connstate.Standard, func(error) {
-				time.Sleep(time.Millisecond) // virtual time: a slow dependent, and whoever is notified later must wait for it
+			_, err = session.Depend(connstate.SuspendedEndsHold, func(error) {
+				// Virtual time: a slow dependent, which delays all later notifications.
+				time.Sleep(time.Millisecond)
 				notified.Add(1)
 			})
 			require.NoError(t, err)
@@ -131,9 +136,9 @@ func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, KZ-CST-02, CURA
 		require.NotEqual(t, session.ID(), next.ID())
 		synctest.Wait()
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
-		_, _, err = client.Get(framework.InSession(t.Context(), session), "/")
+		_, _, err = client.In(session).Get(t.Context(), "/")
 		require.ErrorIs(t, err, framework.ErrSessionLost)
-		_, _, err = client.Get(framework.InSession(t.Context(), next), "/")
+		_, _, err = client.In(next).Get(t.Context(), "/")
 		require.NoError(t, err)
 	})
 }
@@ -150,10 +155,11 @@ func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, 
 					require.Equal(t, timeout, session.Timeout())
 					var notified time.Time
 					if dependent {
-						_, err = session.Depend(connstate.Session, func(error) { notified = time.Now() })
+						_, err = session.Depend(connstate.LostEndsHold, func(error) { notified = time.Now() })
 						require.NoError(t, err)
 					}
-					time.Sleep(17 * time.Second) // virtual time: the session has been idle for a part of its timeout
+					// Virtual time: the session is idle for a part of its timeout.
+					time.Sleep(17 * time.Second)
 					require.NoError(t, session.Err())
 					server.Freeze()
 					began := time.Now()
@@ -171,13 +177,14 @@ func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, 
 	}
 }
 
-// TestALateAnswerToAConnectRequestIsCountedFromTheRequest: the server has heard the session when the request came, no later.
+// TestALateAnswerToAConnectRequestIsCountedFromTheRequest: the server last heard of the session
+// with the request.
 func TestALateAnswerToAConnectRequestIsCountedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		answer := server.BlockReplies(zktest.OnOp(zktest.OpConnect))
+		answer := server.BlockReplies(zktest.OnOp("connect"))
 		server.CutConnections()
 		<-answer.Arrived()
 		sent := time.Now()
@@ -206,7 +213,8 @@ func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
 	})
 }
 
-// TestAHealthySessionOutlastsItsExpirationPercent has somebody depend on a session for most of the time, after different idle times.
+// TestAHealthySessionOutlastsItsExpirationPercent has a dependent of a session most of the time,
+// after different idle times.
 func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 	for _, percent := range []int{50, 60, 75, 100} {
 		for phase := range 34 {
@@ -216,9 +224,10 @@ func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
 				for range 3 {
-					time.Sleep(20*time.Second + time.Duration(phase)*100*time.Millisecond) // virtual time, in which nobody depends on it
+					// Virtual time without a dependent.
+					time.Sleep(20*time.Second + time.Duration(phase)*100*time.Millisecond)
 					require.NoError(t, client.Sync(t.Context()))
-					stop, err := session.Depend(connstate.Session, func(error) {})
+					stop, err := session.Depend(connstate.LostEndsHold, func(error) {})
 					require.NoError(t, err, "percent %d, phase %d", percent, phase)
 					time.Sleep(30 * time.Second) // virtual time, in which it must last
 					require.NoError(t, session.Err(), "percent %d, phase %d", percent, phase)
@@ -229,16 +238,18 @@ func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 	}
 }
 
-// TestDependDoesNotEndASession has the time be nearly over within which the leader must have confirmed the session.
+// TestDependDoesNotEndASession has the time be nearly over within which the leader must have
+// confirmed the session.
 func TestDependDoesNotEndASession(t *testing.T) {
 	for idle := 9 * time.Second; idle < 10*time.Second; idle += 50 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
 			server, client := virtual(t)
 			session, err := client.Session(t.Context())
 			require.NoError(t, err)
-			server.Delay(100*time.Millisecond, zktest.OnOp(zktest.OpMulti)) // a leader that is far away
-			time.Sleep(idle)                                                // virtual time, with nothing but pings
-			if _, err = session.Depend(connstate.Session, func(error) {}); err != nil {
+			server.Delay(100*time.Millisecond, zktest.OnOp("multi")) // a leader that is far away
+			// virtual time, with nothing but pings
+			time.Sleep(idle)
+			if _, err = session.Depend(connstate.LostEndsHold, func(error) {}); err != nil {
 				require.ErrorIs(t, err, framework.ErrSessionLost)
 			}
 			time.Sleep(time.Second) // virtual time, in which it must last
@@ -253,34 +264,34 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		server.ResetCounts()
-		time.Sleep(time.Minute) // virtual time: what is counted is the requests of a minute
-		require.Zero(t, server.Requests().Requests[zktest.OpMulti])
-		require.NotZero(t, server.Requests().Requests[zktest.OpPing])
-		stop, err := session.Depend(connstate.Session, func(error) {})
-		// Pings and syncs prove nothing, so nobody can depend on them: a write must come first, as the creation of a
-		// lock's node does.
+		time.Sleep(time.Minute) // virtual time: the test counts the requests of a minute
+		require.Zero(t, server.Requests().Requests["multi"])
+		require.NotZero(t, server.Requests().Requests["ping"])
+		stop, err := session.Depend(connstate.LostEndsHold, func(error) {})
+		// Pings and syncs prove nothing, so Depend fails: a write must precede it, as the create of
+		// a lock's node does.
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.Nil(t, stop)
 		for range 3 { // two writes would do
 			require.NoError(t, engine.Of(client).Do(t.Context(), "sync", "/", func(l *engine.Connection) error {
-				_, err := engine.Call(t.Context(), l, engine.AskSync("/"))
+				_, err := wire.Call(t.Context(), l.Conn, wire.AskSync("/"))
 				return err
 			}))
 		}
-		_, err = session.Depend(connstate.Session, func(error) {})
+		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.NoError(t, client.Sync(t.Context()))
-		stop, err = session.Depend(connstate.Session, func(error) {})
+		stop, err = session.Depend(connstate.LostEndsHold, func(error) {})
 		require.NoError(t, err)
 		server.ResetCounts()
 		time.Sleep(time.Minute) // virtual time: the same
-		require.InDelta(t, 21, server.Requests().Requests[zktest.OpMulti], 1, "32/9 per timeout, which is less than four")
+		require.InDelta(t, 21, server.Requests().Requests["multi"], 1, "32/9 per timeout, which is less than four")
 		require.NoError(t, session.Err())
 		require.True(t, stop())
 		require.False(t, stop())
 		server.ResetCounts()
 		time.Sleep(time.Minute) // virtual time: the same
-		require.Zero(t, server.Requests().Requests[zktest.OpMulti])
+		require.Zero(t, server.Requests().Requests["multi"])
 		require.NoError(t, session.Err())
 	})
 }
@@ -291,29 +302,30 @@ func TestDependentsAreNotifiedByTheirPolicy(t *testing.T) {
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
 	notified := make(chan error, 10)
-	_, err = session.Depend(connstate.Standard, func(cause error) { notified <- cause })
+	_, err = session.Depend(connstate.SuspendedEndsHold, func(cause error) { notified <- cause })
 	require.NoError(t, err)
 	patient := make(chan error, 10)
-	_, err = session.Depend(connstate.Session, func(cause error) { patient <- cause })
+	_, err = session.Depend(connstate.LostEndsHold, func(cause error) { patient <- cause })
 	require.NoError(t, err)
 	server.CutConnections()
 	require.ErrorIs(t, testbed.Receive(t, notified, "the suspension"), framework.ErrSuspended)
 	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 	require.NoError(t, server.ExpireSession(session.ID()))
 	require.ErrorIs(t, testbed.Receive(t, patient, "the loss"), framework.ErrSessionLost)
-	_, err = session.Depend(connstate.Session, func(error) {})
+	_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 	require.ErrorIs(t, err, framework.ErrSessionLost)
 
 	next, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
-	_, err = next.Depend(connstate.Session, func(cause error) { patient <- cause })
+	_, err = next.Depend(connstate.LostEndsHold, func(cause error) { patient <- cause })
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, testbed.Receive(t, patient, "the end"), framework.ErrClosed)
 	assert.Empty(t, notified, "once")
 }
 
-// TestADependentThatEndsItsGoroutine, as t.FailNow does, keeps nobody else from being notified, and Close from returning.
+// TestADependentThatEndsItsGoroutine, as t.FailNow does, prevents neither other notifications nor
+// the return of Close.
 func TestADependentThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -339,24 +351,62 @@ func TestADependentThatEndsItsGoroutine(t *testing.T) {
 	})
 }
 
-func TestSessionOfAnotherClientIsIgnored(t *testing.T) {
+// TestInASessionThatIsNotTheClients: each operation says so, and nothing is sent.
+func TestInASessionThatIsNotTheClients(t *testing.T) {
 	bed := testbed.InProcess(t)
 	one, two := bed.Client(t), bed.Client(t)
-	session, err := one.Session(testbed.Context(t))
+	ctx := testbed.Context(t)
+	session, err := one.Session(ctx)
 	require.NoError(t, err)
-	ctx := framework.InSession(testbed.Context(t), session)
-	_, err = two.Create(ctx, "/a", nil)
-	require.NoError(t, err)
-	require.NoError(t, one.Close())
-	found, err := two.DeleteGuaranteed(ctx, "/a")
-	require.NoError(t, err)
-	require.True(t, found)
+	for name, view := range map[string]*framework.Client{"another client's": two.In(session), "none": two.In(nil)} {
+		t.Run(name, func(t *testing.T) {
+			_, err := view.Create(ctx, "/a", nil)
+			require.ErrorIs(t, err, framework.ErrBadArgument)
+			_, _, err = view.Get(ctx, "/")
+			require.ErrorIs(t, err, framework.ErrBadArgument)
+			err = view.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
+			require.ErrorIs(t, err, framework.ErrBadArgument)
+			require.ErrorIs(t, view.WaitConnected(ctx), framework.ErrBadArgument)
+		})
+	}
 }
 
-// TestCloseNotifiesEverybodyBeforeTheServers has several dependents, each of which is notified late. The nodes must be there
-// until the last of them knows: otherwise somebody else could have what it still uses.
+// TestInKeepsNamespaceAndSession combines both kinds of views, in both orders.
+func TestInKeepsNamespaceAndSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		space, err := client.Namespace("space")
+		require.NoError(t, err)
+		one := space.In(session)
+		two, err := client.In(session).Namespace("space")
+		require.NoError(t, err)
+		_, err = one.Create(t.Context(), "/one", nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		_, err = two.Create(t.Context(), "/two", nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+		require.True(t, server.Exists("/space/one"))
+		require.True(t, server.Exists("/space/two"))
+		require.NoError(t, server.ExpireSession(session.ID()))
+		<-session.Done()
+		require.NoError(t, client.WaitConnected(t.Context()))
+		for _, view := range []*framework.Client{one, two} {
+			require.ErrorIs(t, view.WaitConnected(t.Context()), framework.ErrSessionLost)
+			_, err = view.Create(t.Context(), "/late", nil)
+			require.ErrorIs(t, err, framework.ErrSessionLost)
+			_, err = view.Session(t.Context())
+			require.ErrorIs(t, err, framework.ErrSessionLost)
+		}
+		require.False(t, server.Exists("/space/late"))
+	})
+}
+
+// TestCloseNotifiesEverybodyBeforeTheServers has several slow dependents. The nodes must exist
+// until the last of them is notified: otherwise another client could own what it still uses.
 func TestCloseNotifiesEverybodyBeforeTheServers(t *testing.T) {
-	for round := range 50 { // Close and the goroutine that ends the session may each be the one that notifies
+	// Either Close or the goroutine that ends the session may notify.
+	for round := range 50 {
 		t.Run(fmt.Sprint(round), closeNotifiesEverybody)
 	}
 }
@@ -370,7 +420,7 @@ func closeNotifiesEverybody(t *testing.T) {
 		require.NoError(t, err)
 		notified := make(chan bool, 3)
 		for range cap(notified) {
-			_, err := session.Depend(connstate.Session, func(error) {
+			_, err := session.Depend(connstate.LostEndsHold, func(error) {
 				time.Sleep(time.Millisecond) // virtual time: a goroutine that does not run at once
 				notified <- server.Exists("/node")
 			})
@@ -399,8 +449,8 @@ func (z *zombie) Write(frames []byte) (int, error) {
 	for rest := frames; len(rest) >= 12; { // requests that were waiting are written together
 		frame := rest[:4+binary.BigEndian.Uint32(rest)]
 		rest = rest[len(frame):]
-		switch op := zktest.Op(binary.BigEndian.Uint32(frame[8:])); op {
-		case zktest.OpCreate, zktest.OpDelete, zktest.OpSetData:
+		switch op := proto.Op(binary.BigEndian.Uint32(frame[8:])).String(); op {
+		case "create", "delete", "setData":
 			z.writes <- int32(binary.BigEndian.Uint32(frame[4:]))
 		}
 	}
@@ -438,8 +488,8 @@ func (z *zombie) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestServerThatSaysExpiredEndsTheSession is about a server that goes on answering pings for a
-// session that has ended. Seen on an ensemble, after a session was ended while its client came back.
+// TestServerThatSaysExpiredEndsTheSession is about a server that continues to answer pings of a
+// session that has expired. An ensemble does so if the session expires while its client reconnects.
 func TestServerThatSaysExpiredEndsTheSession(t *testing.T) {
 	server := zktest.NewServer(t)
 	var dead atomic.Int64
@@ -453,11 +503,11 @@ func TestServerThatSaysExpiredEndsTheSession(t *testing.T) {
 	session, err := client.Session(ctx)
 	require.NoError(t, err)
 	notified := make(chan error, 1)
-	_, err = session.Depend(connstate.Session, func(err error) { notified <- err })
+	_, err = session.Depend(connstate.LostEndsHold, func(err error) { notified <- err })
 	require.NoError(t, err)
 
 	dead.Store(session.ID())
-	_, err = client.DeleteGuaranteed(ctx, "/a") // of whichever session
+	err = client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed()) // of any session
 	require.NoError(t, err, "it is done in the next one")
 	require.ErrorIs(t, testbed.Receive(t, notified, "word of the end"), framework.ErrSessionLost)
 	require.ErrorIs(t, session.Err(), framework.ErrSessionLost)

@@ -16,9 +16,9 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode has a client ping a follower that does not answer, which reports
-// that it has heard the session half a tick later. The leader ends the session at the end of a tick, and just before that the follower
-// carries a create out.
+// TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode has a client ping a follower
+// that does not answer, which reports that it has heard the session half a tick later. The leader
+// ends the session at the end of a tick, and just before that the follower carries a create out.
 func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 	came := 0
 	for phase := range 10 {
@@ -32,15 +32,17 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 					if follower == leader {
 						follower = cluster.Members()[1]
 					}
-					time.Sleep(time.Duration(phase) * 200 * time.Millisecond) // virtual time: when in a tick the session begins
+					// Virtual time: the phase of the tick.
+					time.Sleep(time.Duration(phase) * 200 * time.Millisecond)
 					client, err := framework.New([]string{follower.Addr()}, framework.WithDialer(cluster.DialContext),
 						framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
 					require.NoError(t, err)
 					defer client.Close()
 					session, err := client.Session(t.Context())
 					require.NoError(t, err)
-					time.Sleep(10*time.Second + time.Duration(before)*250*time.Millisecond) // virtual time: when between two pings the create is sent
-					gate := follower.Block(zktest.OnOp(zktest.OpCreate))
+					// Virtual time: the phase between two pings.
+					time.Sleep(10*time.Second + time.Duration(before)*250*time.Millisecond)
+					gate := follower.Block(zktest.OnOp("create"))
 					result := make(chan error, 1)
 					go func() {
 						_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
@@ -49,7 +51,8 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 					<-gate.Arrived()
 					require.Error(t, <-result)
 					<-session.Done()
-					time.Sleep(6200 * time.Millisecond) // virtual time, in which the client looks for the node
+					// virtual time, in which the client looks for the node
+					time.Sleep(6200 * time.Millisecond)
 					gate.Open()
 					time.Sleep(10 * time.Millisecond) // virtual time
 					if leader.Tree() != "" {
@@ -64,15 +67,15 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 	require.Positive(t, came, "in some of these the session has not ended yet")
 }
 
-// TestCloseRemovesWhatTheNextServerHasNotHeardOf has a client lose the answer to a create, and end its session on another server, which
-// is behind.
+// TestCloseRemovesWhatTheNextServerHasNotHeardOf has a client lose the answer to a create, and end
+// its session on another server, which is behind.
 func TestCloseRemovesWhatTheNextServerHasNotHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		leader, err := cluster.WaitLeader(t.Context())
 		require.NoError(t, err)
 		followers := slices.DeleteFunc(cluster.Members(), func(m *zktest.Server) bool { return m == leader })
-		lost := followers[0].Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+		lost := followers[0].Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 		client, err := framework.New([]string{"cluster"}, framework.WithRetryPolicy(retry.Never()),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				if lost.Met() {

@@ -11,19 +11,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
-// TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode has a client give its session up early, and the servers, which end
-// sessions once per tick, carry a create out just before they end it.
+// TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode has a client give its session up
+// early, and the servers, which end sessions once per tick, carry a create out just before they end
+// it.
 func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 	for phase := range 20 {
 		t.Run(fmt.Sprint("phase ", phase), func(t *testing.T) {
@@ -32,8 +35,9 @@ func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 					framework.WithRetryPolicy(retry.Never()))
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
-				time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond) // virtual time: when in a tick the create is sent is what is varied
-				gate := server.Block(zktest.OnOp(zktest.OpCreate))
+				// Virtual time: the phase of the tick varies.
+				time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond)
+				gate := server.Block(zktest.OnOp("create"))
 				result := make(chan error, 1)
 				go func() {
 					_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
@@ -47,7 +51,8 @@ func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 				<-session.Done()
 				over := time.Now()
 				server.RefuseConnections(false)
-				time.Sleep(session.Timeout() + 100*time.Millisecond) // virtual time, in which the client looks for the node
+				// virtual time, in which the client looks for the node
+				time.Sleep(session.Timeout() + 100*time.Millisecond)
 				gate.Open()
 				time.Sleep(time.Minute) // virtual time, in which it must go
 				require.Empty(t, server.Tree(), "over for us after %v", over.Sub(cut))
@@ -65,7 +70,7 @@ func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			client := newClient(t, server)
-			gate := server.BlockReplies(zktest.OnOp(zktest.OpCreate))
+			gate := server.BlockReplies(zktest.OnOp("create"))
 			defer gate.Open()
 			result := make(chan error, 1)
 			go func() {
@@ -94,7 +99,8 @@ func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
 	}
 }
 
-// TestCloseRemovesManyNodesOfAFarServer has 50 creates under way, each of which takes 100 ms, and Close end after a second.
+// TestCloseRemovesManyNodesOfAFarServer has 50 creates in flight, each of 100 ms, and limits Close
+// to a second.
 func TestCloseRemovesManyNodesOfAFarServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(100*time.Millisecond))
@@ -115,8 +121,8 @@ func TestCloseRemovesManyNodesOfAFarServer(t *testing.T) {
 	})
 }
 
-// TestCloseRemovesWhatTheServerWouldNotDeleteYet has the caller of a persistent protected create give up, and the server be too busy to
-// delete the node until the client is closed.
+// TestCloseRemovesWhatTheServerWouldNotDeleteYet has the caller of a persistent protected create
+// give up, and the server be too busy to delete the node until the client is closed.
 func TestCloseRemovesWhatTheServerWouldNotDeleteYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var node string
@@ -157,15 +163,16 @@ func TestCloseRemovesWhatTheServerWouldNotDeleteYet(t *testing.T) {
 	})
 }
 
-// TestManyLostRepliesAreOneSweeper is issue 10, B5: each kept a goroutine that listed the parent for 17 minutes.
+// TestManyLostRepliesAreOneSweeper is issue 10, B5: each kept a goroutine that listed the parent
+// for 17 minutes.
 func TestManyLostRepliesAreOneSweeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
 		before := runtime.NumGoroutine()
 		const n = 100
-		for range n {
+		for i := range n {
 			require.NoError(t, client.WaitConnected(t.Context()))
-			server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+			server.Inject([]zktest.Fault{zktest.LoseReply, zktest.FailBefore}[i%2], 0, zktest.OnOp("create"))
 			_, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 			require.Error(t, err)
 		}
@@ -174,18 +181,24 @@ func TestManyLostRepliesAreOneSweeper(t *testing.T) {
 		require.Empty(t, server.Tree())
 		require.LessOrEqual(t, runtime.NumGoroutine(), before+5)
 		server.ResetCounts()
-		time.Sleep(time.Hour) // virtual time: what is counted is the requests of an hour
-		lists := server.Requests().Requests[zktest.OpGetChildren2]
+		time.Sleep(time.Hour) // virtual time: the test counts the requests of an hour
+		lists := server.Requests().Requests["getChildren2"]
 		require.Positive(t, lists, "it looks again: a server that stands still may make the node yet")
 		require.Less(t, lists, 60)
 		server.ResetCounts()
 		time.Sleep(time.Hour) // virtual time: the next hour, without any
-		require.Zero(t, server.Requests().Requests[zktest.OpGetChildren2], "and comes to an end")
+		require.Zero(t, server.Requests().Requests["getChildren2"], "and comes to an end")
 	})
 }
 
-// TestAPersistentNodeThatMayStillComeGoes has a create of a node with a fixed name not be answered, and be carried out when the session is
-// over for the client, and not yet for the servers.
+// giveUp gives up a persistent node at /n whose create was sent in a session.
+func giveUp(client *framework.Client, session *framework.Session, wanted func() bool) {
+	persistent := func(owner int64) bool { return owner == 0 }
+	engine.Of(client).Owe("/n", (*engine.Session)(session), false, persistent, wanted).GiveUp()
+}
+
+// TestAPersistentNodeThatMayStillComeGoes has a create of a node with a fixed name not be answered,
+// and be carried out when the session is over for the client, and not yet for the servers.
 func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted, closes bool
@@ -204,8 +217,9 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 				require.NoError(t, err)
 				server.Freeze(session.ID())
 				<-session.Done()
-				engine.Of(client).MayStillCome(framework.InSession(t.Context(), session), "/n", func() bool { return c.wanted })
-				time.Sleep(3 * time.Second) // virtual time, in which the client has looked for the node in its next session
+				giveUp(client, session, func() bool { return c.wanted })
+				// Virtual time, in which the client looks for the node in its next session.
+				time.Sleep(3 * time.Second)
 				require.NoError(t, c.comes(server))
 				if c.closes {
 					require.NoError(t, client.Close())
@@ -213,14 +227,15 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 				time.Sleep(time.Minute) // virtual time, in which it must go
 				require.Equal(t, c.stays, server.Exists("/n"))
 				server.ResetCounts()
-				time.Sleep(10 * time.Minute) // virtual time: what is counted is the requests of that time
-				require.Zero(t, server.Requests().Requests[zktest.OpExists], "it comes to an end")
+				// Virtual time: the test counts the requests of that time.
+				time.Sleep(10 * time.Minute)
+				require.Zero(t, server.Requests().Requests["exists"], "it comes to an end")
 			})
 		})
 	}
 }
 
-// TestOnlyAPersistentNodeMayStillCome: a node of somebody's session is not the one.
+// TestOnlyAPersistentNodeMayStillCome: an ephemeral node is never the one that is sought.
 func TestOnlyAPersistentNodeMayStillCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
@@ -228,24 +243,24 @@ func TestOnlyAPersistentNodeMayStillCome(t *testing.T) {
 		require.NoError(t, err)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		engine.Of(client).MayStillCome(framework.InSession(t.Context(), session), "/n", func() bool { return false })
+		giveUp(client, session, func() bool { return false })
 		time.Sleep(time.Minute) // virtual time, in which it must not go
 		require.True(t, server.Exists("/n"))
 	})
 }
 
-// TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce: before the first delete somebody writes to the node, and the second one is not
-// answered.
+// TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce: before the first delete another client
+// writes to the node, and the second delete is not answered.
 func TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		require.NoError(t, server.Create("/n", nil))
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		failed := server.Inject(zktest.FailBefore, 1, zktest.OnOp(zktest.OpDelete))
-		gate := server.Block(zktest.OnOp(zktest.OpDelete))
+		failed := server.Inject(zktest.FailBefore, 1, zktest.OnOp("delete"))
+		gate := server.Block(zktest.OnOp("delete"))
 		defer gate.Open()
-		engine.Of(client).MayStillCome(framework.InSession(t.Context(), session), "/n", func() bool { return false })
+		giveUp(client, session, func() bool { return false })
 		<-gate.Arrived()
 		require.NoError(t, server.Set("/n", []byte("written")))
 		gate.Open()
@@ -253,4 +268,40 @@ func TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce(t *testing.T) {
 		require.True(t, failed.Met())
 		require.False(t, server.Exists("/n"))
 	})
+}
+
+// TestCreate_WaitsForAnEarlierNodeOfTheClient has a persistent node be given up whose create may
+// still be carried out, in a session that was lost. A node that is created at its path afterwards
+// must not be deleted in its place.
+func TestCreate_WaitsForAnEarlierNodeOfTheClient(t *testing.T) {
+	for name, create := range map[string]func(context.Context, *framework.Client) error{
+		"create": func(ctx context.Context, client *framework.Client) error {
+			_, err := client.Create(ctx, "/n", nil)
+			return err
+		},
+		"multi": func(ctx context.Context, client *framework.Client) error {
+			_, err := client.Multi(ctx, &zk.CreateRequest{Path: "/n"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				server.Freeze(session.ID())
+				<-session.Done()
+				giveUp(client, session, func() bool { return false })
+				short, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err = create(short, client)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, "this client is still deleting an earlier node")
+				require.False(t, retry.Unknown(err))
+				require.NoError(t, create(t.Context(), client))
+				time.Sleep(time.Hour) // virtual time, in which it must not be deleted
+				require.True(t, server.Exists("/n"))
+			})
+		})
+	}
 }

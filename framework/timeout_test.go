@@ -16,9 +16,10 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestASessionKeepsItsShortestTimeout has a session begin at a server that grants 10 s, and move to one that grants 30 s. Then the
-// leader is lost, and the session's server is cut off. The next leader gives the session 10 s, with which it began. Its owner must know
-// of the end before its node goes.
+// TestASessionKeepsItsShortestTimeout has a session begin at a server that grants 10 s, and move to
+// one that grants 30 s. Then the leader is lost, and a partition isolates the session's server. The
+// next leader gives the session its first timeout of 10 s. The owner must be notified of the end
+// before its node is deleted.
 func TestASessionKeepsItsShortestTimeout(t *testing.T) {
 	for _, idle := range []time.Duration{0, 5 * time.Second, 20 * time.Second} {
 		t.Run(fmt.Sprint(idle), func(t *testing.T) {
@@ -40,7 +41,7 @@ func moveToALongerTimeout(t *testing.T, idle time.Duration) {
 	}
 	at, timeout := followers[0], 10*time.Second
 	client, err := framework.New([]string{"follower:2181"}, framework.WithSessionTimeout(10*time.Second),
-		framework.WithErrorPolicy(connstate.Session), framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			nc, err := at.DialContext(ctx, network, at.Addr())
 			return &asking{Conn: nc, timeout: timeout}, err
 		}))
@@ -51,7 +52,7 @@ func moveToALongerTimeout(t *testing.T, idle time.Duration) {
 	require.NoError(t, err)
 	session, err := client.Session(ctx)
 	require.NoError(t, err)
-	_, err = session.Depend(connstate.Session, func(error) {})
+	_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 	require.NoError(t, err)
 	time.Sleep(2 * time.Second) // virtual time: nothing is left to report with the first timeout
 
@@ -64,7 +65,8 @@ func moveToALongerTimeout(t *testing.T, idle time.Duration) {
 	require.NoError(t, cluster.Partition(followers[1]))
 	leader.Stop()
 	for range 10_000 {
-		time.Sleep(10 * time.Millisecond) // virtual time: to look, every 10 ms, whether the node or the session is gone first
+		// Virtual time: to look, every 10 ms, whether the node or the session ends first.
+		time.Sleep(10 * time.Millisecond)
 		if !followers[2].Exists("/held") {
 			require.Error(t, session.Err(), "the node is gone, and its owner does not know")
 			return
@@ -73,10 +75,11 @@ func moveToALongerTimeout(t *testing.T, idle time.Duration) {
 	t.Fatal("the node is still there")
 }
 
-// asking is a connection whose handshake asks for a timeout: as if the server granted that whatever it is asked for.
+// asking is a connection whose handshake asks for a timeout: as if the server granted that whatever
+// it is asked for.
 type asking struct {
 	net.Conn
-	timeout time.Duration // 0: the handshake has been made
+	timeout time.Duration // 0: the handshake is done
 }
 
 func (a *asking) Write(frame []byte) (int, error) {

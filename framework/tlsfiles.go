@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// tlsFiles are files in PEM, and what was read from them last. It belongs to the goroutine that connects.
+// tlsFiles are PEM files and their contents when they were last read. Only the goroutine that
+// connects uses it.
 type tlsFiles struct {
 	ca, cert, key string // empty: none
 	roots         *x509.CertPool
@@ -25,7 +26,7 @@ func (f *tlsFiles) read() error {
 		}
 		roots = x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("%s has no certificate", f.ca)
+			return fmt.Errorf("%s contains no certificate", f.ca)
 		}
 	}
 	if f.cert != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -29,16 +29,98 @@ func TestDeleteTree(t *testing.T) { // CUR-CLI-30, CURATOR-430
 	_, err := client.Create(ctx, "/b", []byte("x"))
 	require.NoError(t, err)
 	for _, fault := range testbed.Faults {
-		server.Inject(fault, 3, zktest.OnOp(zktest.OpDelete))
+		server.Inject(fault, 3, zktest.OnOp("delete"))
 	}
-	require.NoError(t, client.DeleteTree(ctx, "/a"))
+	require.NoError(t, client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren()))
 	require.Equal(t, "/ns \"\"\n/ns/b \"x\"\n", server.Tree())
-	require.NoError(t, client.DeleteTree(ctx, "/a"), "it is gone")
-	require.ErrorIs(t, client.DeleteTree(ctx, "a"), framework.ErrBadPath)
+	require.NoError(t, client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren()), "it is gone")
+	require.ErrorIs(t, client.Delete(ctx, "a", framework.IfExists(), framework.WithChildren()), framework.ErrBadPath)
 	root, err := client.Namespace("")
 	require.NoError(t, err)
-	require.ErrorIs(t, root.DeleteTree(ctx, "/"), framework.ErrBadPath)
-	require.NoError(t, client.DeleteTree(ctx, "/"), "of a namespace")
+	require.ErrorIs(t, root.Delete(ctx, "/", framework.IfExists(), framework.WithChildren()), framework.ErrBadPath)
+	require.NoError(t, client.Delete(ctx, "/", framework.IfExists(), framework.WithChildren()), "of a namespace")
+	require.Empty(t, server.Tree())
+}
+
+// TestDeleteTreeKeepsManyRequestsInFlight: with a round trip of 5 ms, one request after the other
+// for 1,110 nodes takes 11 s.
+func TestDeleteTreeKeepsManyRequestsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(5*time.Millisecond))
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
+		require.NoError(t, err)
+		defer client.Close()
+		require.NoError(t, server.Create("/a", nil))
+		for i := range 10 {
+			require.NoError(t, server.Create(fmt.Sprintf("/a/%d", i), nil))
+			for j := range 110 {
+				require.NoError(t, server.Create(fmt.Sprintf("/a/%d/%d", i, j), nil))
+			}
+		}
+		require.NoError(t, client.WaitConnected(t.Context()))
+		began := time.Now()
+		require.NoError(t, client.Delete(t.Context(), "/a", framework.WithChildren()))
+		require.Less(t, time.Since(began), 200*time.Millisecond, "virtual time")
+		require.Empty(t, server.Tree())
+		require.ErrorIs(t, client.Delete(t.Context(), "/a", framework.WithChildren()), zk.ErrNoNode)
+	})
+}
+
+// TestDeleteTreeWithAnyFault fails each request in each way, with and without the guarantee.
+func TestDeleteTreeWithAnyFault(t *testing.T) {
+	for name, opts := range map[string][]framework.DeleteOption{
+		"plain":      {framework.WithChildren(), framework.IfExists()},
+		"guaranteed": {framework.WithChildren(), framework.IfExists(), framework.Guaranteed()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+				for _, path := range []string{"/a", "/a/b", "/a/b/c", "/a/d"} {
+					require.NoError(t, s.Server.Create(path, nil))
+				}
+				require.NoError(t, s.Subject.Delete(t.Context(), "/a", opts...))
+				require.Empty(t, s.Server.Tree())
+			})
+		})
+	}
+}
+
+// TestDeleteTreeOfANodeThatKeepsGettingChildren ends, with the error of the server.
+func TestDeleteTreeOfANodeThatKeepsGettingChildren(t *testing.T) {
+	server := zktest.NewServer(t)
+	require.NoError(t, server.Create("/a", nil))
+	require.NoError(t, server.Create("/a/0", nil))
+	ofTop := func(r zktest.Request) bool { return r.Path == "/a" }
+	gate := server.Block(zktest.OnOp("delete"), zktest.On(ofTop))
+	defer func() { gate.Open() }()
+	result := make(chan error, 1)
+	go func() { result <- newClient(t, server).Delete(testbed.Context(t), "/a", framework.WithChildren()) }()
+	for i := 1; ; i++ {
+		select {
+		case <-gate.Arrived():
+			require.NoError(t, server.Create(fmt.Sprintf("/a/%d", i), nil))
+			next := server.Block(zktest.OnOp("delete"), zktest.On(ofTop))
+			gate.Open()
+			gate = next
+			continue
+		case err := <-result:
+			require.ErrorIs(t, err, zk.ErrNotEmpty)
+			require.EqualError(t, err, "delete /a: zk: node has children")
+			require.Equal(t, 11, i, "tries, and one more")
+		}
+		return
+	}
+}
+
+// TestDeleteOfATreeIfVersion is about the node itself.
+func TestDeleteOfATreeIfVersion(t *testing.T) {
+	server := zktest.NewServer(t)
+	require.NoError(t, server.Create("/a", nil))
+	require.NoError(t, server.Create("/a/b", nil))
+	require.NoError(t, server.Set("/a/b", nil))
+	client, ctx := newClient(t, server), testbed.Context(t)
+	require.ErrorIs(t, client.Delete(ctx, "/a", framework.WithChildren(), framework.IfVersion(1)), zk.ErrBadVersion)
+	require.True(t, server.Exists("/a/b"))
+	require.NoError(t, client.Delete(ctx, "/a", framework.WithChildren(), framework.IfVersion(0)))
 	require.Empty(t, server.Tree())
 }
 
@@ -55,7 +137,7 @@ func TestDeleteTreeByMany(t *testing.T) {
 	errs := make(chan error, 3)
 	for range 3 {
 		client := newClient(t, server)
-		wg.Go(func() { errs <- client.DeleteTree(ctx, "/a") })
+		wg.Go(func() { errs <- client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren()) })
 	}
 	wg.Wait()
 	for range 3 {
@@ -69,56 +151,56 @@ func TestDeleteTreeSaysWhatItCannotDelete(t *testing.T) {
 	ctx := testbed.Context(t)
 	_, err := client.Create(ctx, "/a/b", nil, framework.PersistentParents())
 	require.NoError(t, err)
-	_, err = client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+	_, err = client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll&^zk.PermDelete))
 	require.NoError(t, err)
-	err = client.DeleteTree(ctx, "/a")
+	err = client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren())
 	require.EqualError(t, err, "delete /a/b: zk: not authenticated")
 }
 
 func TestDeleteIfExists(t *testing.T) { // CUR-CLI-33, -37
 	client := newClient(t, zktest.NewServer(t))
 	ctx := testbed.Context(t)
-	found, err := client.DeleteIfExists(ctx, "/a", -1)
+	require.NoError(t, client.Delete(ctx, "/a", framework.IfExists()))
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	err = client.Delete(ctx, "/a", framework.IfVersion(7), framework.IfExists())
+	require.ErrorIs(t, err, zk.ErrBadVersion)
+	require.NoError(t, client.Delete(ctx, "/a", framework.IfVersion(0), framework.IfExists()))
+	found, _, err := client.Exists(ctx, "/a")
 	require.NoError(t, err)
 	require.False(t, found)
-	_, err = client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
-	_, err = client.DeleteIfExists(ctx, "/a", 7)
-	require.ErrorIs(t, err, zk.ErrBadVersion)
-	found, err = client.DeleteIfExists(ctx, "/a", 0)
-	require.NoError(t, err)
-	require.True(t, found)
 }
 
 func TestCreateOrSet(t *testing.T) { // CUR-CLI-40
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
-	created, err := client.CreateOrSet(ctx, "/a/b", []byte("1"), framework.PersistentParents())
-	require.NoError(t, err)
-	require.True(t, created)
-	created, err = client.CreateOrSet(ctx, "/a/b", []byte("2"), framework.PersistentParents())
-	require.NoError(t, err)
-	require.False(t, created)
+	var stat zk.Stat
+	for i, data := range []string{"1", "2"} {
+		path, err := client.Create(ctx, "/a/b", []byte(data), framework.PersistentParents(), framework.OrSet(), framework.StatTo(&stat))
+		require.NoError(t, err)
+		require.Equal(t, "/a/b", path)
+		require.EqualValues(t, i, stat.Version)
+	}
 	require.Equal(t, "/a \"\"\n/a/b \"2\"\n", server.Tree())
-	_, err = client.CreateOrSet(ctx, "/none/b", nil)
+	_, err := client.Create(ctx, "/none/b", nil, framework.OrSet())
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	for _, opt := range []framework.CreateOption{framework.Protected(), framework.As(framework.EphemeralSequential), nil} {
-		_, err = client.CreateOrSet(ctx, "/a", nil, opt)
+		_, err = client.Create(ctx, "/a", nil, opt, framework.OrSet())
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}
 	for _, fault := range testbed.Faults {
-		server.Inject(fault, 0, zktest.OnOp(zktest.OpCreate))
-		server.Inject(fault, 0, zktest.OnOp(zktest.OpSetData))
-		_, err = client.CreateOrSet(ctx, "/a/c", []byte(fault.String()))
+		server.Inject(fault, 0, zktest.OnOp("create"))
+		server.Inject(fault, 0, zktest.OnOp("setData"))
+		_, err = client.Create(ctx, "/a/c", []byte(fault.String()), framework.OrSet())
 		require.NoError(t, err)
 		data, err := server.Get("/a/c")
 		require.NoError(t, err)
 		require.Equal(t, fault.String(), string(data))
 	}
 	never := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
-	_, err = never.CreateOrSet(ctx, "/d", nil)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
+	_, err = never.Create(ctx, "/d", nil, framework.OrSet())
 	require.Error(t, err)
 	require.True(t, retry.Unknown(err))
 }
@@ -130,59 +212,59 @@ func TestCreateOrSetMeetsADelete(t *testing.T) {
 	ctx := testbed.Context(t)
 	_, err := client.Create(ctx, "/a", nil)
 	require.NoError(t, err)
-	gate := server.Block(zktest.OnOp(zktest.OpSetData))
+	gate := server.Block(zktest.OnOp("setData"))
 	defer gate.Open()
 	result := make(chan error, 1)
 	go func() {
-		_, err := client.CreateOrSet(ctx, "/a", []byte("x"))
+		_, err := client.Create(ctx, "/a", []byte("x"), framework.OrSet())
 		result <- err
 	}()
 	testbed.Receive(t, gate.Arrived(), "the set")
-	require.NoError(t, other.Delete(ctx, "/a", -1))
+	require.NoError(t, other.Delete(ctx, "/a"))
 	gate.Open()
 	require.NoError(t, testbed.Receive(t, result, "the answer"))
 	require.Equal(t, "/a \"x\"\n", server.Tree())
 }
 
-// TestCreateOrSetThatFailsAfterACreateIsUnknown: the reply to the create is lost, the next try finds the node, and the set fails for certain: the error says that nothing was
-// carried out, but the node was made by this call.
+// TestCreateOrSetThatFailsAfterACreateIsUnknown loses the reply to the create. The next try finds
+// the node, and its set fails for certain. That error would say that nothing was carried out, but
+// this call has created the node.
 func TestCreateOrSetThatFailsAfterACreateIsUnknown(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
-	_, err := client.CreateOrSet(testbed.Context(t), "/a", []byte("x"), framework.ACL(zk.WorldACL(zk.PermRead)))
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
+	_, err := client.Create(testbed.Context(t), "/a", []byte("x"), framework.ACL(zk.WorldACL(zk.PermRead)), framework.OrSet())
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.Equal(t, "/a \"x\"\n", server.Tree(), "it was made")
 	require.True(t, retry.Unknown(err), "%v: so it may have been carried out", err)
 }
 
-// TestCreateOrSetReportsWhatItKnows: a create that was not answered is repeated, and "created" was true.
-func TestCreateOrSetReportsWhatItKnows(t *testing.T) {
+// TestCreateOrSetWithALostCreate repeats a create that was not answered.
+func TestCreateOrSetWithALostCreate(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	require.NoError(t, server.Create("/a", []byte("old")))
 	for _, fault := range testbed.Faults {
-		server.Inject(fault, 0, zktest.OnOp(zktest.OpCreate))
-		created, err := client.CreateOrSet(testbed.Context(t), "/a", []byte(fault.String()))
+		server.Inject(fault, 0, zktest.OnOp("create"))
+		_, err := client.Create(testbed.Context(t), "/a", []byte(fault.String()), framework.OrSet())
 		require.NoError(t, err)
-		require.False(t, created)
 		data, err := server.Get("/a")
 		require.NoError(t, err)
 		require.Equal(t, fault.String(), string(data))
 	}
 }
 
-// TestCreateOrSetIsOfTheSessionThatLives: the node that was there was of this call's earlier session.
+// TestCreateOrSetIsOfTheSessionThatLives: the existing node is of this call's earlier session.
 func TestCreateOrSetIsOfTheSessionThatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent)) // a reconnect gives another session
+		// A reconnect begins another session.
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper("recent"))
 		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second))
 		require.NoError(t, err)
 		defer client.Close()
-		server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
-		created, err := client.CreateOrSet(t.Context(), "/a", []byte("x"), framework.As(framework.Ephemeral))
+		server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
+		_, err = client.Create(t.Context(), "/a", []byte("x"), framework.As(framework.Ephemeral), framework.OrSet())
 		require.NoError(t, err)
-		require.True(t, created)
 		time.Sleep(time.Minute) // virtual time; the client's session lives
 		data, err := server.Get("/a")
 		require.NoError(t, err)

@@ -4,29 +4,31 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/engine/wire"
 )
 
-// Watch fires once, when something has happened to a node since it was read. To continue, read again, which sets
-// another watch. Nothing has to be done to give a Watch up: all watches of one kind on one node share one entry,
-// here and on the server. It may fire for a change that the read had already seen.
+// Watch fires once, when something has happened to a node since it was read. To continue, read
+// again, which sets another watch. It may fire for a change that the read had already seen.
 //
-// A Watch also fires when the connection is lost, with an event of type [zk.EventNotWatching]. Then read again,
-// since something may have happened while there was no connection. A Watch from [Client.ChildrenW] also fires this way
-// if the same client later sets a recursive watch on that path, because the server may drop the first watch. The
-// event's Err is nil then.
+// A Watch also fires with an event of type [zk.EventNotWatching]
+//   - when the connection is lost: read again, since the node may have changed.
+//   - when the context of the read ends. The event's Err is the context's. The server then removes
+//     the watch unless another one shares it.
+//   - if the client sets a recursive watch on the path of a [Client.ChildrenW], because the server
+//     may drop the first watch. The event's Err is nil.
 //
 // All methods are safe for concurrent use.
 type Watch engine.Watch
 
-// Done is closed when the watch has fired.
+// Done returns a channel that is closed when the watch has fired.
 func (w *Watch) Done() <-chan struct{} { return (*engine.Watch)(w).Done() }
 
-// Event says what happened. It is the zero Event until Done is closed.
+// Event returns what happened. It is the zero Event until Done is closed.
 func (w *Watch) Event() zk.Event { return (*engine.Watch)(w).Event() }
 
-// ErrWatchUnsupported means that the server has no persistent watches that the client can use: ZooKeeper before 3.6, or with
-// WatchManagerOptimized, and every ClickHouse Keeper. Use [Client.GetW] and [Client.ChildrenW] instead. A Keeper is not asked: older ones close the
-// connection, and newer ones report the path of the watch instead of that of the node.
+// ErrWatchUnsupported is returned if the server has no persistent watches that the client can use:
+// ZooKeeper before 3.6, or with WatchManagerOptimized, and every ClickHouse Keeper. Use
+// [Client.GetW] and [Client.ChildrenW] instead.
 var ErrWatchUnsupported = engine.ErrWatchUnsupported
 
 // WatchMode says which nodes a persistent watch covers.
@@ -34,26 +36,25 @@ type WatchMode int32
 
 // The modes of ZooKeeper's addWatch.
 const (
-	// WatchPersistent covers one node: its creation, its deletion, changes of its data, and
-	// zk.EventNodeChildrenChanged when a child is created or deleted.
+	// WatchPersistent covers one node: creation, deletion, changes of data, and
+	// zk.EventNodeChildrenChanged for created and deleted children.
 	WatchPersistent WatchMode = 0
 
-	// WatchRecursive covers a node and all nodes below it: creation, deletion and changes of data, each
-	// with the path of the node concerned. There are no events about lists of children.
+	// WatchRecursive covers a node and all its descendants: creation, deletion and changes of data,
+	// each with the path of the node concerned. There are no events about lists of children.
 	WatchRecursive WatchMode = 1
 )
 
-// PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
-// safe for concurrent use.
-type PersistentWatch struct{ watch *engine.PersistentWatch }
+// PersistentWatch is a watch of [Client.AddWatch]. All methods are safe for concurrent use.
+type PersistentWatch struct{ watch *wire.PersistentWatch }
 
-// Done is closed when the watch has ended: its connection ended, or it was removed.
+// Done returns a channel that is closed when the watch was removed or its connection has ended.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.watch.Done() }
 
-// Err is nil until Done is closed. Then it is zk.ErrConnectionClosed, or [ErrSessionLost] or
-// [ErrClosed] if the session is over as well, or nil if the watch was removed.
+// Err returns nil until the watch has ended, and then zk.ErrConnectionClosed, [ErrSessionLost],
+// [ErrClosed], or nil after Remove.
 func (w *PersistentWatch) Err() error { return w.watch.Err() }
 
-// Remove ends the watch. It does not wait: a call of the watch's function may still be under way. The server is
-// asked to remove it in the background when no other watch shares it.
+// Remove ends the watch without waiting: a call of its function may still be running. If no other
+// watch shares it, the server removes it in the background.
 func (w *PersistentWatch) Remove() { w.watch.Remove() }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -47,9 +47,9 @@ func TestRecursiveWatchReportsAllNodesBelowBeforeTheReply(t *testing.T) { // CUR
 	_, err = client.Create(ctx, "/a/b", nil, framework.PersistentParents())
 	require.NoError(t, err)
 	require.Equal(t, []string{"EventNodeCreated /a", "EventNodeCreated /a/b"}, seen.list())
-	_, err = client.Set(ctx, "/a/b", []byte("x"), -1)
+	_, err = client.Set(ctx, "/a/b", []byte("x"))
 	require.NoError(t, err)
-	require.NoError(t, client.Delete(ctx, "/a/b", -1))
+	require.NoError(t, client.Delete(ctx, "/a/b"))
 	require.Equal(t, []string{"EventNodeDataChanged /a/b", "EventNodeDeleted /a/b"}, seen.list()[2:])
 	require.NoError(t, w.Err())
 	w.Remove()
@@ -68,10 +68,10 @@ func TestPersistentWatchStaysAfterAnEvent(t *testing.T) { // CUR-WCH-01, -04
 	require.NoError(t, err)
 	_, err = client.Create(ctx, "/a", nil)
 	require.NoError(t, err)
-	w.Remove() // the other one goes on
+	w.Remove() // the other one continues
 	_, err = client.Create(ctx, "/a/b", nil)
 	require.NoError(t, err)
-	_, err = client.Set(ctx, "/a", nil, -1)
+	_, err = client.Set(ctx, "/a", nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"EventNodeCreated /a"}, one.list())
 	require.Equal(t, []string{"EventNodeCreated /a", "EventNodeChildrenChanged /a", "EventNodeDataChanged /a"}, two.list())
@@ -93,7 +93,7 @@ func TestAnAddWatchThatIsGivenUpLeavesNoWatch(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
 	before := server.WatchCount()
-	gate := server.BlockReplies(zktest.OnOp(zktest.OpAddWatch))
+	gate := server.BlockReplies(zktest.OnOp("addWatch"))
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	result := make(chan error, 1)
 	go func() {
@@ -132,7 +132,7 @@ func TestAddWatchRefusesBadArguments(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 }
 
-// TestAPanicInAWatchFunctionIsLogged: it ended the process. Nobody else misses an event, and the connection stays.
+// TestAPanicInAWatchFunctionIsLogged: no other watch misses an event, and the connection stays.
 func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
 	var log strings.Builder // written by the connection's goroutine, and read when it has ended
 	server := zktest.NewServer(t)
@@ -146,21 +146,22 @@ func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
 	states := heard(t, client)
 	_, err = client.Create(ctx, "/a", nil)
 	require.NoError(t, err)
-	require.NoError(t, client.Delete(ctx, "/a", -1))
+	require.NoError(t, client.Delete(ctx, "/a"))
 	require.Equal(t, []zk.EventType{zk.EventNodeCreated, zk.EventNodeDeleted}, events)
 	require.Empty(t, states())
 	require.NoError(t, client.Close())
 	require.Equal(t, 2, strings.Count(log.String(), "watch function panicked"))
 }
 
-// TestTheOptimizedWatchManagerHasNoPersistentWatches: a ZooKeeper of 3.8.0 that has it answers addWatch with a marshalling error.
+// TestTheOptimizedWatchManagerHasNoPersistentWatches: a ZooKeeper of 3.8.0 that has it answers
+// addWatch with a marshalling error.
 func TestTheOptimizedWatchManagerHasNoPersistentWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 			copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfb}) // -5
 			return answer
-		}, zktest.OnOp(zktest.OpAddWatch))
+		}, zktest.OnOp("addWatch"))
 		for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchRecursive} {
 			_, err := client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
 			require.ErrorIs(t, err, framework.ErrWatchUnsupported)
@@ -168,7 +169,8 @@ func TestTheOptimizedWatchManagerHasNoPersistentWatches(t *testing.T) {
 	})
 }
 
-// TestAWatchFunctionThatEndsItsGoroutine, as t.FailNow does, ends the connection: requests and Close waited for ever.
+// TestAWatchFunctionThatEndsItsGoroutine, as t.FailNow does, ends the connection: requests and
+// Close waited for ever.
 func TestAWatchFunctionThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -180,7 +182,7 @@ func TestAWatchFunctionThatEndsItsGoroutine(t *testing.T) {
 		require.NoError(t, server.Create("/a", nil))
 		<-w.Done()
 		require.Zero(t, time.Since(began), "at once, and not when the server seems to be silent")
-		_, err = client.CreateOrSet(t.Context(), "/a", nil)
+		_, err = client.Create(t.Context(), "/a", nil, framework.OrSet())
 		require.NoError(t, err)
 		require.ErrorIs(t, w.Err(), zk.ErrConnectionClosed)
 		require.NoError(t, client.Close())

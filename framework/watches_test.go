@@ -13,29 +13,31 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
 )
 
-// ZooKeeper 3.8 keeps one mode for a connection and a path, and the later request wins; 3.9 keeps all. These
-// tests have every pair of watches on one path, in both orders, and see that none is lost.
+// ZooKeeper 3.8 keeps one mode for a connection and a path, and the later request wins; 3.9 keeps
+// all. These tests have every pair of watches on one path, in both orders, and see that none is
+// lost.
 
 // eachVersion runs a test with a server of each version.
 func eachVersion(t *testing.T, name string, test func(t *testing.T, server *zktest.Server)) {
-	for _, version := range []zktest.Version{zktest.V3_8, zktest.V3_9} {
-		t.Run(name+" in "+version.String(), func(t *testing.T) { test(t, zktest.NewServer(t, zktest.WithVersion(version))) })
+	for _, version := range []string{"3.8.0", "3.9.6"} {
+		t.Run(name+" in "+version, func(t *testing.T) { test(t, zktest.NewServer(t, zktest.WithVersion(version))) })
 	}
 }
 
-// watching is one way to watch /a, and what is to be seen there.
+// watching is one way to watch /a, and the events that it must report.
 type watching struct {
 	name string
-	// begin sets the watch; seen returns what it has reported since.
+	// begin sets the watch; seen returns its events since then.
 	begin func(t *testing.T, client *framework.Client) (seen func() []string, end func())
 	data  bool // it reports changes of data
 	list  bool // it reports changes of the list of children
@@ -85,7 +87,7 @@ var ways = []watching{
 
 // change changes data and children of /a, so that every watch on it fires.
 func change(t *testing.T, client *framework.Client, child string) {
-	_, err := client.Set(t.Context(), "/a", nil, -1)
+	_, err := client.Set(t.Context(), "/a", nil)
 	require.NoError(t, err)
 	_, err = client.Create(t.Context(), "/a/"+child, nil)
 	require.NoError(t, err)
@@ -146,7 +148,8 @@ func TestWatchesOnOnePathDoNotDisturbEachOther(t *testing.T) {
 	}
 }
 
-// TestRemovingAWatchTakesNoOtherAway has a watch that fires once rely on a persistent one that is removed.
+// TestRemovingAWatchTakesNoOtherAway has a watch that fires once rely on a persistent one that is
+// removed.
 func TestRemovingAWatchTakesNoOtherAway(t *testing.T) {
 	for _, once := range ways[:3] {
 		for _, stays := range ways[3:] {
@@ -157,7 +160,7 @@ func TestRemovingAWatchTakesNoOtherAway(t *testing.T) {
 				_, remove := stays.begin(t, client)
 				seen, _ := once.begin(t, client)
 				remove()
-				require.NoError(t, client.Sync(t.Context())) // nothing goes
+				require.NoError(t, client.Sync(t.Context())) // nothing is removed
 				require.Positive(t, server.WatchCount())
 				change(t, client, "x")
 				once.check(t, seen(), 1, "the watch")
@@ -188,9 +191,10 @@ func TestAWatchOnNothingIsServedToo(t *testing.T) {
 	}
 }
 
-// lookBehindAWatch has a look at /a wait behind the request for a persistent watch, which the server then answers.
+// lookBehindAWatch has a look at /a wait behind the request for a persistent watch, which the
+// server then answers.
 func lookBehindAWatch(t *testing.T, server *zktest.Server, client *framework.Client) (added <-chan error, looked <-chan *framework.Watch) {
-	gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+	gate := server.Block(zktest.OnOp("addWatch"))
 	defer gate.Open()
 	added = adding(t, client, framework.WatchPersistent)
 	<-gate.Arrived()
@@ -202,7 +206,8 @@ func lookBehindAWatch(t *testing.T, server *zktest.Server, client *framework.Cli
 	return added, looked
 }
 
-// TestLookWhileAPersistentWatchIsBeingSet: the look relies on the persistent watch, whose request is not answered yet.
+// TestLookWhileAPersistentWatchIsBeingSet: the look relies on the persistent watch, whose request
+// is not answered yet.
 func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
@@ -216,7 +221,8 @@ func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
 	})
 }
 
-// TestRefusedPersistentWatchMakesOthersLookAgain: a look has relied on a persistent watch that the server then refuses.
+// TestRefusedPersistentWatchMakesOthersLookAgain: a look has relied on a persistent watch that the
+// server then refuses.
 func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
@@ -226,7 +232,7 @@ func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
 			binary.BigEndian.PutUint32(refused, 16)
 			binary.BigEndian.PutUint32(refused[16:], unimplemented)
 			return refused
-		}, zktest.OnOp(zktest.OpAddWatch))
+		}, zktest.OnOp("addWatch"))
 		result, looked := lookBehindAWatch(t, server, client)
 		require.ErrorIs(t, <-result, framework.ErrWatchUnsupported)
 		w := <-looked
@@ -236,8 +242,8 @@ func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
 	})
 }
 
-// TestWatchesUnderLoad has many goroutines add, remove and use watches on one path while it changes. Each looks
-// until it has seen the last change.
+// TestWatchesUnderLoad has many goroutines add, remove and use watches on one path while it
+// changes. Each looks until it has seen the last change.
 func TestWatchesUnderLoad(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, writer := newClient(t, server), newClient(t, server)
@@ -269,18 +275,18 @@ func TestWatchesUnderLoad(t *testing.T) {
 		})
 	}
 	for range 300 {
-		_, err := writer.Set(ctx, "/a", []byte("0"), -1)
+		_, err := writer.Set(ctx, "/a", []byte("0"))
 		require.NoError(t, err)
 	}
-	_, err = writer.Set(ctx, "/a", []byte("end"), -1)
+	_, err = writer.Set(ctx, "/a", []byte("end"))
 	require.NoError(t, err)
 	wg.Wait()
-	require.NoError(t, writer.Delete(ctx, "/a", -1)) // the last looks have set watches too
+	require.NoError(t, writer.Delete(ctx, "/a")) // the last looks have set watches too
 	testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nothing stays behind")
 }
 
-// TestListOfSecretChildrenIsWatched has children that the client may not read. A recursive watch reports nothing of them; a
-// watch of the list of children does.
+// TestListOfSecretChildrenIsWatched has children that the client may not read. A recursive watch
+// reports nothing of them; a watch of the list of children does.
 func TestListOfSecretChildrenIsWatched(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, secret := newClient(t, server), newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
@@ -294,7 +300,7 @@ func TestListOfSecretChildrenIsWatched(t *testing.T) {
 			_, err := secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
 			return err
 		},
-		func() error { return secret.Delete(t.Context(), "/a/secret", -1) },
+		func() error { return secret.Delete(t.Context(), "/a/secret") },
 	} {
 		_, _, w, err := client.ChildrenW(t.Context(), "/a")
 		require.NoError(t, err)
@@ -307,15 +313,15 @@ func TestListOfSecretChildrenIsWatched(t *testing.T) {
 	require.Equal(t, []string{"EventNodeCreated /a/x"}, seen.list(), "the recursive watch is still there")
 }
 
-// TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes looks at the list before the server has answered that it has the
-// recursive watch.
+// TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes looks at the list before the server
+// has answered that it has the recursive watch.
 func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
 		_, err := client.Create(t.Context(), "/a", nil)
 		require.NoError(t, err)
-		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		gate := server.Block(zktest.OnOp("addWatch"))
 		go func() {
 			_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
 			assert.NoError(t, err)
@@ -342,7 +348,8 @@ func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
 	})
 }
 
-// TestListThatWasWatchedBeforeARecursiveWatchComes: the server forgets the list's watch, and the recursive one says nothing of secrets.
+// TestListThatWasWatchedBeforeARecursiveWatchComes: the server forgets the list's watch, and the
+// recursive one says nothing of secrets.
 func TestListThatWasWatchedBeforeARecursiveWatchComes(t *testing.T) {
 	for name, before := range map[string][]framework.WatchMode{"alone": nil, "beside a persistent watch": {framework.WatchPersistent}} {
 		t.Run(name, func(t *testing.T) {
@@ -371,8 +378,8 @@ func TestListThatWasWatchedBeforeARecursiveWatchComes(t *testing.T) {
 	}
 }
 
-// TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes: that is another request for a recursive watch, with which the server
-// forgets the list's watch.
+// TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes: that is another request for a
+// recursive watch, with which the server forgets the list's watch.
 func TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes(t *testing.T) {
 	for name, mode := range map[string]framework.WatchMode{"recursive": framework.WatchRecursive, "persistent": framework.WatchPersistent} {
 		t.Run(name, func(t *testing.T) {
@@ -395,7 +402,8 @@ func TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes(t *testing.T) 
 	}
 }
 
-// refuser is a connection whose server refuses the next requests for persistent watches: they ask for a mode that there is not.
+// refuser is a connection whose server refuses the next requests for persistent watches: they ask
+// for a mode that there is not.
 type refuser struct {
 	net.Conn
 	left *atomic.Int32
@@ -413,7 +421,8 @@ func (r *refuser) Write(frames []byte) (int, error) {
 	return r.Conn.Write(frames)
 }
 
-// throttled is a client whose server throttles as many requests for persistent watches as the test says.
+// throttled is a client whose server throttles as many requests for persistent watches as the test
+// says.
 func throttled(t *testing.T) (*zktest.Server, *framework.Client, *atomic.Int32) {
 	t.Helper()
 	server := zktest.NewServer(t, zktest.WithInMemory())
@@ -422,7 +431,7 @@ func throttled(t *testing.T) (*zktest.Server, *framework.Client, *atomic.Int32) 
 			proto.AppendInt32(code[:0], int32(proto.Throttled))
 		}
 		return answer
-	}, zktest.OnOp(zktest.OpAddWatch))
+	}, zktest.OnOp("addWatch"))
 	var left atomic.Int32
 	client := testbed.On(server).Client(t, framework.WithRetryPolicy(retry.Never()),
 		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -453,13 +462,14 @@ func looking(t *testing.T, look func(context.Context, string) (*framework.Watch,
 	return result
 }
 
-// TestALookThatReliedOnARefusedWatchLooksAgain although another persistent watch comes later: until then nobody reports changes.
+// TestALookThatReliedOnARefusedWatchLooksAgain although another persistent watch is set later:
+// until then no watch reports changes.
 func TestALookThatReliedOnARefusedWatchLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, refuse := throttled(t)
 		require.NoError(t, server.Create("/a", nil))
 		refuse.Store(1)
-		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		gate := server.Block(zktest.OnOp("addWatch"))
 		first := adding(t, client, framework.WatchPersistent)
 		<-gate.Arrived()
 		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
@@ -469,7 +479,7 @@ func TestALookThatReliedOnARefusedWatchLooksAgain(t *testing.T) {
 		synctest.Wait() // it waits behind the first watch
 		second := adding(t, client, framework.WatchPersistent)
 		synctest.Wait() // it waits behind the look
-		next := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		next := server.Block(zktest.OnOp("addWatch"))
 		gate.Open()
 		require.ErrorIs(t, <-first, framework.ErrThrottled)
 		w := <-looked
@@ -482,8 +492,8 @@ func TestALookThatReliedOnARefusedWatchLooksAgain(t *testing.T) {
 	})
 }
 
-// TestAPersistentWatchOutlivesARecursiveOneThatIsRefused: a list is read behind the request, which may not take the place of the
-// watch that is there.
+// TestAPersistentWatchOutlivesARecursiveOneThatIsRefused: a list is read behind the request, which
+// must not replace the existing watch.
 func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client, refuse := throttled(t)
@@ -492,7 +502,7 @@ func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
 		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, seen.add)
 		require.NoError(t, err)
 		refuse.Store(1)
-		gate := server.Block(zktest.OnOp(zktest.OpAddWatch))
+		gate := server.Block(zktest.OnOp("addWatch"))
 		recursive := adding(t, client, framework.WatchRecursive)
 		<-gate.Arrived()
 		looked := looking(t, func(ctx context.Context, path string) (*framework.Watch, error) {
@@ -512,7 +522,8 @@ func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestAWatchThatWasUsedUpInSecretIsSetAgain: a server drops a watch that fires once also if its owner may not get the event.
+// TestAWatchThatWasUsedUpInSecretIsSetAgain: a server drops a watch that fires once also if its
+// owner may not get the event.
 func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
 	hidden, open := zk.DigestACL(zk.PermAll, "user", "password"), zk.WorldACL(zk.PermAll)
 	for name, watch := range map[string]func(context.Context, *framework.Client) (*framework.Watch, error){
@@ -536,10 +547,10 @@ func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
 				require.NoError(t, server.Create("/a", nil))
 				_, err := watch(t.Context(), client)
 				require.NoError(t, err)
-				_, err = other.SetACL(t.Context(), "/a", hidden, -1)
+				_, err = other.SetACL(t.Context(), "/a", hidden)
 				require.NoError(t, err)
 				change(t, other, "x")
-				_, err = other.SetACL(t.Context(), "/a", open, -1)
+				_, err = other.SetACL(t.Context(), "/a", open)
 				require.NoError(t, err)
 				w, err := watch(t.Context(), client)
 				require.NoError(t, err)
@@ -551,13 +562,16 @@ func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
 	}
 }
 
-// A waiter of a lock that has two watches, and gets the event of one that the node ahead was deleted, takes the silence of the other for
-// word that its own node was there: see "The only one ahead" in docs/PROTOCOL.md. These tests have what it relies on.
+// A waiter of a lock has two watches. When one reports that the node ahead was deleted, the waiter
+// concludes from the silence of the other that its own node existed: see "The only one ahead" in
+// docs/PROTOCOL.md. These tests check what it relies on.
 
-// TestWatchesFireInTheOrderOfTheServer also if persistent watches stand for them, and before a later answer.
+// TestWatchesFireInTheOrderOfTheServer also if persistent watches stand for them, and before a
+// later answer.
 func TestWatchesFireInTheOrderOfTheServer(t *testing.T) {
 	nodes := []string{"/own", "/ahead"}
-	stays := []framework.WatchMode{-1, framework.WatchPersistent, framework.WatchRecursive} // -1: none
+	// -1: none
+	stays := []framework.WatchMode{-1, framework.WatchPersistent, framework.WatchRecursive}
 	for _, onOwn := range stays {
 		for _, onAhead := range stays {
 			for _, order := range [][]string{{"/own", "/ahead"}, {"/ahead", "/own"}} {
@@ -577,8 +591,8 @@ func fired(w *framework.Watch) bool {
 	}
 }
 
-// deleteInOrder has a client watch nodes, of which the server says at once that they are deleted, in order. modes are those of
-// persistent watches on them.
+// deleteInOrder has a client watch nodes whose deletions the server reports at once, in order.
+// modes are the modes of persistent watches on them.
 func deleteInOrder(t *testing.T, nodes []string, modes []framework.WatchMode, order []string) {
 	l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) (said []byte) {
 		switch h.Op {
@@ -596,7 +610,8 @@ func deleteInOrder(t *testing.T, nodes []string, modes []framework.WatchMode, or
 	client := l.client(t)
 	watches := make(map[string]*framework.Watch) // complete before the first event
 	var notified []string
-	_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(e zk.Event) { // it is called before the others are notified
+	// It is called before the other watches.
+	_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(e zk.Event) {
 		for i, node := range order {
 			assert.Equal(t, i < len(notified), fired(watches[node]), "%s, at the event of %s", node, e.Path)
 		}
@@ -617,7 +632,7 @@ func deleteInOrder(t *testing.T, nodes []string, modes []framework.WatchMode, or
 	require.Equal(t, order, notified)
 }
 
-// TestAWatchFiresBeforeALaterAnswer that says that the node ahead is gone.
+// TestAWatchFiresBeforeALaterAnswer that reports the node ahead as missing.
 func TestAWatchFiresBeforeALaterAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
@@ -627,7 +642,7 @@ func TestAWatchFiresBeforeALaterAnswer(t *testing.T) {
 			}
 			_, _, own, err := client.GetW(t.Context(), "/own")
 			require.NoError(t, err)
-			gate := server.Block(zktest.OnOp(zktest.OpGetData))
+			gate := server.Block(zktest.OnOp("getData"))
 			go func() {
 				<-gate.Arrived()
 				assert.NoError(t, server.Delete("/own"))
@@ -641,7 +656,8 @@ func TestAWatchFiresBeforeALaterAnswer(t *testing.T) {
 	})
 }
 
-// TestWatchesEndBeforeTheNextConnectionBegins, so that no two watches that are set belong to different connections.
+// TestWatchesEndBeforeTheNextConnectionBegins, so that no two watches that are set belong to
+// different connections.
 func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
 	for name, fault := range map[string]func(t *testing.T, server *zktest.Server, session int64){
 		"cut": func(_ *testing.T, server *zktest.Server, _ int64) { server.CutConnections() },
@@ -681,7 +697,8 @@ func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
 				}
 				stays, err := client.AddWatch(t.Context(), "/b", framework.WatchRecursive, func(zk.Event) {})
 				add(stays, err)
-				for _, path := range []string{"/a", "/b"} { // the second is served by the persistent watch
+				// the second is served by the persistent watch
+				for _, path := range []string{"/a", "/b"} {
 					_, _, w, err := client.GetW(t.Context(), path)
 					add(w, err)
 					_, _, w, err = client.ChildrenW(t.Context(), path)
@@ -703,12 +720,12 @@ func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
 	}
 }
 
-// TestAWatchThatWasUsedUpInSilenceIsSetAgain has a node change, or go, while the client may not read it. Servers do not report that, and
-// use up the watches that fire once all the same.
+// TestAWatchThatWasUsedUpInSilenceIsSetAgain has a node change, or go, while the client may not
+// read it. Servers do not report that, and use up the watches that fire once all the same.
 func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 	mine := zk.DigestACL(zk.PermAll, "owner", "secret")
 	open := func(t *testing.T, owner *framework.Client) {
-		_, err := owner.SetACL(t.Context(), "/a", zk.WorldACL(zk.PermAll), -1)
+		_, err := owner.SetACL(t.Context(), "/a", zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 	}
 	for name, silence := range map[string]func(t *testing.T, owner, subject *framework.Client){
@@ -725,7 +742,7 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 			open(t, owner)
 		},
 		"gone": func(t *testing.T, owner, subject *framework.Client) {
-			require.NoError(t, owner.Delete(t.Context(), "/a", -1))
+			require.NoError(t, owner.Delete(t.Context(), "/a"))
 			_, _, _, err := subject.GetW(t.Context(), "/a")
 			require.ErrorIs(t, err, zk.ErrNoNode)
 			_, err = owner.Create(t.Context(), "/a", nil)
@@ -736,7 +753,7 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 			open(t, owner)
 		},
 		"found to be gone": func(t *testing.T, owner, subject *framework.Client) {
-			require.NoError(t, owner.Delete(t.Context(), "/a", -1))
+			require.NoError(t, owner.Delete(t.Context(), "/a"))
 			there, _, err := subject.Exists(t.Context(), "/a")
 			require.NoError(t, err)
 			require.False(t, there)
@@ -744,7 +761,7 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 			require.NoError(t, err)
 		},
 		"found to be gone with a watch for the next": func(t *testing.T, owner, subject *framework.Client) {
-			require.NoError(t, owner.Delete(t.Context(), "/a", -1))
+			require.NoError(t, owner.Delete(t.Context(), "/a"))
 			there, _, _, err := subject.ExistsW(t.Context(), "/a")
 			require.NoError(t, err)
 			require.False(t, there)
@@ -764,7 +781,7 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 					_, err := owner.Create(t.Context(), "/a", nil)
 					require.NoError(t, err)
 					before, _ := way.begin(t, subject)
-					_, err = owner.SetACL(t.Context(), "/a", mine, -1)
+					_, err = owner.SetACL(t.Context(), "/a", mine)
 					require.NoError(t, err)
 					silence(t, owner, subject)
 					synctest.Wait()
@@ -806,7 +823,7 @@ func TestExistsWKeepsNothing(t *testing.T) {
 	require.Less(t, int64(heap())-int64(before), int64(5000*2*40))
 }
 
-// TestWatchHearsOfTheEndOfItsSession has a watch on a node that is there, and one on a node that is missing.
+// TestWatchHearsOfTheEndOfItsSession has a watch on an existing node, and one on a missing node.
 func TestWatchHearsOfTheEndOfItsSession(t *testing.T) { // CUR-CLI-14, -15, KZ-CST-15
 	server := zktest.NewServer(t)
 	client := newClient(t, server)

@@ -9,33 +9,34 @@ import (
 )
 
 const (
-	// minPause is the shortest pause of any policy, Curator's unit of time. A loop without a pause would
-	// overload a server that already fails.
+	// minPause is the shortest pause of any policy, Curator's unit of time. A loop without a pause
+	// would overload a server that already fails.
 	minPause = time.Millisecond
 
-	// maxGrowth is where ExponentialBackoff stops growing: Curator's bound, the
-	// largest int of milliseconds, 24 days and 20 hours.
+	// maxGrowth is the longest pause of an ExponentialBackoff: Curator's bound, the largest int of
+	// milliseconds, 24 days and 20 hours.
 	maxGrowth = math.MaxInt32 * time.Millisecond
 )
 
-// Policy says how often and after which pauses an operation is retried. It returns a new [backoff.BackOff] at
-// each call, because a BackOff counts its retries, so operations do not share a count.
+// Policy determines how often and after which pauses an operation is retried. It returns a new
+// [backoff.BackOff] for each operation, because a BackOff counts its retries. It is Curator's
+// RetryPolicy.
 //
-// It is Curator's RetryPolicy. The policies of this package are safe for concurrent use and never fail: an
-// argument out of range is replaced by the nearest one in range. The shortest pause is a millisecond, and the
-// smallest number of retries is 0.
+// The policies of this package are safe for concurrent use and never fail: an argument out of range
+// is replaced by the nearest valid one. The shortest pause is a millisecond, and the smallest
+// number of retries is 0.
 //
-// Any function that returns a BackOff is a policy. Note that [backoff.NewExponentialBackOff] gives up after 15
-// minutes by default; the policies of this package have no limits besides their arguments.
+// Any function that returns a BackOff is a policy. By default [backoff.NewExponentialBackOff] gives
+// up after 15 minutes; the policies of this package have no such limit.
 type Policy func() backoff.BackOff
 
-// NewBackOff begins the count and the time for one operation. The result is for one goroutine. If p is nil or
-// returns nil, it allows no retry.
+// NewBackOff begins the count and the time of one operation. The result is for one goroutine. A nil
+// Policy, or one that returns nil, allows no retry.
 func (p Policy) NewBackOff() backoff.BackOff {
 	if p != nil {
 		if b := p(); b != nil {
-			// backoff asks for a Reset before use, which its own
-			// ExponentialBackOff needs unless a constructor made it.
+			// backoff requires a Reset before use. Its own ExponentialBackOff needs it unless a
+			// constructor created it.
 			b.Reset()
 			return b
 		}
@@ -43,19 +44,17 @@ func (p Policy) NewBackOff() backoff.BackOff {
 	return &backoff.StopBackOff{}
 }
 
-// ExponentialBackoff allows maxRetries retries. The pause before the first retry is base. The pause before
-// retry number n is a random whole multiple of base, at least base and less than base*2^n. It is at most 24
-// days and 20 hours, or base if that is longer.
+// ExponentialBackoff allows maxRetries retries. The pause before retry n is a random whole multiple
+// of base, less than base*2^n; the first one is base. No pause exceeds 24 days and 20 hours, or
+// base if that is longer.
 //
 // It is Curator's ExponentialBackoffRetry, without the limit of 29 retries.
 func ExponentialBackoff(base time.Duration, maxRetries int) Policy {
 	return BoundedExponentialBackoff(base, max(base, maxGrowth), maxRetries)
 }
 
-// BoundedExponentialBackoff is an [ExponentialBackoff] with no pause longer than
-// bound, not even the first.
-//
-// It is Curator's BoundedExponentialBackoffRetry.
+// BoundedExponentialBackoff is an [ExponentialBackoff] without pauses above bound. It is Curator's
+// BoundedExponentialBackoffRetry.
 func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy {
 	bound = max(bound, minPause)
 	base = max(base, minPause)
@@ -64,37 +63,33 @@ func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy
 	}
 }
 
-// NTimes allows n retries, each after the same pause.
-//
-// It is Curator's RetryNTimes, and with 1 its RetryOneTime.
+// NTimes allows n retries, each after the same pause. It is Curator's RetryNTimes, and with 1 its
+// RetryOneTime.
 func NTimes(n int, pause time.Duration) Policy {
 	return func() backoff.BackOff {
 		return withMaxRetries(constant(pause), n)
 	}
 }
 
-// UntilElapsed allows any number of retries, each after the same pause, until limit has passed since the
-// operation began. The last pause is shortened to end at the limit, so no call begins after it. A limit of 0 or
-// less allows none.
+// UntilElapsed allows retries, each after the same pause, until limit has passed since the
+// operation began. The last pause is shortened to end at the limit, so no call begins after it. A
+// limit of 0 or less allows none.
 //
 // It is Curator's RetryUntilElapsed, which may pause past its limit.
 func UntilElapsed(limit, pause time.Duration) Policy {
 	return func() backoff.BackOff {
-		// Not below 0, where the elapsed time could not be subtracted from it.
+		// The elapsed time cannot be subtracted from a large negative limit.
 		return &elapsing{limit: max(limit, 0), pause: max(pause, minPause), start: time.Now()}
 	}
 }
 
-// Forever allows any number of retries, each after the same pause. Only success,
-// an error that is not [Retryable] or the end of the context stops it.
-//
-// It is Curator's RetryForever.
+// Forever allows any number of retries, each after the same pause: only success, a final error or
+// the end of the context ends the operation. It is Curator's RetryForever.
 func Forever(pause time.Duration) Policy {
 	return func() backoff.BackOff { return constant(pause) }
 }
 
-// Never allows no retry. It is for an operation whose caller retries in its own way; see [Do] on nesting.
-// Curator has no counterpart.
+// Never allows no retry, for a caller that has its own retries. Curator has no counterpart.
 func Never() Policy {
 	return func() backoff.BackOff { return &backoff.StopBackOff{} }
 }
@@ -107,21 +102,20 @@ func withMaxRetries(b backoff.BackOff, n int) backoff.BackOff {
 	return backoff.WithMaxRetries(b, uint64(max(n, 0)))
 }
 
-// exponential draws random pauses from ranges that double. Both durations are positive. If base is above bound,
-// every pause is bound.
+// exponential draws random pauses from ranges that double. Both durations are positive. If base is
+// above bound, every pause is bound.
 type exponential struct {
 	base, bound time.Duration
-	retry       int // the number of pauses drawn, as far as it matters
+	retry       int // pauses drawn, up to 62
 }
 
 func (e *exponential) Reset() { e.retry = 0 }
 
 func (e *exponential) NextBackOff() time.Duration {
-	// An int64 can be shifted by 62 at most, which exceeds all but the largest bounds.
+	// An int64 can be shifted by 62 at most. That exceeds all but the largest bounds.
 	e.retry = min(e.retry+1, 62)
 	factor := max(1, rand.Int64N(1<<e.retry))
-	// Divided rather than multiplied, because the product may be more than
-	// a Duration can hold, and then negative (CURATOR-262).
+	// The product may overflow a Duration (CURATOR-262), so divide.
 	if factor > int64(e.bound/e.base) {
 		return e.bound
 	}

@@ -115,7 +115,7 @@ func TestExponentialPausesUseTheWholeRange(t *testing.T) {
 	require.Greater(t, seen[1*time.Second], seen[4*time.Second])
 }
 
-// The bound replaces what is above it, and nothing else.
+// The bound replaces only the pauses above it.
 func TestOnlyPausesPastTheBoundAreCut(t *testing.T) {
 	p := retry.BoundedExponentialBackoff(2*time.Second, 5*time.Second, 2)
 	seen := map[time.Duration]bool{}

@@ -1,4 +1,5 @@
-// Package sasl has mechanisms of SASL for [framework.WithSASL]: DIGEST-MD5 here, and Kerberos in the module sasl/gssapi.
+// Package sasl provides SASL mechanisms for [framework.WithSASL]: DIGEST-MD5 here, and Kerberos in
+// the module sasl/gssapi.
 //
 //	client, err := framework.New(servers, framework.WithSASL(sasl.DigestMD5("orders", password)))
 //
@@ -11,24 +12,28 @@ import (
 	"github.com/gocurator/curator/internal/sasl"
 )
 
-// Mechanism is a mechanism by which a client authenticates itself. Its methods must be safe for concurrent use.
+// Mechanism authenticates a client to a server. Its methods must be safe for concurrent use.
 type Mechanism interface {
-	// Name is that of the mechanism, for errors.
+	// Name returns the mechanism's name, for errors.
 	Name() string
 
-	// Start begins an exchange with the server at host: a name without a port. first is the client's first token, which may be
-	// empty. next is called with each token of the server, and returns the client's next one. With done and no answer the exchange
-	// has succeeded; with done and an answer, it succeeds when the server has accepted that. Start must return when ctx is done,
-	// and next must not block.
+	// Start begins an exchange with the server at host, a name without a port. It returns the
+	// client's first token, which may be empty, and next, which returns the client's reply to each
+	// token of the server. Start must return when ctx is done, and next must not block.
 	//
-	// An error of Start counts as refused credentials, unless it wraps zk.ErrNoServer: then a server that the mechanism needs
-	// cannot be reached, such as a Kerberos KDC, and calls are tried again.
+	// If next reports done without a reply, the exchange has succeeded. If it reports done with a
+	// reply, the exchange succeeds when the server has accepted that reply.
+	//
+	// An error of Start counts as refused credentials. If it wraps zk.ErrNoServer, a server that
+	// the mechanism needs, such as a Kerberos KDC, could not be reached, and calls are retried.
 	Start(ctx context.Context, host string) (first []byte, next func(token []byte) (answer []byte, done bool, err error), err error)
 }
 
-// DigestMD5 is the mechanism DIGEST-MD5, for servers that have users and passwords in a JAAS file (DigestLoginModule). The
-// password is not sent. The servers must know it: a server that does not is refused. Use it with TLS: MD5 is weak, and what
-// follows is neither encrypted nor signed. Newer servers refuse it in FIPS mode, which is the default of ZooKeeper 3.9.6:
-// zookeeper.fips-mode=false allows it. Tested with ZooKeeper 3.8.0 and 3.9.6. ZooKeeper 3.8.0 has a flaw: with the password of
-// whoever has logged in before, it lets in any user that it does not have, under that name; 3.9.6 does not.
+// DigestMD5 returns the mechanism DIGEST-MD5, for servers with users and passwords in a JAAS file
+// (DigestLoginModule). Use it with TLS: MD5 is weak, and the connection is neither encrypted nor
+// signed.
+//
+// The password is not sent, and a server that does not know it is refused. ZooKeeper 3.9.6 refuses
+// the mechanism by default (FIPS mode); zookeeper.fips-mode=false allows it. ZooKeeper 3.8.0
+// accepts an unknown user name with the password of the previous login; 3.9.6 does not.
 func DigestMD5(user, password string) Mechanism { return sasl.Client{User: user, Password: password} }

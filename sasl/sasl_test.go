@@ -8,17 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/framework/admin"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/sasl"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// users are those of a server that requires SASL. The second password has all that the mechanism or the JAAS file writes in another way.
+// users are the users of a server that requires SASL. The second password has each character that
+// the mechanism or the JAAS file escapes.
 var users = map[string]string{"bob": "secret", "zoë": `a "quoted", back\slashed=pässword:`}
 
 // jaas is the file that has the users for ZooKeeper.
@@ -36,7 +37,7 @@ func jaas(all map[string]string) string {
 // TestDigestMD5WhereItIsRequired is one test for zktest and for a real server.
 func TestDigestMD5WhereItIsRequired(t *testing.T) {
 	t.Run("in process", func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithSASL(users), zktest.RequireSASL())
+		server := zktest.NewServer(t, zktest.WithSASL(users), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 		testDigestMD5(t, server.Servers(), server.CutConnections)
 	})
 	t.Run("a real server", func(t *testing.T) {
@@ -85,7 +86,8 @@ func testDigestMD5(t *testing.T, servers []string, cut func()) {
 		require.NoError(t, err)
 		require.NoError(t, session.Err(), "the session goes on")
 	})
-	// The password is nobody's: ZooKeeper 3.8.0 takes that of whoever has logged in before, for a user that it does not have.
+	// The password is no user's: ZooKeeper 3.8.0 takes that of whoever has logged in before, for
+	// a user that it does not have.
 	for name, mechanism := range map[string]sasl.Mechanism{
 		"a wrong password": sasl.DigestMD5("bob", "wrong"), "no such user": sasl.DigestMD5("eve", "another secret"),
 	} {

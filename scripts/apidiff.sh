@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints what changed in the API of each released module since its last tag. Without a tag there is nothing to
-# compare with.
+# Prints what changed in the API of each released module since its last tag. The module cmd has programs and no API.
+# Without a tag there is nothing to compare with.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

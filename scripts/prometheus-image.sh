@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that there is an image with Prometheus, from Debian's packages, for observe/demo.
+# Builds an image with Prometheus from Debian's packages, for the tests of zkdiscover and of the alerts, unless it exists.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -33,7 +33,7 @@ user() {
 
 user mutex recipes/mutex
 inherited=$(cd "$work/mutex" && go list -m all)
-for word in docker runc prometheus otel opentelemetry grpc kratos krb5; do
+for word in docker runc prometheus otel opentelemetry grpc kratos krb5 cobra pflag golang.org/x/sys; do
 	if grep "$word" <<<"$inherited"; then
 		fail "who imports recipes/mutex inherits that"
 	fi
@@ -41,16 +41,19 @@ done
 echo "who imports recipes/mutex has in go list -m all:"
 sed 1d <<<"$inherited"
 
-# The first program of the README, word for word: what it prints is in the README, too.
+# examples/first, by the commands of the README, prints what the README shows.
 mkdir "$work/first"
-sed -n '/^```go$/,/^```$/{/^```$/q;/^```/!p}' README.md >"$work/first/main.go"
-commands=$(sed -n '/^## The first program/,/^## /s/^    \(go .*\)/\1/p' README.md)
+cp examples/first/main.go "$work/first"
+commands=$(sed -n '/^## Try it/,/^## /s/^    \(go .*\)/\1/p' README.md)
 grep -q "^go get $main\$" <<<"$commands" || fail "README.md has no line to get the module"
-printed=$(cd "$work/first" && bash -e <<<"$commands" 2>"$work/first/log") || { cat "$work/first/log"; fail "the first program of README.md does not run"; }
-grep -qxF "$printed" README.md || fail "the first program of README.md printed: $printed"
+printed=$(cd "$work/first" && bash -e <<<"$commands" 2>"$work/first/log") || { cat "$work/first/log"; fail "examples/first does not run by the commands of README.md"; }
+grep -qxF "$printed" README.md || fail "examples/first printed: $printed"
 
 user everything recipes/mutex discovery/grpcresolver discovery/kratosregistry observe/promobserve observe/otelobserve sasl/gssapi zktest zktest/ensemble
-GOBIN=$work/bin go install "$main/cmd/zklock@$version" || fail "go install cmd/zklock"
+for program in zklock zkdiscover zkserver; do
+	GOBIN=$work/bin go install "$main/cmd/$program@$version" || fail "go install cmd/$program"
+	"$work/bin/$program" version
+done
 
 # Every module is tidy, requires only versions, and builds without the workspace.
 for file in $(git ls-files --cached --others --exclude-standard '*go.mod'); do

@@ -10,13 +10,13 @@ mkdir -p bin
 worlds=${1:-1000}
 profile=bin/sim-coverage.out
 module=$(go list -f '{{.Module.Path}}' .)/
-packages=$(go list ./framework ./discovery ./retry ./connstate ./internal/conn ./internal/engine ./internal/session ./internal/wait ./recipes/... | paste -sd,)
+packages=$(go list ./framework ./discovery ./retry ./connstate ./internal/conn ./internal/engine ./internal/session ./internal/verdict ./internal/wait ./recipes/... | paste -sd,)
 functions=$(mktemp)
 trap 'rm -f "$functions" "$profile".*' EXIT
 
 # run adds what the worlds from seed $1 on reach to the profile, of which a line is "file:begin,end statements times".
 run() {
-	if ! go test -v -count=1 -timeout 24h -run TestWorlds -coverpkg="$packages" -coverprofile="$profile.new" ./sim -sim.first "$1" -sim.seeds "$worlds" >bin/sim-coverage.log 2>&1; then
+	if ! go test -v -count=1 -timeout 24h -run TestWorlds -coverpkg="$packages" -coverprofile="$profile.new" ./test/sim -sim.first "$1" -sim.seeds "$worlds" >bin/sim-coverage.log 2>&1; then
 		tail -50 bin/sim-coverage.log
 		exit 1
 	fi

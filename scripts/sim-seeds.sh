@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Prints seeds whose worlds reach statements that those of seeds 1 to 300, which `make test` runs, and of the seeds printed before do not.
-# They belong into seedsThatReach in sim/sim_test.go. FIRST (301) and LAST (1500) are the seeds to look at.
+# They belong into seedsThatReach in test/sim/sim_test.go. FIRST (301) and LAST (1500) are the seeds to look at.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 packages=$(go list ./discovery ./internal/conn ./internal/engine ./internal/session ./recipes/... | paste -sd,)
-go test -c -covermode=atomic -coverpkg="$packages" -o "$dir/sim.test" ./sim
+go test -c -covermode=atomic -coverpkg="$packages" -o "$dir/sim.test" ./test/sim
 
 # reached FIRST COUNT lists the blocks of statements that those worlds reach.
 reached() {

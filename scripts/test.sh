@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 export CURATOR_TESTS=${CURATOR_TESTS:-test}
-go build -o bin/testlog ./internal/testlevel/testlog || exit 1
+go build -o bin/testlog ./internal/test/testlevel/testlog || exit 1
 case " $* " in
 *" -v "*) log=(cat) ;;
 *) log=(bin/testlog "bin/$CURATOR_TESTS.log") && set -- -json "$@" ;;

@@ -6,7 +6,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// The types are go-zookeeper's own, so values of them can be passed to packages that use go-zookeeper, and from them.
+// The types are go-zookeeper's own, so values can be passed to and from packages that use it.
 type (
 	ACL                   = zk.ACL
 	CheckVersionRequest   = zk.CheckVersionRequest
@@ -33,7 +33,7 @@ type (
 	State                 = zk.State
 )
 
-// DefaultPort is the port of a server that is given without one.
+// DefaultPort is the default port of servers.
 const DefaultPort = zk.DefaultPort
 
 // The kinds of nodes.
@@ -89,7 +89,8 @@ const (
 	ModeStandalone = zk.ModeStandalone
 )
 
-// The errors are go-zookeeper's own values, and are returned as they are, so they can be compared with ==.
+// The errors are go-zookeeper's own values, and are returned as they are, so they can be compared
+// with ==.
 var (
 	ErrAPIError                = zk.ErrAPIError
 	ErrAuthFailed              = zk.ErrAuthFailed
@@ -118,22 +119,23 @@ var (
 	ErrUnknown                 = zk.ErrUnknown
 )
 
-// DefaultLogger is where a Conn logs that was connected without [WithLogger].
+// DefaultLogger is the log of a Conn without [WithLogger].
 var DefaultLogger Logger = zk.DefaultLogger
 
-// AuthACL is an ACL for everybody who has presented the same credentials.
+// AuthACL returns an ACL for all clients with the same credentials.
 func AuthACL(perms int32) []ACL { return zk.AuthACL(perms) }
 
-// WorldACL is an ACL for everybody.
+// WorldACL returns an ACL for all clients.
 func WorldACL(perms int32) []ACL { return zk.WorldACL(perms) }
 
-// DigestACL is an ACL for who has presented user:password under the scheme "digest".
+// DigestACL returns an ACL for clients with the credentials user:password of scheme "digest".
 func DigestACL(perms int32, user, password string) []ACL { return zk.DigestACL(perms, user, password) }
 
 // FormatServers adds [DefaultPort] to addresses without a port.
 func FormatServers(servers []string) []string { return zk.FormatServers(servers) }
 
-// NewDNSHostProvider is go-zookeeper's default host provider. A Conn needs none: it has names resolved at each connect.
+// NewDNSHostProvider returns go-zookeeper's default host provider. A Conn needs none: it resolves
+// names at each connect.
 func NewDNSHostProvider(options ...DNSHostProviderOption) *DNSHostProvider {
 	return zk.NewDNSHostProvider(options...)
 }
@@ -141,17 +143,4 @@ func NewDNSHostProvider(options ...DNSHostProviderOption) *DNSHostProvider {
 // WithLookupTimeout limits how long a [DNSHostProvider] resolves names.
 func WithLookupTimeout(timeout time.Duration) DNSHostProviderOption {
 	return zk.WithLookupTimeout(timeout)
-}
-
-// FLWSrvr asks servers with the four-letter word srvr.
-func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
-	return zk.FLWSrvr(servers, timeout)
-}
-
-// FLWRuok asks servers with the four-letter word ruok.
-func FLWRuok(servers []string, timeout time.Duration) []bool { return zk.FLWRuok(servers, timeout) }
-
-// FLWCons asks servers with the four-letter word cons.
-func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
-	return zk.FLWCons(servers, timeout)
 }

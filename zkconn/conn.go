@@ -18,36 +18,37 @@ import (
 )
 
 const (
-	// waitPerServer is how long an operation waits for a connection, for each server: a little longer than
-	// go-zookeeper's round over all servers.
+	// waitPerServer is how long an operation waits for a connection, per server: a little longer
+	// than go-zookeeper's round over all servers.
 	waitPerServer = 1500 * time.Millisecond
 
 	// dialTimeout is how long one server may take to accept a connection, as in go-zookeeper.
 	dialTimeout = time.Second
 
-	// eventRoom is how many events wait for a reader of the event channel. go-zookeeper has room for 6: one lost
-	// session fills it.
+	// eventRoom is the capacity of the event channel. go-zookeeper's is 6, which one lost session
+	// fills.
 	eventRoom = 100
 )
 
-// Conn is a connection to a ZooKeeper ensemble with go-zookeeper's methods. The package comment says what differs.
+// Conn is a connection to a ZooKeeper ensemble with go-zookeeper's methods. The package comment
+// describes the differences. All methods are safe for concurrent use.
 //
-// Operations wait for a connection if there is none. Errors of operations are values to compare with ==:
-//   - [ErrNoServer]: no server was reached in time, and nothing was sent;
-//   - [ErrConnectionClosed]: the connection was lost before the answer came, or the Conn was closed;
-//   - [ErrSessionExpired]: the session has ended meanwhile;
-//   - [ErrInvalidPath], [ErrInvalidACL], [ErrBadArguments], [ErrShortBuffer] (the request is too long): nothing was sent;
-//   - what a server has answered, such as [ErrNoNode], [ErrNodeExists], [ErrBadVersion], [ErrNotEmpty] and [ErrNoAuth].
+// Operations wait for a connection if there is none. Their errors can be compared with ==:
+//   - [ErrNoServer]: no server was reached in time, and no request was sent.
+//   - [ErrConnectionClosed]: the connection was lost before the reply, or the Conn was closed.
+//   - [ErrSessionExpired].
+//   - [ErrInvalidPath], [ErrInvalidACL], [ErrBadArguments] and, for a request that is too long,
+//     [ErrShortBuffer]: no request was sent.
+//   - The server's error, such as [ErrNoNode], [ErrNodeExists] and [ErrBadVersion].
 //
-// Wrong flags are an error that wraps [ErrInvalidFlags].
-//
-// All methods are safe for concurrent use.
+// Only the error of invalid flags wraps its value, [ErrInvalidFlags].
 type Conn struct {
 	client *framework.Client
-	open   context.Context // ends when Close begins
+	once   *framework.Client // a view whose operations are sent once
+	open   context.Context   // ends when Close begins
 	stop   context.CancelFunc
 	log    logger
-	loop   sync.WaitGroup // the goroutine that sets watches again
+	loop   sync.WaitGroup // goroutines that set watches again
 
 	// Set by options, and not changed after Connect.
 	dialer     Dialer
@@ -56,53 +57,53 @@ type Conn struct {
 	maxRequest int
 
 	events chan Event
-	wake   chan *engine.Watch // capacity 1: one of those in lost
+	wake   chan *engine.Watch // capacity 1: one of the watches in lost
 
 	mu        sync.Mutex // guards what follows
 	state     State
 	server    string
 	sessionID int64
-	closing   bool                   // Close has begun
-	ended     bool                   // events is closed
-	calls     []Event                // that callback was not called with yet
-	calling   bool                   // a goroutine does that
-	lost      map[watchKey][]*waiter // watches to be set again; nil when there is nobody to do that any more
+	closing   bool    // Close has begun
+	ended     bool    // events is closed
+	calls     []Event // events for the callback
+	calling   bool    // a goroutine calls it
+	// lost has the watches to be set again. It is nil once no goroutine does that.
+	lost map[watchKey][]*waiter
 }
 
-// once is for operations that are sent once, and repeated for others. They end with the client, as all operations do.
-var (
-	repeated = context.Background()
-	once     = engine.WithHints(repeated, engine.Hints{Once: true})
-)
+// background is the context of all operations. They end with the client.
+var background = context.Background()
 
-// Option configures a Conn, as go-zookeeper's unexported connOption.
+// Option configures a Conn, as go-zookeeper's unexported connOption does.
 type Option func(*Conn)
 
-// WithDialer sets how connections are opened. The dialer is given an IP address and a port, except with [WithHostProvider], and a timeout
-// of one second, which it must keep.
+// WithDialer sets how connections are opened. The dialer receives an IP address and a port, except
+// with [WithHostProvider], and must observe the timeout of one second that it receives.
 func WithDialer(dialer Dialer) Option { return func(c *Conn) { c.dialer = dialer } }
 
-// WithHostProvider sets what names the servers to connect to. Before each round over the servers Next is called Len times.
-// The servers of a round are tried in random order. The dialer is given what Next returns.
+// WithHostProvider sets the source of the servers' addresses. Next is called Len times before each
+// round over the servers. They are tried in random order, and the dialer receives the results of
+// Next.
 func WithHostProvider(hostProvider HostProvider) Option {
 	return func(c *Conn) { c.hosts = hostProvider }
 }
 
-// WithLogger sets where the Conn logs. The default is [DefaultLogger].
+// WithLogger sets the Conn's log. The default is [DefaultLogger].
 func WithLogger(logger Logger) Option { return func(c *Conn) { c.SetLogger(logger) } }
 
-// WithLogInfo sets whether connections and their ends are logged, which is the default, or only what went wrong.
+// WithLogInfo sets whether connections and their ends are logged, which is the default, or failures
+// only.
 func WithLogInfo(logInfo bool) Option { return func(c *Conn) { c.log.setInfo(logInfo) } }
 
-// WithEventCallback has cb called with each event that goes to the event channel, in order, one at a time, and also with
-// those for which the channel had no room. cb may block and may use the Conn.
+// WithEventCallback calls cb with each event of the event channel, including dropped ones. Calls
+// are in order and never overlap. cb may block and may use the Conn.
 func WithEventCallback(cb EventCallback) Option { return func(c *Conn) { c.callback = cb } }
 
-// WithMaxBufferSize has no effect. A reply may have 256 MB.
+// WithMaxBufferSize has no effect. A reply may be up to 256 MB long.
 func WithMaxBufferSize(int) Option { return func(*Conn) {} }
 
-// WithMaxConnBufferSize sets how many bytes a request may have, 1 MB less one byte by default. Servers hang up on longer ones
-// unless they are configured otherwise (jute.maxbuffer).
+// WithMaxConnBufferSize limits the length of a request in bytes. The default is 1 MB less one byte,
+// as in the servers, which close the connection on a longer request (jute.maxbuffer).
 func WithMaxConnBufferSize(maxBufferSize int) Option {
 	return func(c *Conn) { c.maxRequest = maxBufferSize }
 }
@@ -112,12 +113,12 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 	return Connect(servers, sessionTimeout, WithDialer(dialer))
 }
 
-// Connect begins to connect to one of servers, which are host:port or host, and returns at once. Operations wait for the
-// connection. Events of the connection and of watches go to the channel, which holds 100; what does not fit is left out. The channel
-// is closed by [Conn.Close].
+// Connect begins to connect to one of servers, which are host:port or host, and returns at once.
+// Operations wait for the connection. Errors report invalid arguments.
 //
-// An error means that an argument is not valid. Names of hosts are resolved later, each time a connection is made, and all addresses
-// of a name are tried.
+// The channel, which holds 100, receives events of the connection and of watches; if it is full,
+// they are dropped. [Conn.Close] closes it. Host names are resolved at each connect, and all
+// addresses of a name are tried.
 func Connect(servers []string, sessionTimeout time.Duration, options ...Option) (*Conn, <-chan Event, error) {
 	c := &Conn{
 		events: make(chan Event, eventRoom),
@@ -132,10 +133,12 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 	opts := []framework.Option{
 		framework.WithSessionTimeout(sessionTimeout),
 		framework.WithConnectionTimeout(max(time.Duration(len(servers)), 1) * waitPerServer),
-		framework.WithErrorPolicy(connstate.Session),
+		framework.WithErrorPolicy(connstate.LostEndsHold),
 		framework.WithDialer(c.dial),
 		framework.WithLogger(c.log.slog()),
-		engine.Configure[framework.Option](func(cfg *engine.Config) { cfg.Events = engine.Events{State: c.onState, Node: c.send} }),
+		engine.Configure[framework.Option](func(cfg *engine.Config) {
+			cfg.Events, cfg.AwaitHandshake = engine.Events{State: c.onState, Node: c.send}, true
+		}),
 	}
 	if c.maxRequest != 0 {
 		opts = append(opts, framework.WithMaxRequest(c.maxRequest))
@@ -149,29 +152,32 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 		}
 		opts = append(opts, framework.WithServerList(c.provided))
 		servers = nil
-	} else { // there may be a member behind each address of a name, and a dialer connects to the first that accepts
+	} else {
+		// Each address of a name may be another member. A dialer would connect to the first that
+		// accepts.
 		opts = append(opts, framework.WithResolver(net.DefaultResolver.LookupHost))
 	}
 	for _, server := range servers {
 		if strings.ContainsFunc(server, neverInAddress) {
-			return nil, nil, fmt.Errorf("zk: server %q has a character that no address has", server)
+			return nil, nil, fmt.Errorf("zk: server %q contains a character that no address has", server)
 		}
 	}
 	var err error
 	if c.client, err = framework.New(servers, opts...); err != nil {
 		return nil, nil, fmt.Errorf("zk: %w", err)
 	}
+	c.once = engine.Once(c.client)
 	c.open, c.stop = context.WithCancel(context.Background())
 	c.loop.Go(c.setAgain) // ends with Close
 	return c, c.events, nil
 }
 
-// neverInAddress is for what no resolver takes for the name of a host, and for separators of lists.
+// neverInAddress reports whether no host name contains the character, such as a separator of lists.
 func neverInAddress(r rune) bool {
 	return r <= ' ' || strings.ContainsRune("!\"#$&'()*+,;<=>?@\\^`{|}~", r)
 }
 
-// provided is the server list that the host provider gives.
+// provided returns the servers of the host provider.
 func (c *Conn) provided(context.Context) ([]string, error) {
 	var servers []string
 	for range c.hosts.Len() {
@@ -182,7 +188,7 @@ func (c *Conn) provided(context.Context) ([]string, error) {
 	return servers, nil
 }
 
-// dial calls the dialer, which knows no context.
+// dial calls the dialer, which has no context.
 func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if c.dialer == nil {
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -194,7 +200,7 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 		err error
 	}
 	dialed := make(chan result)
-	go func() { // ends when the dialer returns
+	go func() { // exits when the dialer returns
 		nc, err := c.dialer(network, address, dialTimeout)
 		select {
 		case dialed <- result{nc, err}:
@@ -212,8 +218,9 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 }
 
-// Close ends the session, which deletes its ephemeral nodes, closes the event channel, and ends all watches with an event of type
-// [EventNotWatching]. If no server answers, it returns after about a second. It may be called again.
+// Close ends the session, which deletes its ephemeral nodes, closes the event channel, and ends all
+// watches with an event of type [EventNotWatching]. If no server replies, it returns after about a
+// second. It may be called several times.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	first := !c.closing
@@ -223,7 +230,7 @@ func (c *Conn) Close() {
 		return
 	}
 	c.stop()
-	_ = c.client.Close() // it is always nil
+	_ = c.client.Close() // always nil
 	c.loop.Wait()
 	c.endWatches()
 	c.mu.Lock()
@@ -232,34 +239,34 @@ func (c *Conn) Close() {
 	close(c.events)
 }
 
-// Client is the client that the Conn is made of, for programs that migrate step by step: it shares the session. Its operations
-// are repeated under the framework's default policy, and nil data are the default data that [framework.WithDefaultData] describes.
-// Use [Conn.Close] to close it.
+// Client returns the client of the Conn, on the same session, for programs that migrate step by
+// step. Its operations are retried under the framework's default policy, and nil data mean the
+// default data: see [framework.WithDefaultData]. Use [Conn.Close] to close it.
 func (c *Conn) Client() *framework.Client { return c.client }
 
-// State is the state of the connection: [StateDisconnected], [StateConnecting], [StateConnected], [StateHasSession] or
-// [StateExpired].
+// State returns the state of the connection: [StateDisconnected], [StateConnecting],
+// [StateConnected], [StateHasSession] or [StateExpired].
 func (c *Conn) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state
 }
 
-// SessionID is the id of the session, and 0 while there is none.
+// SessionID returns the id of the session, or 0.
 func (c *Conn) SessionID() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessionID
 }
 
-// Server is the address of the server that the Conn is connected to or has last tried. A name that was given to [Connect] is resolved.
+// Server returns the resolved address of the connected server, or of the last one tried.
 func (c *Conn) Server() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server
 }
 
-// SetLogger sets where the Conn logs.
+// SetLogger sets the Conn's log.
 func (c *Conn) SetLogger(l Logger) { c.log.set(l) }
 
 // onState is called by the client with each step of its connection.
@@ -298,7 +305,7 @@ func (c *Conn) sendLocked(e Event) {
 	}
 	select {
 	case c.events <- e:
-	default: // as go-zookeeper does
+	default: // full: dropped, as by go-zookeeper
 	}
 	if c.callback == nil {
 		return
@@ -306,11 +313,11 @@ func (c *Conn) sendLocked(e Event) {
 	c.calls = append(c.calls, e)
 	if !c.calling {
 		c.calling = true
-		go c.call() // ends when there is no event left
+		go c.call() // exits when there is no event left
 	}
 }
 
-// call calls the callback.
+// call calls the callback with all events.
 func (c *Conn) call() {
 	for {
 		c.mu.Lock()

@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zkconn"
 	"github.com/gocurator/curator/zktest"
 )
@@ -35,7 +36,7 @@ func virtual(t *testing.T, test func(t *testing.T, b *bench)) {
 	})
 }
 
-// connect makes a Conn that is closed with the test.
+// connect returns a Conn that is closed when the test ends.
 func (b *bench) connect(opts ...zkconn.Option) (*zkconn.Conn, <-chan zk.Event) {
 	b.t.Helper()
 	conn, events, err := zkconn.Connect(b.Servers(), 10*time.Second,
@@ -65,7 +66,7 @@ func steps(t *testing.T, events <-chan zk.Event, last zk.State) (list []string) 
 	}
 }
 
-// The same happens to go-zookeeper's Conn and to ours.
+// go-zookeeper's Conn and this package's send the same events.
 func TestSessionEventsAreGoZookeepers(t *testing.T) {
 	record := func(connect func(b *bench) (api, <-chan zk.Event)) (list []string) {
 		virtual(t, func(t *testing.T, b *bench) {
@@ -145,6 +146,49 @@ func TestAnOperationThatWaitsMayBeSentInTheNextSession(t *testing.T) {
 	})
 }
 
+// slowToRead is a connection on which nothing is read before a moment.
+type slowToRead struct {
+	net.Conn
+	until time.Time
+}
+
+func (c slowToRead) Read(p []byte) (int, error) {
+	time.Sleep(time.Until(c.until)) // virtual time
+	return c.Conn.Read(p)
+}
+
+// TestOperation_WaitsForAHandshake that is in progress when its time for a connection has passed,
+// as in go-zookeeper. If the handshake fails, the operation fails.
+func TestOperation_WaitsForAHandshake(t *testing.T) {
+	for name, fails := range map[string]bool{"succeeds": false, "fails": true} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				var open net.Conn
+				conn, _ := b.connect(zkconn.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+					nc, err := b.Dial(network, address, timeout)
+					open = nc
+					return slowToRead{nc, time.Now().Add(5 * time.Second)}, err
+				}))
+				if fails {
+					time.AfterFunc(3*time.Second, func() {
+						b.RefuseConnections(true)
+						open.Close()
+					})
+				}
+				began := time.Now()
+				_, _, err := conn.Exists("/a")
+				if fails {
+					require.Equal(t, zkconn.ErrNoServer, err)
+					require.Equal(t, 5*time.Second, time.Since(began), "the read of a closed connection")
+				} else {
+					require.NoError(t, err)
+					require.Equal(t, 5*time.Second, time.Since(began).Truncate(time.Second))
+				}
+			})
+		})
+	}
+}
+
 // TestRequestFail of go-zookeeper allows two seconds.
 func TestAnOperationFailsSoonIfThereIsNoServer(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
@@ -168,13 +212,13 @@ func TestAWriteIsSentOnce(t *testing.T) {
 		steps(t, events, zk.StateHasSession)
 		b.create(conn, "/a")
 		for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-			before := b.Server.Requests().Requests[zktest.OpSetData]
-			injected := b.Inject(fault, 0, zktest.OnOp(zktest.OpSetData))
+			before := b.Server.Requests().Requests["setData"]
+			injected := b.Inject(fault, 0, zktest.OnOp("setData"))
 			_, err := conn.Set("/a", []byte("x"), -1)
 			require.Equal(t, zkconn.ErrConnectionClosed, err)
 			require.True(t, injected.Met())
 			steps(t, events, zk.StateHasSession)
-			after := b.Server.Requests().Requests[zktest.OpSetData]
+			after := b.Server.Requests().Requests["setData"]
 			require.LessOrEqual(t, after-before, 1)
 		}
 		_, stat, err := conn.Get("/a")
@@ -407,7 +451,8 @@ func TestTheClientSharesTheSession(t *testing.T) {
 	})
 }
 
-// As in go-zookeeper, nil are no data. The client's recipes write nodes that Java's recipes read, which fail on a node without data.
+// As in go-zookeeper, nil are no data. The client's recipes write nodes that Java's recipes read,
+// which fail on a node without data.
 func TestNilDataAreNoDataExceptForTheClient(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		conn, _ := b.connect()
@@ -419,7 +464,7 @@ func TestNilDataAreNoDataExceptForTheClient(t *testing.T) {
 		require.NoError(t, err)
 		data, _, err = conn.Get("/theirs")
 		require.NoError(t, err)
-		require.Equal(t, string(conn.Client().DefaultData()), string(data))
+		require.Equal(t, string(engine.Of(conn.Client()).DefaultData()), string(data))
 		require.NotEmpty(t, data)
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestEachMemberBehindOneNameIsTried: a member without a quorum accepts and hangs up. It was the only one that was tried.
-// go-zookeeper resolves names itself, and its dialer is given addresses.
+// TestEachMemberBehindOneNameIsTried: a member without a quorum accepts and hangs up. It was the
+// only one that was tried. go-zookeeper resolves names itself, and its dialer is given addresses.
 func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 	resolver := net.DefaultResolver
 	defer func() { net.DefaultResolver = resolver }()
@@ -42,7 +42,8 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 	}
 }
 
-// answerDNS answers all questions of a connection: every name has these addresses, and none of IPv6.
+// answerDNS answers all questions of a connection: every name has these addresses, and none of
+// IPv6.
 func answerDNS(nc net.Conn, addresses ...[4]byte) {
 	defer nc.Close()
 	for {
@@ -63,11 +64,14 @@ func answerDNS(nc net.Conn, addresses ...[4]byte) {
 		if kind := binary.BigEndian.Uint16(query[end-4:]); kind != 1 { // A
 			found = nil
 		}
-		answer := append([]byte{0, 0}, query[:2]...)                               // the length, and the query's id
-		answer = append(answer, 0x81, 0x80, 0, 1, 0, byte(len(found)), 0, 0, 0, 0) // an answer to one question
+		// the length, and the query's id
+		answer := append([]byte{0, 0}, query[:2]...)
+		// an answer to one question
+		answer = append(answer, 0x81, 0x80, 0, 1, 0, byte(len(found)), 0, 0, 0, 0)
 		answer = append(answer, query[12:end]...)
 		for _, a := range found {
-			answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4) // the name of the question has the address
+			// the name of the question has the address
+			answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
 			answer = append(answer, a[:]...)
 		}
 		binary.BigEndian.PutUint16(answer, uint16(len(answer)-2))

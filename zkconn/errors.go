@@ -8,7 +8,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// plain are the errors of go-zookeeper, which programs compare with ==, and what they stand for. The first one that fits counts.
+// plain maps errors to go-zookeeper's values, which programs compare with ==. The first match
+// counts.
 var plain = []struct{ is, becomes error }{
 	{framework.ErrClosed, zk.ErrConnectionClosed},
 	{zk.ErrConnectionClosed, zk.ErrConnectionClosed},
@@ -32,7 +33,7 @@ var plain = []struct{ is, becomes error }{
 	{zk.ErrAPIError, zk.ErrAPIError},
 }
 
-// unwrapped is err as go-zookeeper returns it, without operation and path.
+// unwrapped returns err as go-zookeeper would, without operation and path.
 func unwrapped(err error) error {
 	if err == nil {
 		return nil

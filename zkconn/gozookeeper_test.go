@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Tests of go-zookeeper that say something of Conn and Lock, and helpers that they need. Left out are tests of Reconfig and
-// WithMaxBufferSize, tests that replace private parts of a Conn, and those that need a proxy or a TCP port that accepts without
-// a quorum.
+// Tests of go-zookeeper about Conn and Lock, and their helpers. Left out are tests of Reconfig and
+// WithMaxBufferSize, tests that replace private parts of a Conn, and tests that need a proxy or a
+// TCP port that accepts without a quorum.
 var (
 	inVirtualTime = []string{
 		"TestIntegration_StateChanges", "TestIntegration_OpsAfterCloseDontDeadlock", "TestIntegration_Multi",
@@ -37,7 +37,7 @@ var (
 	}
 )
 
-// replaced are private parts of go-zookeeper's Conn, and what does the same to ours.
+// replaced maps private parts of go-zookeeper's Conn to their counterparts here.
 var replaced = strings.NewReplacer(
 	"zk.conn.Close()", "ts.cut()",
 	"zk.sessionID = 99999", "ts.end(zk)",
@@ -45,7 +45,8 @@ var replaced = strings.NewReplacer(
 	"zk.eventChan", "events",
 )
 
-// The tests are not copied into this repository, but read from the module, and run beside a harness of ours.
+// The tests are not copied into this repository, but read from the module and run with this
+// package's harness.
 func TestGoZookeepersOwnTests(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output()
 	require.NoError(t, err)

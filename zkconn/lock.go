@@ -16,10 +16,9 @@ import (
 // lockName is the name of go-zookeeper's lock nodes, and of Curator's.
 const lockName = "lock-"
 
-// Lock is a lock that one holder at a time can have: go-zookeeper's Lock, on [lock.Queue]. Programs with go-zookeeper, with Curator and
-// with kazoo that use the same path exclude each other.
-//
-// All methods are safe for concurrent use.
+// Lock is a mutual exclusion lock: go-zookeeper's Lock, on [lock.Queue]. Programs with
+// go-zookeeper, Curator and kazoo that use the same path exclude each other. All methods are safe
+// for concurrent use.
 type Lock struct {
 	conn *Conn
 	path string
@@ -29,15 +28,17 @@ type Lock struct {
 	hold *lock.Hold // nil if the lock is not held
 }
 
-// NewLock makes a lock at path. Missing parents are created as persistent nodes, by the first Lock. They, and the lock's
-// nodes, have acl.
+// NewLock returns a lock at path. Its nodes have acl, as do missing parents, which are persistent.
 func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{conn: c, path: path, acl: acl} }
 
-// Lock waits until it holds the lock. See [Lock.LockWithData].
+// Lock acquires the lock: see [Lock.LockWithData].
 func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 
-// LockWithData waits until it holds the lock, and has data in its node. Errors are [ErrDeadlock] if this Lock holds already, or was lost
-// and is not unlocked yet, and those of operations, after which no node stays. While the connection is lost it waits on, for as long as the framework's default retry policy allows.
+// LockWithData blocks until it holds the lock, with data in its node. Without a connection it waits
+// as the framework's default retry policy allows. If it fails, no node remains.
+//
+// Errors are [ErrDeadlock] if this Lock holds already, or was lost and is not unlocked yet, and
+// errors of operations.
 func (l *Lock) LockWithData(data []byte) error {
 	if l.Hold() != nil {
 		return zk.ErrDeadlock
@@ -46,11 +47,11 @@ func (l *Lock) LockWithData(data []byte) error {
 		return zk.ErrInvalidACL
 	}
 	queue, err := lock.New(l.conn.client, l.path, lockName, &lockDriver{acl: l.acl},
-		lock.WithData(data), lock.WithErrorPolicy(connstate.Session))
+		lock.WithData(data), lock.WithErrorPolicy(connstate.LostEndsHold))
 	if err != nil {
 		return unwrapped(err)
 	}
-	hold, err := queue.Acquire(context.Background()) // ends with the Conn
+	hold, err := queue.Acquire(context.Background()) // returns when the Conn is closed
 	if err != nil {
 		return unwrapped(err)
 	}
@@ -60,19 +61,22 @@ func (l *Lock) LockWithData(data []byte) error {
 		l.hold = hold
 	}
 	l.mu.Unlock()
-	if !mine { // somebody who waited beside us has lost it, and is to unlock first: that must not release our hold
-		_ = hold.Release() // it is given back in any case
+	if !mine {
+		// A concurrent Lock held it, lost it and has to be unlocked first. Its Unlock must not
+		// release this hold.
+		_ = hold.Release() // releases in any case
 		return zk.ErrDeadlock
 	}
 	return nil
 }
 
-// Unlock releases the lock. Errors are [ErrNotLocked] if this Lock does not hold it, [ErrSessionExpired] if it was lost with its session, and
-// [ErrNoNode] if somebody else has deleted its node. Then the lock is not held any more. After any other error, call Unlock again.
+// Unlock releases the lock. Errors are [ErrNotLocked] if this Lock does not hold it,
+// [ErrSessionExpired] if it was lost with its session, and [ErrNoNode] if another client has
+// deleted its node. After any other error, call Unlock again.
 func (l *Lock) Unlock() error {
 	l.mu.Lock()
 	hold := l.hold
-	l.hold = nil // before the next can acquire
+	l.hold = nil // before another client can acquire it
 	l.mu.Unlock()
 	if hold == nil {
 		return zk.ErrNotLocked
@@ -93,21 +97,20 @@ func (l *Lock) Unlock() error {
 	return err
 }
 
-// Hold is what [lock.Queue.Acquire] has returned, and nil if the lock is not held. Its context ends when the lock may be lost, which
-// go-zookeeper does not say.
+// Hold returns the present hold, or nil. Its context ends when the lock may be lost.
 func (l *Lock) Hold() *lock.Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hold
 }
 
-// lockDriver creates nodes as go-zookeeper's lock does, and takes the same nodes for those of the lock.
+// lockDriver creates nodes as go-zookeeper's lock does, and recognises the same nodes.
 type lockDriver struct {
 	lock.Standard
 	acl []ACL
 }
 
-// Create makes a node, and its parents with the same ACL.
+// Create creates a node, and its parents with the same ACL.
 func (d *lockDriver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
 	for first := true; ; first = false {
 		created, err := client.Create(ctx, framework.Join(base, name), data,
@@ -121,7 +124,8 @@ func (d *lockDriver) Create(ctx context.Context, client *framework.Client, base,
 	}
 }
 
-// parents looks before it creates, because what is there may be in a node where the caller must not create anything.
+// parents creates missing parents. It looks first, because the caller may lack the right to create
+// nodes beside existing parents.
 func (d *lockDriver) parents(ctx context.Context, client *framework.Client, base string) error {
 	for i := 1; i <= len(base); i++ {
 		if i < len(base) && base[i] != '/' {
@@ -142,7 +146,8 @@ func (d *lockDriver) parents(ctx context.Context, client *framework.Client, base
 	return nil
 }
 
-// SortKey is the number, also of a node of kazoo's lock, whose name ends in "__lock__" and the number.
+// SortKey returns the number, also of a node of kazoo's lock, whose name has "__lock__" before the
+// number.
 func (d *lockDriver) SortKey(child, name string) (key string, ours bool) {
 	if key, ours = d.Standard.SortKey(child, name); ours || strings.Contains(child, name) {
 		return key, ours

@@ -10,7 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zkconn"
 	"github.com/gocurator/curator/zktest"
@@ -183,7 +183,8 @@ func TestNodesOfOthersAreUnderstood(t *testing.T) {
 	})
 }
 
-// Two goroutines wait with one Lock, and the first that gets it loses it. Its Unlock must not release what the other holds.
+// Two goroutines wait with one Lock, and the first that gets it loses it. Its Unlock must not
+// release what the other holds.
 func TestALostLockIsUnlockedBeforeItIsLockedAgain(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		other, _ := b.connect()

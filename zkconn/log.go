@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// logger passes on to a Logger what the client logs.
+// logger passes the client's log lines to a Logger.
 type logger struct {
 	to    atomic.Pointer[Logger]
 	level slog.LevelVar
 }
 
-// set takes nil for a Logger that discards.
+// set sets the Logger. nil discards.
 func (l *logger) set(to Logger) { l.to.Store(&to) }
 
 func (l *logger) setInfo(info bool) {
@@ -35,7 +35,7 @@ func (l *logger) slog() *slog.Logger {
 	}))
 }
 
-// Write gets one line at a time.
+// Write receives one line per call.
 func (l *logger) Write(line []byte) (int, error) {
 	if to := *l.to.Load(); to != nil {
 		to.Printf("%s", strings.TrimSuffix(string(line), "\n"))

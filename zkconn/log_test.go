@@ -12,7 +12,7 @@ import (
 	"github.com/gocurator/curator/zkconn"
 )
 
-// lines is a logger that keeps what it gets.
+// lines is a logger that records its lines.
 type lines struct {
 	mu    sync.Mutex // guards lines
 	lines []string

@@ -1,7 +1,6 @@
 package zkconn
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,26 +9,28 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/engine/wire"
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// AddAuth presents credentials on this connection and on every later one. If the server refuses them, the error is [ErrAuthFailed].
+// AddAuth presents credentials on this and every later connection. The error is [ErrAuthFailed] if
+// the server refuses them.
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
-	return unwrapped(c.client.AddAuth(once, scheme, auth))
+	return unwrapped(c.once.AddAuth(background, scheme, auth))
 }
 
-// Children returns the names of a node's children, in no order.
+// Children returns the names of a node's children, unsorted.
 func (c *Conn) Children(path string) ([]string, *Stat, error) {
-	children, stat, err := c.client.Children(once, path)
+	children, stat, err := c.once.Children(background, path)
 	stat, err = given(stat, err)
 	return list(children, err), stat, err
 }
 
-// ChildrenW is [Conn.Children], and sets a watch.
+// ChildrenW is [Conn.Children] with a watch.
 func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
-	children, stat, set, err := c.client.ChildrenW(once, path)
+	children, stat, set, err := c.once.ChildrenW(background, path)
 	if err != nil {
 		return nil, nil, nil, unwrapped(err)
 	}
@@ -38,48 +39,57 @@ func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 
 // Get returns the data of a node.
 func (c *Conn) Get(path string) ([]byte, *Stat, error) {
-	data, stat, err := c.client.Get(once, path)
+	data, stat, err := c.once.Get(background, path)
 	stat, err = given(stat, err)
 	return data, stat, err
 }
 
-// GetW is [Conn.Get], and sets a watch.
+// GetW is [Conn.Get] with a watch.
 func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
-	data, stat, set, err := c.client.GetW(once, path)
+	data, stat, set, err := c.once.GetW(background, path)
 	if err != nil {
 		return nil, nil, nil, unwrapped(err)
 	}
 	return data, stat, c.watch(path, ofData, stat, set), nil
 }
 
-// Set replaces the data of a node if its version is the one given; -1 is any.
-func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
-	return given(c.client.Set(once, path, data, version))
+// ifVersion returns the option o, unless the version is -1, any version.
+func ifVersion[O any](version int32, o O) []O {
+	if version == -1 {
+		return nil
+	}
+	return []O{o}
 }
 
-// Create creates a node and returns its path, which has a number at the end if flags contain [FlagSequence].
+// Set replaces the data of a node if it has the given version; -1 is any version.
+func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
+	return given(c.once.Set(background, path, data, ifVersion[framework.SetOption](version, framework.IfVersion(version))...))
+}
+
+// Create creates a node and returns its path, which ends in a number with [FlagSequence].
 func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string, error) {
 	mode := framework.Mode(flags)
 	switch flags {
 	case FlagPersistent, FlagEphemeral, FlagSequence, FlagEphemeralSequential:
 	case FlagContainer:
-		mode = framework.Persistent // which is what servers make of it in this request
+		mode = framework.Persistent // as servers treat it in this request
 	default:
 		return "", badFlags("create", flags)
 	}
-	return c.create(once, path, data, acl, mode)
+	return c.create(c.once, path, data, acl, engine.Creation{Mode: int32(mode)})
 }
 
-// CreateContainer creates a container: servers delete it when its last child is deleted. flag must be [FlagContainer].
+// CreateContainer creates a container, which the servers delete after its last child. flag must be
+// [FlagContainer].
 func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
 	if flag != FlagContainer {
 		return "", badFlags("create container", flag)
 	}
-	return c.create(once, path, data, acl, framework.Container)
+	return c.create(c.once, path, data, acl, engine.Creation{Mode: FlagContainer})
 }
 
-// CreateTTL creates a node that servers delete when it has no children and was not written to for ttl. flag must be [FlagTTL] or
-// [FlagPersistentSequentialWithTTL].
+// CreateTTL creates a node that the servers delete when it is childless and unwritten for ttl. flag
+// is [FlagTTL] or [FlagPersistentSequentialWithTTL].
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
 	mode := framework.Persistent
 	switch flag {
@@ -89,53 +99,58 @@ func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl ti
 	default:
 		return "", badFlags("create TTL", flag)
 	}
-	return c.create(once, path, data, acl, mode, framework.TTL(ttl))
+	if ttl = ttl.Truncate(time.Millisecond); ttl <= 0 {
+		ttl = -1
+	}
+	return c.create(c.once, path, data, acl, engine.Creation{Mode: int32(mode), TTL: ttl})
 }
 
-// CreateProtectedEphemeralSequential creates an ephemeral sequential node with an id in its name, by which it is found again when the
-// answer was lost: "_c_", a UUID, "-" and the name. If it fails, no node stays. It is repeated when the connection is lost.
+// CreateProtectedEphemeralSequential creates an ephemeral sequential node named "_c_", a UUID, "-"
+// and the name, so that it is found if the reply is lost. It is retried when the connection is
+// lost. If it fails, no node remains.
 func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
-	return c.create(repeated, path, data, acl, framework.EphemeralSequential, framework.Protected())
+	return c.create(c.client, path, data, acl, engine.Creation{Mode: FlagEphemeralSequential, Protected: true})
 }
 
-// create answers itself where a server would say something else than the client does.
-func (c *Conn) create(ctx context.Context, path string, data []byte, acl []ACL, mode framework.Mode, opts ...framework.CreateOption) (string, error) {
-	number := "" // that the server adds to the name
-	if mode == framework.PersistentSequential || mode == framework.EphemeralSequential {
+// create returns some errors itself where a server's error would differ from the client's.
+func (c *Conn) create(client *framework.Client, path string, data []byte, acl []ACL, o engine.Creation) (string, error) {
+	number := "" // the server's addition to the name
+	if o.Mode&FlagSequence != 0 {
 		number = "0"
 	}
 	switch {
 	case framework.ValidatePath(path+number) != nil:
 		return "", zk.ErrInvalidPath
+	case o.TTL < 0:
+		return "", zk.ErrBadArguments // before the ACL is checked, as in PrepRequestProcessor
 	case len(acl) == 0:
 		return "", zk.ErrInvalidACL
 	case path+number == "/":
 		return "", zk.ErrNodeExists
 	}
-	var o engine.Creation
-	if err := opt.Apply(&o, append(opts, framework.As(mode), framework.ACL(acl))); err != nil {
-		return "", unwrapped(err)
-	}
-	// Not c.client.Create: nil data are no data here, as in go-zookeeper, and not the client's default data.
-	created, err := engine.Of(c.client).Create(ctx, path, data, o)
+	o.ACL = acl
+	// client.Create would replace nil data by the default data. Here nil means no data, as in
+	// go-zookeeper.
+	created, err := engine.Of(client).Create(background, path, data, o)
 	return created, unwrapped(err)
 }
 
-// Delete deletes a node if its version is the one given; -1 is any.
+// Delete deletes a node if it has the given version; -1 is any version.
 func (c *Conn) Delete(path string, version int32) error {
-	return unwrapped(c.client.Delete(once, path, version))
+	return unwrapped(c.once.Delete(background, path, ifVersion[framework.DeleteOption](version, framework.IfVersion(version))...))
 }
 
-// Exists reports whether there is such a node.
+// Exists reports whether a node exists.
 func (c *Conn) Exists(path string) (bool, *Stat, error) {
-	found, stat, err := c.client.Exists(once, path)
+	found, stat, err := c.once.Exists(background, path)
 	stat, err = given(stat, err)
-	return found, stat, err
+	// As in go-zookeeper, only ErrNoNode reports that the node is missing.
+	return found || err != nil && stat != nil, stat, err
 }
 
-// ExistsW is [Conn.Exists], and sets a watch.
+// ExistsW is [Conn.Exists] with a watch.
 func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
-	found, stat, set, err := c.client.ExistsW(once, path)
+	found, stat, set, err := c.once.ExistsW(background, path)
 	switch {
 	case err != nil:
 		return false, nil, nil, unwrapped(err)
@@ -147,23 +162,23 @@ func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 
 // GetACL returns the ACL of a node.
 func (c *Conn) GetACL(path string) ([]ACL, *Stat, error) {
-	acl, stat, err := c.client.GetACL(once, path)
+	acl, stat, err := c.once.GetACL(background, path)
 	stat, err = given(stat, err)
 	return acl, stat, err
 }
 
-// SetACL replaces the ACL of a node if its ACL version is the one given; -1 is any.
+// SetACL replaces the ACL of a node if the ACL has the given version; -1 is any version.
 func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
-	return given(c.client.SetACL(once, path, acl, version))
+	return given(c.once.SetACL(background, path, acl, ifVersion[framework.SetACLOption](version, framework.IfVersion(version))...))
 }
 
-// Sync makes the server catch up with the leader.
+// Sync blocks until the server has caught up with the leader.
 func (c *Conn) Sync(path string) (string, error) {
 	if err := framework.ValidatePath(path); err != nil {
 		return "", unwrapped(err)
 	}
-	err := engine.Of(c.client).Do(once, "sync", path, func(l *engine.Connection) error {
-		_, err := engine.Call(once, l, engine.AskSync(path))
+	err := engine.Of(c.once).Do(background, "sync", path, func(l *engine.Connection) error {
+		_, err := wire.Call(background, l.Conn, wire.AskSync(path))
 		return err
 	})
 	if err != nil {
@@ -172,57 +187,93 @@ func (c *Conn) Sync(path string) (string, error) {
 	return path, nil
 }
 
-// Multi carries out all operations or none: [*CreateRequest], [*DeleteRequest], [*SetDataRequest] and [*CheckVersionRequest].
+// Multi carries out all operations or none: [*CreateRequest], [*DeleteRequest], [*SetDataRequest]
+// and [*CheckVersionRequest]. The servers check paths and flags.
 func (c *Conn) Multi(ops ...any) ([]MultiResponse, error) {
 	if len(ops) == 0 {
 		return []MultiResponse{}, nil
 	}
-	sent := make([]any, len(ops))
+	sent := make([]proto.MultiOp, len(ops))
 	for i, op := range ops {
-		sent[i] = op
-		create, ok := op.(*CreateRequest)
-		if ok && create != nil && create.Acl == nil {
-			clone := *create
-			clone.Acl = []ACL{} // nil would mean the client's default
-			sent[i] = &clone
+		var err error
+		if sent[i], err = step(op); err != nil {
+			return nil, err
 		}
 	}
-	results, err := c.client.Multi(once, sent...)
+	var results []proto.MultiResult
+	err := engine.Of(c.once).Do(background, "multi", "/", func(l *engine.Connection) (err error) {
+		if results, err = wire.Call(background, l.Conn, wire.AskMulti(proto.OpMulti, sent)); err == nil {
+			_, err = wire.MultiFailure(results, len(ops))
+		}
+		return err
+	})
+	responses := make([]MultiResponse, len(results))
 	for i := range results {
-		results[i].Error = unwrapped(results[i].Error)
-		if _, create := ops[i].(*CreateRequest); !create || err != nil {
-			results[i].String = ""
+		switch r := &results[i]; {
+		case r.Op == proto.OpError && r.Code != proto.OK:
+			responses[i].Error = unwrapped(conn.CodeError(r.Code))
+		case r.Op == proto.OpSetData:
+			responses[i].Stat = (*Stat)(&r.Stat)
+		case r.Op == proto.OpCreate:
+			responses[i].String = r.Path
 		}
 	}
-	return results, unwrapped(err)
+	return responses, unwrapped(err)
 }
 
-// IncrementalReconfig adds servers to the ensemble, given as lines of its configuration such as "server.4=host:2888:3888;2181", and removes
-// those with the ids of leaving, if its configuration has this version; -1 is any. It returns the stat of the new configuration, which is the
-// data of /zookeeper/config.
+// step returns the request of an operation of a Multi.
+func step(op any) (proto.MultiOp, error) {
+	switch op := op.(type) {
+	case *CreateRequest:
+		if op != nil {
+			r := proto.CreateRequest{Path: op.Path, Data: op.Data, ACL: wire.ProtoACL(op.Acl), Flags: op.Flags}
+			return proto.MultiOp{Op: proto.OpCreate, Body: &r}, nil
+		}
+	case *SetDataRequest:
+		if op != nil {
+			r := proto.SetDataRequest{Path: op.Path, Data: op.Data, Version: op.Version}
+			return proto.MultiOp{Op: proto.OpSetData, Body: &r}, nil
+		}
+	case *DeleteRequest:
+		if op != nil {
+			return proto.MultiOp{Op: proto.OpDelete, Body: &proto.VersionRequest{Path: op.Path, Version: op.Version}}, nil
+		}
+	case *CheckVersionRequest:
+		if op != nil {
+			return proto.MultiOp{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: op.Path, Version: op.Version}}, nil
+		}
+	default:
+		return proto.MultiOp{}, fmt.Errorf("unknown operation type %T", op)
+	}
+	return proto.MultiOp{}, fmt.Errorf("zk: multi: nil %T: %w", op, zk.ErrBadArguments)
+}
+
+// IncrementalReconfig adds and removes servers of the ensemble if its configuration has the given
+// version; -1 is any version. joining has lines of the configuration such as
+// "server.4=host:2888:3888;2181", leaving has ids. It returns the stat of /zookeeper/config.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Joining: listed(joining), Leaving: listed(leaving), Config: version}))
 }
 
-// Reconfig is [Conn.IncrementalReconfig] with all servers that there shall be.
+// Reconfig is [Conn.IncrementalReconfig] with the full list of servers.
 func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Members: listed(members), Config: version}))
 }
 
 func (c *Conn) reconfig(change *proto.ReconfigRequest) (stat *Stat, err error) {
-	err = engine.Of(c.client).Do(once, "reconfig", engine.ConfigPath, func(l *engine.Connection) error {
-		r, err := engine.Call(once, l, engine.AskReconfig(change))
+	err = engine.Of(c.once).Do(background, "reconfig", engine.ConfigPath, func(l *engine.Connection) error {
+		r, err := wire.Call(background, l.Conn, wire.AskReconfig(change))
 		stat = r.Stat
 		return err
 	})
 	return stat, err
 }
 
-// listed is never nil: a server takes that for no list at all.
+// listed joins lines. The result is never nil, which a server takes for a missing list.
 func listed(lines []string) []byte { return []byte(strings.Join(lines, ",")) }
 
-// given is a stat and an error as go-zookeeper returns them: there is a stat unless the connection was lost, since programs use
-// that of a node that does not exist.
+// given converts a stat and an error as go-zookeeper returns them. Without a lost connection there
+// is always a stat, because programs use the stat of a missing node.
 func given(stat *Stat, err error) (*Stat, error) {
 	err = unwrapped(err)
 	if stat == nil && !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrInvalidPath) {
@@ -231,7 +282,7 @@ func given(stat *Stat, err error) (*Stat, error) {
 	return stat, err
 }
 
-// list is a list of children, which is not nil unless there is an error.
+// list returns children, and an empty list instead of nil without an error.
 func list(children []string, err error) []string {
 	if children == nil && err == nil {
 		return []string{}

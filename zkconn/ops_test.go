@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/zkconn"
 	"github.com/gocurator/curator/zktest"
 )
@@ -67,7 +67,8 @@ type transcript struct {
 	lines []string
 }
 
-// note writes a call's results down: what both clients must return. Times and transaction numbers differ.
+// note writes a call's results down: what both clients must return. Times and transaction numbers
+// differ.
 func (tr *transcript) note(call string, results ...any) {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s:", call)
@@ -123,7 +124,7 @@ func (tr *transcript) event(what string, ch <-chan zk.Event) {
 	}
 }
 
-// record makes every call that there is, with good and with bad arguments.
+// record calls every method with valid and invalid arguments.
 func (tr *transcript) record() {
 	c := tr.conn
 	create := func(path string, data []byte, flags int32, acl []zk.ACL) {
@@ -237,6 +238,9 @@ func (tr *transcript) multi() {
 	call(&zk.CheckVersionRequest{Path: "/m", Version: 0})
 	call()
 	call(&zk.CreateRequest{Path: "/m/", Acl: world, Flags: zk.FlagSequence})
+	call(&zk.CheckVersionRequest{Path: "/missing", Version: -1}, &zk.DeleteRequest{Path: "/a//b", Version: -1})
+	call(&zk.CreateTTLRequest{Path: "/m/ttl", Acl: world, Flags: zk.FlagTTL, Ttl: 1000})
+	call(&zk.CreateRequest{Path: "/m/flags", Acl: world, Flags: 9})
 }
 
 func (tr *transcript) acls() {
@@ -249,6 +253,8 @@ func (tr *transcript) acls() {
 	tr.note("setACL", stat, err)
 	_, stat, err = c.Get("/m")
 	tr.note("get", stat, err)
+	found, stat, err := c.Exists("/m")
+	tr.note("exists", found, stat, err)
 	_, stat, ch, err := c.GetW("/m")
 	tr.note("getW", stat, ch, err)
 	tr.note("auth", c.AddAuth("digest", []byte("user:password")))
@@ -317,7 +323,7 @@ func (tr *transcript) reconfig() {
 	}
 }
 
-// sent keeps what is written to a connection.
+// sent is a connection that records the bytes written to it.
 type sent struct {
 	net.Conn
 	mu    sync.Mutex
@@ -331,13 +337,13 @@ func (s *sent) Write(b []byte) (int, error) {
 	return s.Conn.Write(b)
 }
 
-// bodies are those of the requests of one kind.
-func (s *sent) bodies(op zktest.Op) (list []string) {
+// bodies returns the bodies of all requests of one kind.
+func (s *sent) bodies(op string) (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for rest := s.bytes; len(rest) > 0; {
 		n := 4 + binary.BigEndian.Uint32(rest)
-		if frame := rest[4:n]; binary.BigEndian.Uint32(frame[4:]) == uint32(op) {
+		if frame := rest[4:n]; proto.Op(binary.BigEndian.Uint32(frame[4:])).String() == op {
 			list = append(list, string(frame[8:]))
 		}
 		rest = rest[n:]
@@ -345,7 +351,8 @@ func (s *sent) bodies(op zktest.Op) (list []string) {
 	return list
 }
 
-// No server of zktest reconfigures. So the requests are compared byte by byte, and the answer is made here.
+// A server of zktest does not reconfigure. So the requests are compared byte by byte, and the test
+// writes the reply.
 func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
 	record := func(connect func(servers []string, dial zk.Dialer) (api, error)) (lines, bodies []string) {
 		server := zktest.NewServer(t)
@@ -358,7 +365,7 @@ func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
 			answer = body.Append(header.Append(make([]byte, 4)))
 			binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
 			return answer
-		}, zktest.OnOp(zktest.OpReconfig))
+		}, zktest.OnOp("reconfig"))
 		var s sent
 		conn, err := connect(server.Servers(), func(network, address string, timeout time.Duration) (net.Conn, error) {
 			var err error
@@ -369,7 +376,7 @@ func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
 		defer conn.Close()
 		tr := &transcript{conn: conn}
 		tr.reconfig()
-		return tr.lines, s.bodies(zktest.OpReconfig)
+		return tr.lines, s.bodies("reconfig")
 	}
 	theirs, theirBodies := record(func(servers []string, dial zk.Dialer) (api, error) {
 		conn, _, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}), zk.WithDialer(dial))
@@ -385,9 +392,10 @@ func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
 	require.Equal(t, theirs, ours)
 }
 
-// Each method is called with the same arguments on go-zookeeper's Conn and on ours, each on a server of its own.
+// Each method is called with the same arguments on go-zookeeper's Conn and on this package's, each
+// on a server of its own.
 func TestOperationsReturnWhatGoZookeepersReturn(t *testing.T) {
-	for name, opts := range map[string][]zktest.Option{"plain": nil, "TTL": {zktest.WithTTLNodes()}} {
+	for name, opts := range map[string][]zktest.Option{"plain": nil, "TTL": {zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"})}} {
 		t.Run(name, func(t *testing.T) {
 			connect := func(open func(servers []string) (api, error)) []string {
 				server := zktest.NewServer(t, opts...)
@@ -426,16 +434,21 @@ func TestBadArgumentsAreRefusedEarly(t *testing.T) {
 	require.ErrorIs(t, err, zkconn.ErrInvalidFlags)
 	_, err = conn.CreateTTL("/a", nil, zk.FlagTTL, world, 0)
 	require.ErrorIs(t, err, zkconn.ErrBadArguments)
-	_, err = conn.Multi("text")
+	_, err = conn.CreateTTL("/a", nil, zk.FlagTTL, nil, -time.Second)
 	require.ErrorIs(t, err, zkconn.ErrBadArguments)
+	_, err = conn.CreateTTL("/a", nil, zk.FlagTTL, nil, time.Second)
+	require.ErrorIs(t, err, zkconn.ErrInvalidACL)
+	_, err = conn.Multi("text")
+	require.EqualError(t, err, "unknown operation type string")
 	_, err = conn.Multi((*zk.CreateRequest)(nil))
 	require.ErrorIs(t, err, zkconn.ErrBadArguments)
 	require.ErrorIs(t, conn.AddAuth("", nil), zkconn.ErrBadArguments)
 }
 
-// TestAContainerOfAKeeperHasNoOwner has go-zookeeper make it: we ask no Keeper for one.
+// TestAContainerOfAKeeperHasNoOwner has go-zookeeper create it: this package asks no Keeper for
+// one.
 func TestAContainerOfAKeeperHasNoOwner(t *testing.T) {
-	servers := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNewest)).Servers()
+	servers := zktest.NewServer(t, zktest.LikeKeeper("newest")).Servers()
 	theirs, _, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}))
 	require.NoError(t, err)
 	defer theirs.Close()

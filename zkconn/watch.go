@@ -1,44 +1,44 @@
 package zkconn
 
 import (
-	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/retry"
 )
 
-// watchKind says which changes a watch is for.
+// watchKind is the kind of changes that fire a watch.
 type watchKind int
 
 const (
-	ofData     watchKind = iota // of a node that was there
-	ofCreation                  // of a node that was not there
+	ofData     watchKind = iota // of an existing node
+	ofCreation                  // of a missing node
 	ofChildren
 )
 
-// waiter is a channel that will get one event.
+// waiter is the channel of a watch, which receives one event.
 type waiter struct {
 	ch   chan Event
-	seen Stat // of the node when it was read
+	seen Stat // the node's when it was read
 }
 
-// watchKey are the watches that one read sets again.
+// watchKey identifies the watches that one read sets again.
 type watchKey struct {
 	session *framework.Session
 	path    string
 	kind    watchKind
 }
 
-// setAgainAtOnce is how many watches are set again at a time after a reconnect.
+// setAgainAtOnce limits how many watches are set concurrently after a reconnect.
 const setAgainAtOnce = 16
 
-// watch returns the channel of a watch that a read has set.
+// watch returns a channel for a watch that a read has set.
 func (c *Conn) watch(path string, kind watchKind, stat *Stat, set *framework.Watch) <-chan Event {
 	w := &waiter{ch: make(chan Event, 1)}
 	if stat != nil {
@@ -48,8 +48,8 @@ func (c *Conn) watch(path string, kind watchKind, stat *Stat, set *framework.Wat
 	return w.ch
 }
 
-// wait fires w with set. On the connection's goroutine, so that the event is in the channel before a
-// later answer is returned.
+// wait fires w when set fires, on the connection's goroutine, so that the event is in the channel
+// before a later reply is returned.
 func (c *Conn) wait(path string, kind watchKind, w *waiter, set *framework.Watch) {
 	(*engine.Watch)(set).OnFire(func(e zk.Event, session *engine.Session) {
 		if e.Type != EventNotWatching {
@@ -79,12 +79,13 @@ func (w *waiter) fire(e Event) {
 	close(w.ch)
 }
 
-// setAgain sets watches again that have ended with their connection.
+// setAgain sets watches again that ended with their connection.
 func (c *Conn) setAgain() {
 	for {
 		select {
 		case set := <-c.wake:
-			// It returns when all watches that end with the connection have ended: those of one node are compared together.
+			// OnFire returns when all watches of the connection have ended, so the watches of one
+			// node are compared together.
 			set.OnFire(func(zk.Event, *engine.Session) {})
 		case <-c.open.Done():
 			return
@@ -110,42 +111,60 @@ func (c *Conn) takeLost(next map[watchKey][]*waiter) map[watchKey][]*waiter {
 	return lost
 }
 
-// renew reads a node with a watch. Those who have seen something else are given the event that they have missed, as a server
-// does in answer to setWatches, and the others wait on.
+// renew reads a node with a watch. Waiters that have seen another state receive the event that they
+// missed, as from a server after setWatches. The others continue to wait.
 func (c *Conn) renew(key watchKey, waiters []*waiter) {
-	ctx := framework.InSession(repeated, key.session)
-	for {
-		stat, set, err := c.read(ctx, key)
-		switch {
-		case err == nil:
-			c.compare(key, waiters, stat, set)
-			return
-		case errors.Is(err, framework.ErrClosed) || c.open.Err() != nil:
-			c.end(key, waiters, zk.ErrClosing)
-			return
-		case errors.Is(err, framework.ErrSessionLost):
-			if c.SessionID() != key.session.ID() { // otherwise StateExpired is still to come
-				c.end(key, waiters, zk.ErrSessionExpired)
-				return
-			}
-		case !retry.MayPass(err):
-			c.end(key, waiters, unwrapped(err))
-			return
-		}
-		_ = wait.Sleep(c.open, engine.RefusedPause)
+	if !c.tryRenew(key, waiters, wait.Pauses{First: engine.RefusedPause, Last: engine.RefusedPause}, false) {
+		// A server keeps a watch although the client may no longer read the node, and so does the
+		// Conn.
+		c.loop.Go(func() { // exits with Close
+			c.tryRenew(key, waiters, wait.Pauses{First: engine.RefusedPause, Last: secretPause}, true)
+		})
 	}
 }
 
-// read returns no stat if there is no such node.
-func (c *Conn) read(ctx context.Context, key watchKey) (stat *Stat, set *framework.Watch, err error) {
+// secretPause is the longest pause between attempts to read a node that the client may not read.
+const secretPause = 10 * time.Second
+
+// tryRenew reports whether the waiters are waiting again or were notified. It is false only without
+// patience, if the client may not read the node.
+func (c *Conn) tryRenew(key watchKey, waiters []*waiter, pauses wait.Pauses, patient bool) bool {
+	for {
+		stat, set, err := c.read(key)
+		switch {
+		case err == nil:
+			c.compare(key, waiters, stat, set)
+			return true
+		case errors.Is(err, framework.ErrClosed) || c.open.Err() != nil:
+			c.end(key, waiters, zk.ErrClosing)
+			return true
+		case errors.Is(err, framework.ErrSessionLost):
+			if c.SessionID() != key.session.ID() { // otherwise StateExpired has not been sent yet
+				c.end(key, waiters, zk.ErrSessionExpired)
+				return true
+			}
+		case errors.Is(err, zk.ErrNoAuth) && !patient:
+			return false
+		case errors.Is(err, zk.ErrNoAuth):
+		case !verdict.MayPass(err):
+			c.end(key, waiters, unwrapped(err))
+			return true
+		}
+		_ = wait.Sleep(c.open, pauses.Next())
+	}
+}
+
+// read returns no stat if the node is missing.
+func (c *Conn) read(key watchKey) (stat *Stat, set *framework.Watch, err error) {
+	client := c.client.In(key.session)
 	if key.kind == ofChildren {
-		_, stat, set, err = c.client.ChildrenW(ctx, key.path)
+		_, stat, set, err = client.ChildrenW(background, key.path)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, nil, nil
 		}
 		return stat, set, err
 	}
-	_, stat, set, err = c.client.ExistsW(ctx, key.path)
+	_, stat, set, err = client.ExistsW(background, key.path)
 	return stat, set, err
 }
 
@@ -165,7 +184,7 @@ func (c *Conn) compare(key watchKey, waiters []*waiter, stat *Stat, set *framewo
 	}
 }
 
-// missedBy is the event that somebody has missed who has seen a node with one stat, and none if the stat is zero.
+// missedBy returns the event between two states of a node, or 0 if nothing has changed.
 func missedBy(kind watchKind, seen Stat, now *Stat) EventType {
 	switch {
 	case kind == ofCreation && now != nil:
@@ -174,7 +193,7 @@ func missedBy(kind watchKind, seen Stat, now *Stat) EventType {
 		return 0
 	case now == nil:
 		return EventNodeDeleted
-	case kind == ofData && now.Mzxid != seen.Mzxid: // also if the node is another: its first mzxid is its czxid
+	case kind == ofData && now.Mzxid != seen.Mzxid: // differs also if the node was created again
 		return EventNodeDataChanged
 	case kind == ofChildren && now.Pzxid != seen.Pzxid: // likewise
 		return EventNodeChildrenChanged
@@ -182,7 +201,7 @@ func missedBy(kind watchKind, seen Stat, now *Stat) EventType {
 	return 0
 }
 
-// end ends watches for which there will be no event.
+// end ends watches that will receive no event.
 func (c *Conn) end(key watchKey, waiters []*waiter, why error) {
 	e := notWatching(key.path, why)
 	c.send(e)

@@ -11,24 +11,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zkconn"
 	"github.com/gocurator/curator/zktest"
 )
 
-// reconnect cuts the connection. While there is none, meanwhile is called.
-func (b *bench) reconnect(events <-chan zk.Event, meanwhile func()) {
+// reconnect cuts the connection and calls between before the Conn reconnects.
+func (b *bench) reconnect(events <-chan zk.Event, between func()) {
 	b.t.Helper()
 	b.RefuseConnections(true)
 	b.CutConnections()
 	steps(b.t, events, zk.StateDisconnected)
-	meanwhile()
+	between()
 	b.RefuseConnections(false)
 	steps(b.t, drained(events), zk.StateHasSession)
 	synctest.Wait()
 }
 
-// drained is the channel, emptied of what would leave no room for what comes.
+// drained returns the channel without its events, which would leave no room for later ones.
 func drained(events <-chan zk.Event) <-chan zk.Event {
 	for len(events) > 0 {
 		<-events
@@ -36,7 +36,7 @@ func drained(events <-chan zk.Event) <-chan zk.Event {
 	return events
 }
 
-// The watches of a node that is there, and of one that is not.
+// Watches of existing and missing nodes.
 var watches = map[string]func(c *zkconn.Conn, path string) (<-chan zk.Event, error){
 	"get": func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
 		_, _, ch, err := c.GetW(path)
@@ -95,7 +95,7 @@ func TestAWatchSurvivesAReconnect(t *testing.T) {
 					synctest.Wait()
 					if test.event == 0 {
 						require.Empty(t, ch)
-						require.NoError(t, b.Create("/a/x", nil)) // the Conn goes on
+						require.NoError(t, b.Create("/a/x", nil)) // the Conn continues
 						return
 					}
 					want := zk.Event{Type: test.event, State: zk.StateSyncConnected, Path: test.path}
@@ -175,9 +175,40 @@ func TestAWatchSurvivesFaultsWhileItIsSetAgain(t *testing.T) {
 				steps(t, events, zk.StateHasSession)
 				b.CutConnections()
 				for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-					<-b.Inject(fault, 0, zktest.OnOp(zktest.OpExists, zktest.OpGetChildren2)).Done()
+					<-b.Inject(fault, 0, zktest.OnOp("exists", "getChildren2")).Done()
 				}
 				synctest.Wait()
+				require.Empty(t, ch)
+				require.NoError(t, b.Delete("/a"))
+				require.Equal(t, zk.EventNodeDeleted, testbed.Receive(t, ch, "the event").Type)
+			})
+		})
+	}
+}
+
+// TestAWatchOfANodeThatCannotBeReadAfterAReconnect: a server keeps such a watch, and so does the
+// Conn, also over a second reconnect.
+func TestAWatchOfANodeThatCannotBeReadAfterAReconnect(t *testing.T) {
+	for name, watch := range watches {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				conn, events := b.connect()
+				b.create(conn, "/a")
+				ch, err := watch(conn, "/a")
+				require.NoError(t, err)
+				steps(t, events, zk.StateHasSession)
+				owner, _ := b.connect()
+				require.NoError(t, owner.AddAuth("digest", []byte("user:password")))
+				_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
+				require.NoError(t, err)
+				for range 2 {
+					b.reconnect(events, func() {})
+					time.Sleep(time.Minute) // virtual time, in which the watch must not end
+					require.Empty(t, ch)
+				}
+				_, err = owner.SetACL("/a", world, -1)
+				require.NoError(t, err)
+				time.Sleep(time.Minute) // virtual time, in which the Conn reads the node again
 				require.Empty(t, ch)
 				require.NoError(t, b.Delete("/a"))
 				require.Equal(t, zk.EventNodeDeleted, testbed.Receive(t, ch, "the event").Type)
@@ -263,7 +294,7 @@ func TestTheEventChannelHasOneEventForAllWatchesOfANode(t *testing.T) {
 	})
 }
 
-// As with go-zookeeper: the event that the session has expired comes before the ends of its watches.
+// As in go-zookeeper, the event that the session has expired precedes the ends of its watches.
 func TestTheSessionIsOverBeforeItsWatchesAre(t *testing.T) {
 	for name, connected := range map[string]bool{"said by a server": true, "by the clock": false} {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +305,8 @@ func TestTheSessionIsOverBeforeItsWatchesAre(t *testing.T) {
 				require.NoError(t, err)
 				session, err := conn.Client().Session(t.Context())
 				require.NoError(t, err)
-				_, err = session.Depend(connstate.Session, func(error) { time.Sleep(5 * time.Second) }) // it is published later
+				// it is published later
+				_, err = session.Depend(connstate.LostEndsHold, func(error) { time.Sleep(5 * time.Second) })
 				require.NoError(t, err)
 				if connected {
 					require.NoError(t, b.ExpireSession(conn.SessionID()))

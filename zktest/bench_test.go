@@ -10,8 +10,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// What a request costs must not depend on what it does not touch. Each benchmark repeats one
-// request beside a lot of something else.
+// The cost of a request must not depend on unrelated state. Each benchmark repeats one request
+// beside a large number of other objects.
 
 func inMemory(b *testing.B) (*zktest.Server, *rawClient) {
 	s, err := zktest.Start(zktest.WithInMemory())
@@ -104,8 +104,8 @@ func BenchmarkListChildren(b *testing.B) {
 	}
 }
 
-// TestCostDoesNotGrowWithWhatIsNotTouched compares the fastest of several tries, so that a busy machine does
-// not matter. Before watches had an index the first took 100 times as long.
+// TestCostDoesNotGrowWithWhatIsNotTouched compares the fastest of several tries, so that a busy
+// machine does not matter. Before watches had an index the first took 100 times as long.
 func TestCostDoesNotGrowWithWhatIsNotTouched(t *testing.T) {
 	s := zktest.NewServer(t, zktest.WithInMemory())
 	c, other := raw(t, s, nil), raw(t, s, nil)

@@ -4,78 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/gocurator/curator/zktest/internal/cluster"
 )
 
-// ErrNoLeader means that no member of the cluster leads a majority now.
-var ErrNoLeader = errors.New("zktest: no leader")
+// ErrNoLeader means that no member of the cluster leads a majority.
+var ErrNoLeader = cluster.ErrNoLeader
 
 // ErrNotMember means that a server is not a member of the cluster.
-var ErrNotMember = errors.New("zktest: the server is not a member of this cluster")
+var ErrNotMember = cluster.ErrNotMember
 
 // Cluster is several servers in this process that behave as a ZooKeeper ensemble does towards its
-// clients. All methods are safe for concurrent use.
+// clients. The package comment lists what a client may rely on.
 //
-// Its members are servers, with all faults of a [Server]: [Server.Stop] and [Server.Restart] end a
-// member's process and start it again with its data and its log, [Server.Pause] and [Server.Resume] stop and continue
-// it, [Server.Freeze] cuts its clients off. [Cluster.MemberOf] says which one serves a session. All random choices come from [WithSeed].
-//
-// What a client may rely on, and what it may not:
-//
-//   - A write goes to the leader, wherever the client is connected. It is committed when a majority of
-//     members has it in the log. Each member applies the log in order, and answers its own clients when it has
-//     applied what they wrote.
-//   - A read is served from what the member has applied, which may be old: see [WithLag] and [Cluster.Lag].
-//     Sync waits for what was committed when the leader heard of it.
-//   - A member fires watches when it applies a transaction. A client sees the event of a transaction before it sees
-//     any reply that shows it.
-//   - A member refuses a client that has seen more than the member has applied.
-//   - The leader counts sessions. It knows of followers' clients what followers answer to its pings, every half tick, and ends
-//     sessions at the end of a tick. A session may move to another member; then its old connection cannot write.
-//   - When the leader is lost, its members cut all connections and serve nobody until a majority of members
-//     reach each other and have elected the one that was part of the newest epoch, and among those the one with the longest log.
-//     Transactions that are not in its log are lost; their clients got no answer. Sessions get their whole time again.
-//   - [Cluster.Add] and [Cluster.Remove] change the members one at a time. A transaction is committed when a majority of the committed
-//     configuration has it, and a reconfiguration when a majority of the old and of the new configuration has. A leader is elected by a
-//     majority of the committed configuration, and of that in the log which it takes over. A member that joins has what was committed
-//     before, and follows, before it is proposed as a voter. The data of one that was removed are gone.
-//   - A member that is paused or partitioned is given up after the time of [WithSyncTimeout]. Until it notices itself, it
-//     serves its clients with old data, but commits nothing.
-//   - A leader looks for its followers once per tick. For up to a tick after they have elected another one, it answers
-//     pings, reads, syncs, and sessions that come back, without asking anybody. Only the answer to a write proves that
-//     a majority follows.
+// All methods are safe for concurrent use.
 type Cluster struct {
-	*shared
-	cfg    config
-	agenda *agenda
-	began  time.Time     // ticks are counted from here
-	done   chan struct{} // closed by Close
-	wg     sync.WaitGroup
-	end    sync.Once
-
-	// Guarded by mu.
-	members  []*member // with those that do not vote yet, or no longer; replaced, not changed
-	voters   voters    // who decides, by the last committed configuration
-	made     int       // so many members there were ever
-	random   *rand.Rand
-	ahead    time.Duration // see Server.Advance
-	log      []*entry      // committed transactions, from number base on
-	base     int
-	baseZxid int64 // of the last transaction before base
-	epoch    int64
-	term     *term         // the newest
-	terms    []*term       // that are not over; an old leader may not have noticed yet
-	electing bool          // an election is under way
-	changed  chan struct{} // closed and replaced when there may be another leader
+	core    *cluster.Cluster
+	cfg     config
+	wg      sync.WaitGroup
+	end     sync.Once
+	servers map[*cluster.Member]*Server // guarded by the core's lock
 }
 
-// NewCluster starts a cluster of n members for a test, which ends with the test. If it cannot be started
-// the test fails.
+// NewCluster starts a cluster of n members for a test, and closes it when the test ends. A failure
+// fails the test.
 func NewCluster(t T, n int, opts ...Option) *Cluster {
 	t.Helper()
 	c, err := StartCluster(n, opts...)
@@ -83,8 +40,8 @@ func NewCluster(t T, n int, opts ...Option) *Cluster {
 		t.Fatalf("%v", err)
 		return nil
 	}
-	for _, m := range c.members {
-		m.logf = t.Logf
+	for _, s := range c.Members() {
+		s.logf = t.Logf
 	}
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -94,14 +51,11 @@ func NewCluster(t T, n int, opts ...Option) *Cluster {
 	return c
 }
 
-// maxMembers is what fits into the upper byte of a session's id.
-const maxMembers = 127
-
-// StartCluster starts a cluster of n members, one of which leads when it returns. Whoever starts one must
-// [Cluster.Close] it. Errors are those of a bad n, of bad options and of the network.
+// StartCluster starts a cluster of n members, one of them the leader. The caller must call
+// [Cluster.Close]. Errors are an invalid n, invalid options and errors of the network.
 func StartCluster(n int, opts ...Option) (*Cluster, error) {
-	if n < 1 || n > maxMembers {
-		return nil, fmt.Errorf("zktest: a cluster of %d members: must be 1 to %d", n, maxMembers)
+	if n < 1 || n > cluster.MaxMembers {
+		return nil, fmt.Errorf("zktest: a cluster of %d members: must be 1 to %d", n, cluster.MaxMembers)
 	}
 	cfg, err := configure(append([]Option{func(c *config) error { c.addr = ""; return nil }}, opts...))
 	if err != nil {
@@ -110,128 +64,101 @@ func StartCluster(n int, opts ...Option) (*Cluster, error) {
 	if cfg.addr != "" {
 		return nil, errors.New("zktest: WithAddr is not for a cluster: each member has an address of its own")
 	}
-	c := &Cluster{
-		shared:  &shared{},
-		cfg:     cfg,
-		began:   time.Now(),
-		done:    make(chan struct{}),
-		random:  rand.New(rand.NewPCG(cfg.cluster.seed, 0)),
-		changed: make(chan struct{}),
-	}
-	c.agenda = newAgenda()
-	c.settle = c.agenda.settle
+	c := &Cluster{core: cluster.New(cfg.cluster, cfg.Rules), cfg: cfg, servers: make(map[*cluster.Member]*Server)}
+	var members []*cluster.Member
 	for range n {
-		m, err := c.newMember()
-		if err != nil {
-			return nil, err
+		s, err := c.newMember()
+		if err == nil {
+			err = s.listen("127.0.0.1:0")
 		}
-		c.members = append(c.members, m)
-	}
-	c.voters = c.members
-	for _, m := range c.members {
-		if err := m.listen("127.0.0.1:0"); err != nil {
+		if err != nil {
 			return nil, errors.Join(fmt.Errorf("zktest: %w", err), c.Close())
 		}
+		members = append(members, s.member)
 	}
-	c.mu.Lock()
-	for _, m := range c.members {
-		if path, text := c.voters.config(cfg, 0); path != "" {
-			n := m.tree.nodes[path]
-			n.data = []byte(text)
-			if cfg.keeper == 0 {
-				n.stat.Version = configVersion
-			}
-		}
-	}
-	c.decide()
-	c.every(cfg.tick/2, c.halfTick)
-	c.every(cfg.containerScan, c.reap)
-	c.unlock()
-	c.wg.Go(func() { c.agenda.run(&c.mu, c.unlock, c.done) })
+	c.core.Begin(members)
+	c.wg.Go(c.core.Run)
 	return c, nil
 }
 
-// Members lists the members. Their order is always the same; those of [Cluster.Add] come last.
+// newMember returns a server that is a member and does not listen.
+func (c *Cluster) newMember() (*Server, error) {
+	m, err := c.core.NewMember()
+	if err != nil {
+		return nil, err
+	}
+	s := newServer(c.cfg, m, fmt.Sprintf("127.0.0.1:%d", 2180+m.Number))
+	s.member = m
+	c.core.Lock()
+	defer c.core.Unlock()
+	c.servers[m] = s
+	return s, nil
+}
+
+// forget closes the server of a member that was removed.
+func (c *Cluster) forget(s *Server) error {
+	c.core.Lock()
+	delete(c.servers, s.member)
+	c.core.Unlock()
+	return s.Close()
+}
+
+// Members returns the members, in a fixed order. Members of [Cluster.Add] are last.
 func (c *Cluster) Members() []*Server {
+	c.core.Lock()
+	defer c.core.Unlock()
 	var list []*Server
-	for _, m := range c.all() {
-		list = append(list, m.Server)
+	for _, m := range c.core.Members() {
+		list = append(list, c.servers[m])
 	}
 	return list
 }
 
-// all lists the members. The lock is not held.
-func (c *Cluster) all() []*member {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.members
-}
-
-// Servers lists the members' addresses, which is what clients take.
+// Servers returns the members' addresses.
 func (c *Cluster) Servers() []string {
 	var list []string
-	for _, m := range c.all() {
-		list = append(list, m.Addr())
+	for _, s := range c.Members() {
+		list = append(list, s.Addr())
 	}
 	return list
 }
 
-// ConnectString is the members' addresses, separated by commas, which is what Java takes.
-func (c *Cluster) ConnectString() string { return strings.Join(c.Servers(), ",") }
-
-// Dial connects to the member with this address without a network. It is a zk.Dialer. While the
-// member is stopped, refuses connections or has no leader it returns an error.
-func (c *Cluster) Dial(_, address string, _ time.Duration) (net.Conn, error) {
-	for _, m := range c.all() {
-		if m.Addr() == address {
-			return m.Dial("", address, 0)
+// DialContext connects to the member with this address without a network, like
+// net.Dialer.DialContext. It fails while the member is stopped, refuses connections or has no
+// leader.
+func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	for _, s := range c.Members() {
+		if s.Addr() == address {
+			return s.DialContext(ctx, network, address)
 		}
 	}
 	return nil, fmt.Errorf("%w: %s", ErrNotMember, address)
 }
 
-// DialContext is Dial with the signature of net.Dialer.DialContext.
-func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return c.Dial(network, address, 0)
-}
-
 // Leader returns the member that leads a majority. The error is [ErrNoLeader].
 func (c *Cluster) Leader() (*Server, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.led() {
-		return nil, ErrNoLeader
+	c.core.Lock()
+	defer c.core.Unlock()
+	if m := c.core.Leader(); m != nil {
+		return c.servers[m], nil
 	}
-	return c.term.leader.Server, nil
+	return nil, ErrNoLeader
 }
 
-// led reports whether there is a leader that can commit transactions.
-func (c *Cluster) led() bool { return c.term != nil && c.voters.majority(c.term.reaches) }
-
-// WaitLeader waits until a member leads a majority, and returns it. Errors are those of ctx, and
+// WaitLeader waits for a leader of a majority, and returns it. Errors are the error of ctx, and
 // [ErrClosed].
 func (c *Cluster) WaitLeader(ctx context.Context) (*Server, error) {
-	for {
-		c.mu.Lock()
-		led, t, changed := c.led(), c.term, c.changed
-		c.mu.Unlock()
-		if led {
-			return t.leader.Server, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-c.done:
-			return nil, ErrClosed
-		}
+	m, err := c.core.WaitLeader(ctx)
+	if err != nil {
+		return nil, err
 	}
+	c.core.Lock()
+	defer c.core.Unlock()
+	return c.servers[m], nil
 }
 
-// StopLeader stops the leader, see [Server.Stop], and returns it. The error is [ErrNoLeader].
+// StopLeader stops the leader, as [Server.Stop] does, and returns it. The error is [ErrNoLeader] if
+// there is no leader.
 func (c *Cluster) StopLeader() (*Server, error) {
 	leader, err := c.Leader()
 	if err == nil {
@@ -240,105 +167,125 @@ func (c *Cluster) StopLeader() (*Server, error) {
 	return leader, err
 }
 
-// Partition cuts these members off from all others. They reach each other, and clients reach all. A
-// partition replaces the one before it. [Cluster.Heal] ends it. It is an error if one is not a member.
+// Partition cuts these members off from all others, until [Cluster.Heal] or the next partition.
+// The listed members can still reach each other, and clients can reach all members. The error is
+// [ErrNotMember] if a server is not a member.
 func (c *Cluster) Partition(members ...*Server) error {
-	c.mu.Lock()
-	defer c.unlock()
+	c.core.Lock()
+	defer c.core.Release()
+	var list []*cluster.Member
 	for _, s := range members {
 		if !c.has(s) {
 			return ErrNotMember
 		}
+		list = append(list, s.member)
 	}
-	for _, m := range c.members {
-		m.apart = false
-	}
-	for _, s := range members {
-		s.member.apart = true
-	}
-	c.review()
+	c.core.Part(list)
 	return nil
 }
 
-// Heal ends what [Cluster.Partition] began.
+// Heal ends [Cluster.Partition].
 func (c *Cluster) Heal() {
-	c.mu.Lock()
-	defer c.unlock()
-	for _, m := range c.members {
-		m.apart = false
-	}
-	c.review()
+	c.core.Lock()
+	defer c.core.Release()
+	c.core.Part(nil)
 }
 
-// has reports whether a server is a member.
-func (c *Cluster) has(s *Server) bool {
-	return s != nil && s.member != nil && slices.Contains(c.members, s.member)
-}
+// has reports whether a server is a member. The lock is held.
+func (c *Cluster) has(s *Server) bool { return s != nil && c.core.Has(s.member) }
 
-// Lag makes a member apply each transaction this long after it has heard that it is committed,
-// instead of after a random time, see [WithLag]. It is for transactions from now on. It is an error if the
-// member is not one, or d is negative.
+// Lag sets the delay between a commit and its application by member, instead of the random time of
+// [WithLag]. It applies to later transactions. It returns [ErrNotMember] if member is not in the
+// cluster, and another error if d is negative.
 func (c *Cluster) Lag(member *Server, d time.Duration) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.core.Lock()
+	defer c.core.Unlock()
 	switch {
 	case !c.has(member):
 		return ErrNotMember
 	case d < 0:
 		return fmt.Errorf("zktest: lag %v is negative", d)
 	}
-	member.member.lag, member.member.lagSet = d, true
+	member.member.SetLag(d)
 	return nil
 }
 
-// ExpireSession has the leader end a session now, as if its time had passed. Each member ends
-// it when it applies that. Errors are [ErrNoLeader], and [ErrNoSession] if the leader knows no such
-// session.
+// ExpireSession makes the leader expire a session now, as if its client were silent. Each member
+// ends the session when it applies that. Errors are [ErrNoLeader], and [ErrNoSession] if the leader
+// does not know the session.
 func (c *Cluster) ExpireSession(id int64) error {
-	c.mu.Lock()
-	defer c.unlock()
-	switch {
-	case !c.led():
-		return ErrNoLeader
-	case c.term.tracker.sessions[id] == nil:
-		return ErrNoSession
-	}
-	c.term.receive(&entry{op: OpCloseSession, session: id})
-	return nil
+	c.core.Lock()
+	defer c.core.Release()
+	return c.core.Expire(id)
 }
 
-// MemberOf returns the member that the client of a session is connected to. The error is [ErrNoSession] if there is none:
-// the session is over, its client is not connected, or no member has applied the beginning of the session.
+// MemberOf returns the member to which the client of a session is connected. The error is
+// [ErrNoSession] if the session has ended, its client is not connected, or no member has applied
+// the beginning of the session.
 func (c *Cluster) MemberOf(session int64) (*Server, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var last *conn // it may have moved, and an earlier member may not have noticed
-	for _, m := range c.members {
-		if s := m.sessions[session]; s != nil && s.conn != nil && (last == nil || s.conn.since.After(last.since)) {
-			last = s.conn
+	c.core.Lock()
+	defer c.core.Unlock()
+	var at *Server // the session may have moved, and an earlier member may not have noticed
+	var last time.Time
+	for _, m := range c.core.Members() {
+		if conn, since := c.servers[m].core.ConnOf(session); conn != nil && (at == nil || since.After(last)) {
+			at, last = c.servers[m], since
 		}
 	}
-	if last == nil {
+	if at == nil {
 		return nil, ErrNoSession
 	}
-	return last.server, nil
+	return at, nil
 }
 
-// ReapContainers has the leader check containers and TTL nodes now, as it does by itself from time to
-// time, see [Server.ReapContainers]. What becomes empty by that goes with the next check. Without a
-// leader nothing goes.
-func (c *Cluster) ReapContainers() {
-	c.mu.Lock()
-	defer c.unlock()
-	c.reap()
+// Add starts another member, without the faults of the others, and adds it to the cluster as a
+// reconfiguration does. It returns when the configuration in which the member votes is committed.
+// /zookeeper/config then has the member's address.
+//
+// Errors are the error of ctx, an error of the network, [ErrClosed], and one for the 128th member
+// in the life of a cluster. If ctx ends, Add also returns the member, which may become a voter
+// later: call [Cluster.Remove] if it must not.
+func (c *Cluster) Add(ctx context.Context) (*Server, error) {
+	s, err := c.newMember()
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Members()) > 0 {
+		s.logf = c.Members()[0].logf
+	}
+	if err := s.listen("127.0.0.1:0"); err != nil {
+		return nil, errors.Join(fmt.Errorf("zktest: %w", err), c.forget(s))
+	}
+	if err := c.core.Admit(s.member); err != nil {
+		return nil, errors.Join(err, c.forget(s))
+	}
+	return s, c.core.Promote(ctx, s.member)
 }
 
-// Close ends all members, see [Server.Close].
+// Remove removes a member from the cluster, and closes it and deletes its data when that is
+// committed. If it was the leader, the others elect one.
+//
+// Errors are the error of ctx, [ErrClosed], [ErrNotMember], and one for the last voter. If ctx
+// ends, the member may still lose its vote later: call Remove again.
+func (c *Cluster) Remove(ctx context.Context, s *Server) error {
+	if s == nil || s.member == nil {
+		return ErrNotMember
+	}
+	if err := c.core.Remove(ctx, s.member); err != nil {
+		return err
+	}
+	return c.forget(s)
+}
+
+// Close closes all members: see [Server.Close].
 func (c *Cluster) Close() error {
-	c.end.Do(func() { close(c.done) })
+	c.end.Do(c.core.Close)
+	c.core.Lock()
+	servers := slices.SortedFunc(maps.Values(c.servers), func(a, b *Server) int { return a.member.Number - b.member.Number })
+	c.core.Unlock()
 	var errs []error
-	for _, m := range c.all() {
-		errs = append(errs, m.Close())
+	for _, s := range servers {
+		errs = append(errs, s.Close())
 	}
 	c.wg.Wait()
 	return errors.Join(errs...)

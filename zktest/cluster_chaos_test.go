@@ -1,6 +1,7 @@
 package zktest_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -11,14 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
 var seeds = flag.Int("zktest.seeds", testlevel.Pick(4, 4, 10), "how many runs of random faults")
 
-// TestClusterKeepsWhatItHasAnswered has clients write while members are cut off, paused, stopped and made
-// to lag at random. What was answered must be there in the end, on all members, and in order.
+// TestClusterKeepsWhatItHasAnswered has clients write while members are isolated, paused, stopped
+// and delayed at random. All answered writes must exist in the end, on all members, and in order.
 func TestClusterKeepsWhatItHasAnswered(t *testing.T) {
 	for seed := range *seeds {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
@@ -142,7 +143,7 @@ func (w *writer) run(t *testing.T, stop <-chan struct{}) {
 
 func (w *writer) connect() bool {
 	servers := w.cluster.Servers()
-	conn, err := w.cluster.Dial("", servers[w.random.IntN(len(servers))], 0)
+	conn, err := w.cluster.DialContext(context.Background(), "", servers[w.random.IntN(len(servers))])
 	if err != nil {
 		return false
 	}

@@ -25,7 +25,7 @@ func TestContainersOfAClusterAreReaped(t *testing.T) {
 		mustCreate(t, a, "/c/x", 0)
 		_, err = a.call(opDelete, *new(buffer).text("/c/x").int(-1))
 		require.NoError(t, err)
-		c.ReapContainers()
+		c.Members()[0].ReapContainers()
 		time.Sleep(time.Second)
 		for i, m := range c.Members() {
 			require.False(t, m.Exists("/c"), fmt.Sprint(i))
@@ -37,11 +37,11 @@ func TestClusterOverTCP(t *testing.T) {
 	c := zktest.NewCluster(t, 3)
 	require.Len(t, c.Servers(), 3)
 	for _, m := range c.Members() {
-		conn, err := c.Dial("", m.Addr(), 0)
+		conn, err := c.DialContext(t.Context(), "", m.Addr())
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
 	}
-	_, err := c.Dial("", "nowhere:1", 0)
+	_, err := c.DialContext(t.Context(), "", "nowhere:1")
 	require.Error(t, err)
 }
 
@@ -59,7 +59,7 @@ func TestClientOfTheLibraryInVirtualTime(t *testing.T) {
 			lost, err := c.StopLeader()
 			require.NoError(t, err)
 			elected(t, c)
-			_, err = client.Set(t.Context(), "/n", []byte{byte(i)}, int32(i))
+			_, err = client.Set(t.Context(), "/n", []byte{byte(i)}, framework.IfVersion(int32(i)))
 			require.NoError(t, err)
 			require.NoError(t, lost.Restart())
 			time.Sleep(time.Second)
@@ -201,7 +201,7 @@ func TestClusterLikeKeeper(t *testing.T) {
 				get(t, a, "/keeper/config"))
 			require.NotEqual(t, a.id, raw(t, m, a).id, "a session is never restored")
 		}
-	}, zktest.LikeKeeper(zktest.KeeperRecent))
+	}, zktest.LikeKeeper("recent"))
 }
 
 func TestMemberOfASession(t *testing.T) {
@@ -228,7 +228,8 @@ func TestMemberOfASession(t *testing.T) {
 	})
 }
 
-// TestAFrozenSessionDoesNotFreezeItsClient has a client ask for a new session while its old one is frozen.
+// TestAFrozenSessionDoesNotFreezeItsClient has a client ask for a new session while its old one is
+// frozen.
 func TestAFrozenSessionDoesNotFreezeItsClient(t *testing.T) {
 	virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
 		s := c.Members()[0]

@@ -45,7 +45,7 @@ func TestAClustersClockCountsWhatWasHeard(t *testing.T) {
 		for _, m := range c.Members() {
 			require.Empty(t, m.Tree())
 		}
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(24*time.Hour))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000"}))
 }
 
 func TestWordsOfAClustersMembers(t *testing.T) {

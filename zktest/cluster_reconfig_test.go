@@ -21,7 +21,8 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestAllMembersAreReplacedOneByOne replaces each member. Sessions, nodes and sequence numbers go on.
+// TestAllMembersAreReplacedOneByOne replaces each member. Sessions, nodes and sequence numbers go
+// on.
 func TestAllMembersAreReplacedOneByOne(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -58,7 +59,8 @@ func TestAllMembersAreReplacedOneByOne(t *testing.T) {
 	}
 }
 
-// TestAMemberThatJoinsCountsOnlyWhenItHasTheLog has a new member that hears nothing: nobody waits for its votes, and nothing is lost.
+// TestAMemberThatJoinsCountsOnlyWhenItHasTheLog has an isolated new member: its votes are not
+// needed, and nothing is lost.
 func TestAMemberThatJoinsCountsOnlyWhenItHasTheLog(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		first := leader(t, c)
@@ -85,8 +87,9 @@ func TestAMemberThatJoinsCountsOnlyWhenItHasTheLog(t *testing.T) {
 	})
 }
 
-// TestAReconfigurationNeedsMajoritiesOfBothConfigurations has one of two voters not hear of a proposal by which a third joins. The
-// leader and the new member are a majority of the new configuration, and not of the old one.
+// TestAReconfigurationNeedsMajoritiesOfBothConfigurations has one of two voters not hear of a
+// proposal by which a third joins. The leader and the new member are a majority of the new
+// configuration, and not of the old one.
 func TestAReconfigurationNeedsMajoritiesOfBothConfigurations(t *testing.T) {
 	virtual(t, 2, func(t *testing.T, c *zktest.Cluster) {
 		first := leader(t, c)
@@ -99,7 +102,7 @@ func TestAReconfigurationNeedsMajoritiesOfBothConfigurations(t *testing.T) {
 		require.NotContains(t, string(config), added.Addr())
 		first.Stop()
 		other.Resume()
-		time.Sleep(2 * time.Second) // it notices that its leader has gone
+		time.Sleep(2 * time.Second) // it notices that its leader has left
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			_, err = other.Dial("", "", 0)
@@ -116,7 +119,8 @@ func TestAReconfigurationNeedsMajoritiesOfBothConfigurations(t *testing.T) {
 	}, zktest.WithMemberLatency(time.Second))
 }
 
-// TestAReconfigurationNeedsAMajorityOfTheNewConfiguration has a cluster of one and a member that joins and does not hear of the proposal.
+// TestAReconfigurationNeedsAMajorityOfTheNewConfiguration has a cluster of one and a member that
+// joins and does not hear of the proposal.
 func TestAReconfigurationNeedsAMajorityOfTheNewConfiguration(t *testing.T) {
 	virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
 		first := leader(t, c)
@@ -138,7 +142,8 @@ func TestAReconfigurationNeedsAMajorityOfTheNewConfiguration(t *testing.T) {
 	}, zktest.WithMemberLatency(time.Second))
 }
 
-// joining adds a member, and returns when it follows and the leader has proposed the configuration with it, which is still on its way.
+// joining adds a member, and returns when it follows and the leader has proposed the configuration
+// with it, which is still on its way.
 func joining(t *testing.T, c *zktest.Cluster) (added *zktest.Server, joined <-chan error) {
 	t.Helper()
 	done := make(chan error, 1)

@@ -11,8 +11,9 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestReplacedLeaderServesItsClientsUntilItLooks cuts a leader off. Its followers elect another one. The old one notices
-// when it looks for them, once per tick. Until then it answers alone, also when they reach each other again.
+// TestReplacedLeaderServesItsClientsUntilItLooks cuts a leader off. Its followers elect another
+// one. The old one notices when it looks for them, once per tick. Until then it answers alone, also
+// when they reach each other again.
 func TestReplacedLeaderServesItsClientsUntilItLooks(t *testing.T) {
 	const tick, election, step = 2 * time.Second, 100 * time.Millisecond, 20 * time.Millisecond
 	var served []time.Duration
@@ -47,7 +48,8 @@ func TestReplacedLeaderServesItsClientsUntilItLooks(t *testing.T) {
 	require.Less(t, slices.Min(served), tick/4)
 }
 
-// answersAlone requires that a replaced leader answers all that it can without a majority. a and b are clients of it.
+// answersAlone requires that a replaced leader answers all that it can without a majority. a and b
+// are clients of it.
 func answersAlone(t *testing.T, old *zktest.Server, a, b *rawClient) {
 	t.Helper()
 	_, err := a.call(opPing, nil)

@@ -170,9 +170,9 @@ func TestWriteThatSomeHaveSurvivesIfTheyVote(t *testing.T) {
 	})
 }
 
-// TestAVoteCountsTheEpochBeforeTheLog has three leaders one after the other, of which two propose what nobody else has. What the
-// first one proposed is lost when the second begins, and what the second proposed when the third begins: whoever was part of the newest
-// epoch leads, although the log of another one is longer.
+// TestAVoteCountsTheEpochBeforeTheLog has three leaders one after the other. The first two propose
+// transactions that no other member receives. Each proposal is lost when the next leader begins: a
+// member of the newest epoch leads, although the log of another one is longer.
 func TestAVoteCountsTheEpochBeforeTheLog(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		first := leader(t, c)
@@ -262,9 +262,10 @@ func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
 	})
 }
 
-// TestWhatWasHeardBeforeAPauseIsReportedFirst: when a write is answered after a member was paused, the leader has pinged since, and the
-// follower has said whom it heard. In the next moment the follower is paused again. Servers of 3.8.0 that were stopped for 1.5 to 2.5 s
-// did so in 38 of 39 tries, and in the other one the follower may have said so before the pause.
+// TestWhatWasHeardBeforeAPauseIsReportedFirst: when a write is answered after a member was paused,
+// the leader has pinged since, and the follower has said whom it heard. In the next moment the
+// follower is paused again. Servers of 3.8.0 that were stopped for 1.5 to 2.5 s did so in 38 of 39
+// tries, and in the other one the follower may have said so before the pause.
 func TestWhatWasHeardBeforeAPauseIsReportedFirst(t *testing.T) {
 	for name, server := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"follower": follower, "leader": leader} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +290,8 @@ func TestWhatWasHeardBeforeAPauseIsReportedFirst(t *testing.T) {
 	}
 }
 
-// TestCredentialsDoNotKeepASessionAlive: a real server of 3.8.0 ended a session of 4 s that presented credentials twice a second.
+// TestCredentialsDoNotKeepASessionAlive: a real server of 3.8.0 ended a session of 4 s that
+// presented credentials twice a second.
 func TestCredentialsDoNotKeepASessionAlive(t *testing.T) {
 	for name, server := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"follower": follower, "leader": leader} {
 		for op, body := range map[int32]*buffer{
@@ -327,8 +329,9 @@ func TestSessionsGetTheirWholeTimeFromANewLeader(t *testing.T) {
 	})
 }
 
-// TestWhatAServerDoesNotKnowIsAnsweredAtOnce, before the write that was sent earlier, and ends the connection. A server of 3.8.0 did so
-// in 20 of 20 tries, and refused as early what was not allowed, with enableEagerACLCheck.
+// TestWhatAServerDoesNotKnowIsAnsweredAtOnce, before the write that was sent earlier, and ends the
+// connection. A server of 3.8.0 did so in 20 of 20 tries. With enableEagerACLCheck it also refused
+// forbidden requests as early.
 func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		for _, op := range []int32{opCreateContainer, opCheck, 999} {
@@ -344,12 +347,14 @@ func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
 	}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithoutContainers())
 }
 
-// TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan, not one that was granted later, by a server with other limits. On servers of
-// 3.8.0 a session began with 4 s and moved with 40 s: 5 s after the leader had been killed it was over.
+// TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan, not one that was granted later, by a server
+// with other limits. On servers of 3.8.0 a session began with 4 s and moved with 40 s: 5 s after
+// the leader had been killed it was over.
 func TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		a := raw(t, follower(t, c), nil)
-		time.Sleep(2 * time.Second) // virtual time: nothing is left to report with the first timeout
+		// virtual time: nothing is left to report with the first timeout
+		time.Sleep(2 * time.Second)
 		conn, err := leader(t, c).Dial("", "", 0)
 		require.NoError(t, err)
 		defer conn.Close()
@@ -392,7 +397,8 @@ func TestARestartedServerKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
 	})
 }
 
-// TestAMemberThatLagsKeepsTheTimeoutThatItHasGranted, when it applies the beginning of the session later.
+// TestAMemberThatLagsKeepsTheTimeoutThatItHasGranted, when it applies the beginning of the session
+// later.
 func TestAMemberThatLagsKeepsTheTimeoutThatItHasGranted(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		f := follower(t, c)
@@ -411,7 +417,8 @@ func TestAMemberThatLagsKeepsTheTimeoutThatItHasGranted(t *testing.T) {
 	})
 }
 
-// endsAsItBegan has a session begin with 10 s and go on with 30 s. After begin it gets 10 s again, from the server that begin returns.
+// endsAsItBegan has a session begin with 10 s and go on with 30 s. After begin it gets 10 s again,
+// from the server that begin returns.
 func endsAsItBegan(t *testing.T, s *zktest.Server, begin func() *zktest.Server) {
 	t.Helper()
 	conn, err := s.Dial("", "", 0)
@@ -518,8 +525,8 @@ func TestSessionsOfAClusterEndAtTheEndOfATick(t *testing.T) {
 	}, zktest.WithLag(0))
 }
 
-// TestASessionThatIsBeingEndedIsRefused: a real leader chooses sessions whose time has passed, and ends them a moment later. In between
-// it lets them do nothing, and nobody goes on with them.
+// TestASessionThatIsBeingEndedIsRefused: a real leader selects expired sessions, and closes them a
+// moment later. In between it refuses their requests, and no server resumes them.
 func TestASessionThatIsBeingEndedIsRefused(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		l := leader(t, c)
@@ -590,8 +597,9 @@ func TestEachLeaderBeginsAnEpoch(t *testing.T) {
 	})
 }
 
-// TestFollowerLearnsOfAnEpochWithItsFirstTransaction has a client that knows of a new epoch, from the leader, go to
-// a follower: it knows less as long as nobody has written, although it misses nothing.
+// TestFollowerLearnsOfAnEpochWithItsFirstTransaction has a client that knows a new epoch from the
+// leader connect to a follower. The follower does not know the epoch before the first write,
+// although it misses no transaction.
 func TestFollowerLearnsOfAnEpochWithItsFirstTransaction(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		a := raw(t, leader(t, c), nil)
@@ -634,18 +642,19 @@ func TestLoneMemberLosesNoWrite(t *testing.T) {
 	})
 }
 
-// TestAFollowerKnowsATransactionByItsNumber: a client gives numbers anew on each connection. It has a write on its way when it moves from
-// one follower to another, where its next write has the same number. Servers of 3.8.0 answered that with the result of the first one
-// in 323 of 1,000 tries.
+// TestAFollowerKnowsATransactionByItsNumber: a client gives numbers anew on each connection. It has
+// a write on its way when it moves from one follower to another, where its next write has the same
+// number. Servers of 3.8.0 answered that with the result of the first one in 323 of 1,000 tries.
 func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
 	setData := new(buffer).text("/second").bytes(nil).int(7)
 	for name, test := range map[string]struct {
-		more int32 // the next number is that of the first write and this
+		more int32 // the next number is the first write's plus this
 		op   int32
 		body *buffer
 		code int32
 	}{
-		"same number":                    {0, opSetData, setData, 0}, // the result of the first write
+		// the result of the first write
+		"same number":                    {0, opSetData, setData, 0},
 		"same number, another operation": {0, opDelete, new(buffer).text("/second").int(7), -5},
 		"another number":                 {1, opSetData, setData, -103}, // bad version
 	} {

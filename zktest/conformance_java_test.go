@@ -26,11 +26,11 @@ func TestJavaClientConnectsUnchanged(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(jars, "zookeeper.jar")); err != nil {
 		t.Skipf("LEFT OUT, needs ZooKeeper's Java client: %v", err)
 	}
-	s := zktest.NewServer(t, zktest.WithTTLNodes())
+	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	client := exec.CommandContext(ctx, java, "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", filepath.Join(jars, "*"),
-		"org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", s.ConnectString())
+		"org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", s.Addr())
 	client.Stdin = strings.NewReader(strings.Join([]string{
 		"create /plain data", "create -c /container", "create -t 3600000 /ttl", "create -s -e /container/n-", "set -s /plain other",
 		"addWatch -m PERSISTENT_RECURSIVE /plain", "create /plain/child", "ls -s /", "get -s /container/n-0000000000", "getAllChildrenNumber /",

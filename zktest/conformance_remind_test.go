@@ -10,9 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// remind sends a small request to each of these real servers again and again, until the test ends: ZooKeeper 3.6.0 to 3.8.0
-// can forget a request, and be it a ping, until the next one comes (ZOOKEEPER-4537). It returns when all have a session for
-// that, so that no session begins later on servers that stay.
+// remind sends a small request to each of these real servers again and again, until the test ends:
+// ZooKeeper 3.6.0 to 3.8.0 can forget a request, and be it a ping, until the next one comes
+// (ZOOKEEPER-4537). It returns when all have a session for that, so that no session begins later on
+// servers that stay.
 func remind(t *testing.T, servers ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup
@@ -25,7 +26,7 @@ func remind(t *testing.T, servers ...string) {
 		ends.Go(func() {
 			began := sync.OnceFunc(func() { close(first) })
 			for ctx.Err() == nil {
-				_ = remindOne(ctx, address, began) // a server that is down comes back
+				_ = remindOne(ctx, address, began) // the server may be restarted
 				pauseToRemind(ctx)
 			}
 		})

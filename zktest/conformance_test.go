@@ -12,13 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
-// What a client may observe is the same whether the servers are ours, members of our cluster, or real.
+// A client observes the same on a server of this package, on members of its cluster, and on real
+// servers.
 
 // system is what the list is checked on.
 type system struct {
@@ -113,8 +114,8 @@ const conformanceTimeout = 30 * time.Second
 // client connects to a server, in a new session.
 func (s system) client(t *testing.T, server int) *rawClient { return s.resume(t, server, nil) }
 
-// resume connects to a server, in the session of old if that is given. It tries until it is let in: a server
-// that is behind what old has seen turns it away.
+// resume connects to a server, in the session of old if that is given. It tries until it is let in:
+// a server that is behind what old has seen turns it away.
 func (s system) resume(t *testing.T, server int, old *rawClient) *rawClient {
 	t.Helper()
 	return s.ask(t, server, old, 20*time.Second)
@@ -124,7 +125,8 @@ func (s system) resume(t *testing.T, server int, old *rawClient) *rawClient {
 func (s system) ask(t *testing.T, server int, old *rawClient, timeout time.Duration) *rawClient {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
+	// no server says when it lets a client in
+	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var conn net.Conn
 		if conn, err = net.Dial("tcp", s.servers[server%len(s.servers)]); err != nil {
 			continue
@@ -336,7 +338,8 @@ func movedSessionCannotWrite(t *testing.T, s system) {
 		set(t, moved, path, "moved")
 		r, err := old.call(opSetData, setBody(path, "late"))
 		require.True(t, err != nil || r.code == codeSessionMoved, "answer %d", r.code)
-		moved = s.resume(t, server+1, moved) // once in many runs a real server has closed the connection by now
+		// Once in many runs a real server has closed the connection by now.
+		moved = s.resume(t, server+1, moved)
 		s.sync(t, moved)
 		require.Equal(t, "moved", get(t, moved, path))
 	}
@@ -346,7 +349,7 @@ const codeSessionMoved = -118
 
 func movedSessionCanBeClosed(t *testing.T, s system) {
 	if len(s.servers) == 1 {
-		return // a server ends the old connection of a session that comes back to it
+		return // a server closes the old connection of a session that is resumed there
 	}
 	for server := range s.servers {
 		old := s.client(t, server)
@@ -375,7 +378,8 @@ func sessionSurvives(t *testing.T, s system) {
 // anywhere resumes a session at whatever server lets it in.
 func (s system) anywhere(t *testing.T, old *rawClient) *rawClient {
 	t.Helper()
-	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // no server says when it lets a client in
+	// no server says when it lets a client in
+	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		for _, address := range s.servers {
 			conn, err := net.Dial("tcp", address)
 			if err != nil {
@@ -409,7 +413,7 @@ func answeredSurvives(t *testing.T, s system) {
 			}
 		}
 	}()
-	testbed.Receive(t, some, "some writes") // the leader goes in the middle of one
+	testbed.Receive(t, some, "some writes") // the leader stops during one
 	back := s.loseLeader(t)
 	defer back()
 	paths := <-answered
@@ -423,7 +427,7 @@ func answeredSurvives(t *testing.T, s system) {
 func configurationHasNoVersion(t *testing.T, s system) {
 	want := int32(-1)
 	if len(s.servers) == 1 {
-		want = 0 // nobody has written one
+		want = 0 // none was written
 	}
 	require.Equal(t, want, versionOf(look(t, s.client(t, 0), opGetData, *new(buffer).text("/zookeeper/config").bool(false))))
 }
@@ -439,7 +443,8 @@ func credentialsKeepNoSession(t *testing.T, s system) {
 	}
 }
 
-// nextLeaderGivesTheFirstTimeout: who resumes a session may be given a longer timeout, but only the leader of that time knows it.
+// nextLeaderGivesTheFirstTimeout: who resumes a session may be given a longer timeout, but only the
+// leader of that time knows it.
 func nextLeaderGivesTheFirstTimeout(t *testing.T, s system) {
 	if len(s.servers) == 1 {
 		return // there is no next leader

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestQuotasAreThoseOfARealServer sends the same random operations under quotas to our server
-// and to a real one, and compares the answers and what was counted. So it does with the
-// super user, and with the four-letter words whose text we print.
+// TestQuotasAreThoseOfARealServer sends the same random operations under quotas to this package's
+// server and to a real one, and compares the answers and the counts. It also does so with the super
+// user, and with the four-letter words that this server prints.
 func TestQuotasAreThoseOfARealServer(t *testing.T) {
 	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
 		require.NoError(t, seed.Set("1")) // the same operations in every run
@@ -28,7 +28,7 @@ func TestQuotasAreThoseOfARealServer(t *testing.T) {
 
 // compareQuotas compares our server with one at this address. Both are new.
 func compareQuotas(t *testing.T, address string) {
-	ours := zktest.NewServer(t, zktest.WithVersion(imageVersion(t, address)), zktest.WithEnforcedQuotas(), zktest.WithSuperDigest(zktest.Digest("super:secret")))
+	ours := zktest.NewServer(t, zktest.WithVersion(imageVersion(t, address)), zktest.WithProperties(map[string]string{"enforceQuota": "true", "DigestAuthenticationProvider.superDigest": zktest.Digest("super:secret")}))
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++

@@ -16,15 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestSameAsARealServer sends the same random operations to our server and to a real one, and
-// compares every answer, stat and watch event. The real one stands alone, leads an ensemble, or
-// follows. The operations are the same in every run, so that what is found has to do with what
-// was changed. To look for more:
+// TestSameAsARealServer sends the same random operations to this package's server and to a real
+// one, and compares every answer, stat and watch event. The real one stands alone, leads an
+// ensemble, or follows. The operations are the same in every run, so that a failure is due to a
+// change of the code. To test with other operations:
 //
 //	go test ./zktest -run SameAsARealServer -rapid.seed $RANDOM -rapid.checks 1000
 func TestSameAsARealServer(t *testing.T) {
@@ -38,14 +38,15 @@ func TestSameAsARealServer(t *testing.T) {
 		compare(t, address, imageVersion(t, address), false)
 	})
 	checks := flag.Lookup("rapid.checks").Value
-	if checks.String() == "100" { // as nobody has asked for something else
+	if checks.String() == "100" { // the default
 		defer func() { require.NoError(t, checks.Set("100")) }()
 		require.NoError(t, checks.Set("30")) // the rules are the same, and a quorum takes its time
 	}
 	for role, ahead := range map[string]int{"leader": 0, "follower": 1} {
 		t.Run(role, func(t *testing.T) {
 			if role == "leader" {
-				testlevel.Need(t, testlevel.Nightly) // the leader also answers for a follower, which is compared for each push
+				// The leader also answers for a follower, which each push compares.
+				testlevel.Need(t, testlevel.Nightly)
 			}
 			e := ensemble.Start(t, flags)
 			leader, err := e.Leader(t.Context())
@@ -58,22 +59,23 @@ func TestSameAsARealServer(t *testing.T) {
 	}
 }
 
-// imageVersion asks a server for its version, and returns the one of ours to compare it with.
-func imageVersion(t *testing.T, address string) zktest.Version {
+// imageVersion asks a server for its version, and returns the version of this package's server to
+// compare with it.
+func imageVersion(t *testing.T, address string) string {
 	t.Helper()
 	text := wordAt(t, address, "srvr")
-	for _, v := range []zktest.Version{zktest.V3_8, zktest.V3_9} {
-		if strings.HasPrefix(text, "Zookeeper version: "+v.String()[:len("3.8.")]) {
+	for _, v := range []string{"3.8.0", "3.9.6"} {
+		if strings.HasPrefix(text, "Zookeeper version: "+v[:len("3.8.")]) {
 			return v
 		}
 	}
 	t.Fatalf("no version of zktest for: %s", text)
-	return 0
+	return ""
 }
 
 // compare compares our server, of this version, with one at this address. Both are new.
-func compare(t *testing.T, address string, version zktest.Version, tame bool) {
-	ours := zktest.NewServer(t, zktest.WithVersion(version), zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(24*time.Hour))
+func compare(t *testing.T, address string, version string, tame bool) {
+	ours := zktest.NewServer(t, zktest.WithVersion(version), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000"}))
 	run := 0
 	rapid.Check(t, func(t *rapid.T) {
 		run++
@@ -98,7 +100,7 @@ func compare(t *testing.T, address string, version zktest.Version, tame bool) {
 type step struct {
 	session   int
 	requests  []request // sent at once
-	reconnect bool      // after the requests, the session goes on over another connection
+	reconnect bool      // after the requests, the session is resumed on another connection
 }
 
 func (s step) String() string {
@@ -130,7 +132,7 @@ type drawing struct {
 	t    *rapid.T
 	root string
 
-	release zktest.Version
+	release string
 	tame    bool // nothing after which a server hangs up
 }
 
@@ -150,9 +152,8 @@ func (d drawing) step() step {
 		s.reconnect = true
 	case d.oneIn(8, "pipeline"):
 		for range rapid.IntRange(2, 5).Draw(d.t, "requests") {
-			// A real server decides on requests in a pipeline by the access
-			// lists of before, until a setACL has passed through it all. And
-			// auth and unknown requests overtake what is ahead.
+			// A real server checks pipelined requests by the old access lists until a setACL has
+			// passed the whole pipeline. And auth and unknown requests overtake earlier ones.
 			if r := d.request(); r.op != opSetACL && r.op != opClose && r.op != opAuth && !r.odd {
 				s.requests = append(s.requests, r)
 			}
@@ -177,7 +178,7 @@ func (d drawing) path() string {
 		odd := []string{"", "a", "/", "//", d.root + "/", d.root + "//x", d.root + "/.", d.root + "/../x", d.root + "/\x01", d.root + "/\x00x",
 			d.root + "/\u00e9", d.root + "/\u0085", d.root + "/\ue000", "/zookeeper", "/zookeeper/quota", "/zookeeper/x"}
 		if !d.tame {
-			odd = append(odd, "/zookeeper/config") // that of an ensemble names its servers
+			odd = append(odd, "/zookeeper/config") // an ensemble's names its servers
 		}
 		return pick(d, "path", odd...)
 	}
@@ -192,8 +193,10 @@ func (d drawing) acl(b *buffer) string {
 	switch rapid.IntRange(0, 14).Draw(d.t, "acl") {
 	case 0:
 		none := pick[int32](d, "no acl", 0, -1)
-		if d.tame && d.release == zktest.V3_9 {
-			none = 0 // a leader takes no zxid for a multi with -1, and the ensemble stands still from then on
+		if d.tame && d.release == "3.9.6" {
+			// a leader takes no zxid for a multi with -1, and the ensemble stands still from then
+			// on
+			none = 0
 		}
 		b.int(none)
 		return fmt.Sprintf("acl %d", none)
@@ -244,7 +247,7 @@ func (d drawing) write(inMulti bool) (r request) {
 	case opSetACL:
 		p := d.path()
 		if p == "/" {
-			p = d.root // or nothing could be made there any more
+			p = d.root // or no node could be created there any more
 		}
 		r.body.text(p)
 		a, v := d.acl(&r.body), d.version()
@@ -329,7 +332,7 @@ func (d drawing) request() (r request) {
 		which := pick[int32](d, "watcher kind", 1, 2, 3, 3, 4, 5, 0, 9)
 		simple(fmt.Sprintf("%s %d", kind, which), op, printNothing)
 		r.body.int(which)
-		r.differs = kind == "checkWatches" && d.release == zktest.V3_8
+		r.differs = kind == "checkWatches" && d.release == "3.8.0"
 	case "getEphemerals":
 		prefix := pick(d, "prefix", d.root, d.root+"/q", "/", "", " ", "x")
 		r.body.text(prefix)
@@ -451,7 +454,7 @@ func newSubject(t *rapid.T, name, address, root string) *subject {
 	return s
 }
 
-// open starts a session, or goes on with one.
+// open starts a session, or resumes one.
 func (s *subject) open(old *rawClient) *rawClient {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -536,7 +539,7 @@ func (s *subject) do(step step) string {
 		if r.zxid > 0 {
 			s.zxid = r.zxid
 		}
-		// Both servers hang up after such an answer, the real one when it comes to it.
+		// Both servers close the connection after such an answer, the real one with a delay.
 		if q := step.requests[i]; q.odd && r.code == codeUnimplemented || q.op == opAuth && r.code == codeAuthFailed {
 			s.awaitCut(c)
 		}
@@ -559,7 +562,7 @@ func (s *subject) do(step step) string {
 		s.resume(step.session)
 	}
 	for i := range s.sessions {
-		// What a session is notified of this step comes before this answer.
+		// The events of this step precede this answer.
 		r, err := s.sessions[i].call(opPing, nil)
 		if err != nil {
 			fmt.Fprintf(&out, "\n  connection %d is cut", i)
@@ -583,7 +586,7 @@ func (s *subject) do(step step) string {
 // answerTimeout is less than a session's timeout.
 const answerTimeout = 5 * time.Second
 
-// resume goes on with a session over another connection.
+// resume resumes a session on another connection.
 func (s *subject) resume(i int) {
 	old := s.sessions[i]
 	_ = old.conn.Close()
@@ -670,19 +673,18 @@ func TestHandshakeIsTheSameAsARealServers(t *testing.T) {
 	require.Equal(t, look(real.Servers()[0]), look(ours.Addr()))
 }
 
-// TestMemberIsTheSameAsAServerOfItsOwn compares the members of a cluster with what was compared with a
-// real server: the leader, and a follower that lags.
+// TestMemberIsTheSameAsAServerOfItsOwn compares the leader and a lagging follower of a cluster with
+// the server that was compared with a real one.
 func TestMemberIsTheSameAsAServerOfItsOwn(t *testing.T) {
 	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
 		require.NoError(t, seed.Set("1"))
 	}
-	both := []zktest.Version{zktest.V3_8, zktest.V3_9}
+	both := []string{"3.8.0", "3.9.6"}
 	for role, member := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"leader": leader, "follower": follower} {
 		for _, version := range testlevel.Pick(both[1:], both[1:], both) {
 			t.Run(fmt.Sprintf("%s, %v", role, version), func(t *testing.T) {
 				t.Parallel() // it waits most of the time
-				c := zktest.NewCluster(t, 3, zktest.WithVersion(version), zktest.WithTTLNodes(),
-					zktest.WithContainerCheckInterval(24*time.Hour), zktest.WithLag(time.Millisecond))
+				c := zktest.NewCluster(t, 3, zktest.WithVersion(version), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000"}), zktest.WithLag(time.Millisecond))
 				compare(t, member(t, c).Addr(), version, false)
 			})
 		}

@@ -19,7 +19,7 @@ func Example() {
 	}
 	defer server.Close()
 
-	// What is under test is given the address, and knows nothing of it all.
+	// The code under test only has the address.
 	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
 		fmt.Println(err)
@@ -28,7 +28,7 @@ func Example() {
 	defer conn.Close()
 
 	// The next create is carried out, and its reply is lost.
-	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate))
+	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 	_, err = conn.Create("/order", []byte("42"), 0, zk.WorldACL(zk.PermAll))
 	fmt.Println("connection lost:", errors.Is(err, zk.ErrConnectionClosed))
 	fmt.Println(injected)

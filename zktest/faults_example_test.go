@@ -7,34 +7,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
-// The reply to a create is lost. A protected create finds its node again.
+// A lost reply: the node is created, and the client does not hear of it. A protected create finds
+// its node again.
 func ExampleServer_Inject() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	ctx := context.Background()
+	server, client, end := newServer()
+	defer end()
 
-	fault := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpCreate)) // the next create
+	fault := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create")) // the next create
 	path, err := client.Create(ctx, "/job-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
-	if err != nil {
-		log.Fatal(err)
-	}
-	children, _, err := client.Children(ctx, "/")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
+	children, err := server.Children("/")
+	must(err)
 	fmt.Println("the fault happened:", fault.Met())
 	fmt.Println("one node, and it is ours:", slices.Contains(children, path[1:]))
 	// Output:
@@ -42,97 +31,149 @@ func ExampleServer_Inject() {
 	// one node, and it is ours: true
 }
 
-// A request waits in the server until the test lets it go on. So a test decides what happens meanwhile.
-func ExampleServer_Block() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	ctx := context.Background()
+// A frozen connection: packets are dropped, and no side learns of it.
+func ExampleServer_Freeze() {
+	server, client, end := newServer()
+	defer end()
 
-	gate := server.Block(zktest.OnOp(zktest.OpCreate))
-	done := make(chan error, 1)
-	go func() {
-		_, err := client.Create(ctx, "/order", nil)
-		done <- err
-	}()
-	<-gate.Arrived() // the request is at the server
-	fmt.Println("carried out:", server.Exists("/order"))
-	gate.Open()
-	fmt.Println("error:", <-done)
-	fmt.Println("carried out:", server.Exists("/order"))
+	server.Freeze()
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err := client.Create(short, "/order", nil)
+	fmt.Println("answered while frozen:", err == nil)
+	fmt.Println(server.Faults())
+
+	server.Thaw()
+	_, err = client.Create(ctx, "/report", nil)
+	fmt.Println("answered after that:", err == nil)
 	// Output:
-	// carried out: false
-	// error: <nil>
-	// carried out: true
+	// answered while frozen: false
+	// [freeze all sessions]
+	// answered after that: true
 }
 
-// The session of a holder ends, as after a long pause of its process. Does the work stop?
+// An expired session, as after a long pause of the client's process. Does the work stop?
 func ExampleServer_ExpireSession() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	ctx := context.Background()
+	server, client, end := newServer()
+	defer end()
 
 	m, err := mutex.New(client, "/reports/nightly")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	hold, err := m.Acquire(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := server.ExpireSession(hold.Session().ID()); err != nil {
-		log.Fatal(err)
-	}
+	must(err)
+	must(server.ExpireSession(hold.Session().ID()))
 	<-hold.Context().Done()
 	fmt.Println("the work stops")
 	// Output:
 	// the work stops
 }
 
-// The leader is cut off from the other members. They elect another one.
+// A slow network: each answer takes 20 ms. Requests that are sent together are answered together.
+func ExampleWithLatency() {
+	_, client, end := newServer(zktest.WithLatency(20 * time.Millisecond))
+	defer end()
+
+	begin := time.Now()
+	_, err := client.Create(ctx, "/order", nil)
+	must(err)
+	fmt.Println("a round trip takes at least 20 ms:", time.Since(begin) >= 20*time.Millisecond)
+	// Output:
+	// a round trip takes at least 20 ms: true
+}
+
+// A request waits in the server until the test lets it go on. So the test decides what happens in
+// between.
+func ExampleServer_Block() {
+	server, client, end := newServer()
+	defer end()
+
+	gate := server.Block(zktest.OnOp("create"))
+	done := make(chan error, 1)
+	go func() {
+		_, err := client.Create(ctx, "/order", nil)
+		done <- err
+	}()
+	<-gate.Arrived() // the request is at the server
+	fmt.Println(gate)
+	fmt.Println("exists:", server.Exists("/order"))
+	gate.Open()
+	fmt.Println("error:", <-done)
+	fmt.Println("exists:", server.Exists("/order"))
+	// Output:
+	// block requests: create /order
+	// exists: false
+	// error: <nil>
+	// exists: true
+}
+
+// A lost leader: its process ends, and the other members elect another one. The session, and so the
+// lock, survive that.
+func ExampleCluster_StopLeader() {
+	cluster, client, end := newCluster(framework.WithErrorPolicy(connstate.LostEndsHold))
+	defer end()
+
+	m, err := mutex.New(client, "/reports/nightly")
+	must(err)
+	hold, err := m.Acquire(ctx)
+	must(err)
+	_, err = cluster.StopLeader()
+	must(err)
+	_, err = client.Create(ctx, "/reports/done", nil)
+	fmt.Println("the client works again:", err == nil)
+	fmt.Println("the lock is still held:", hold.Context().Err() == nil)
+	// Output:
+	// the client works again: true
+	// the lock is still held: true
+}
+
+// A partition: the leader is cut off from the other members. They elect another one.
 func ExampleCluster_Partition() {
-	cluster, err := zktest.StartCluster(3, zktest.WithSyncTimeout(100*time.Millisecond)) // an ensemble in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer cluster.Close()
-	client, err := framework.New(cluster.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	ctx := context.Background()
+	cluster, client, end := newCluster()
+	defer end()
 
 	old, err := cluster.WaitLeader(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := cluster.Partition(old); err != nil {
-		log.Fatal(err)
-	}
+	must(err)
+	must(cluster.Partition(old))
 	for next := old; next == old; {
-		if next, err = cluster.WaitLeader(ctx); err != nil {
-			log.Fatal(err)
-		}
+		next, err = cluster.WaitLeader(ctx)
+		must(err)
 	}
 	_, err = client.Create(ctx, "/order", nil)
 	fmt.Println("there is another leader, and the client finds it:", err == nil)
 	cluster.Heal()
 	// Output:
 	// there is another leader, and the client finds it: true
+}
+
+var ctx = context.Background()
+
+// newServer starts a server and a client of it. end ends both. A test uses zktest.NewServer(t),
+// which ends with the test.
+func newServer(opts ...zktest.Option) (server *zktest.Server, client *framework.Client, end func()) {
+	server, err := zktest.Start(opts...)
+	must(err)
+	client, err = framework.New(server.Servers())
+	must(err)
+	return server, client, func() {
+		client.Close()
+		server.Close()
+	}
+}
+
+// newCluster starts three servers and a client of them. A test uses zktest.NewCluster(t, 3).
+func newCluster(opts ...framework.Option) (cluster *zktest.Cluster, client *framework.Client, end func()) {
+	cluster, err := zktest.StartCluster(3, zktest.WithSyncTimeout(100*time.Millisecond))
+	must(err)
+	client, err = framework.New(cluster.Servers(), opts...)
+	must(err)
+	return cluster, client, func() {
+		client.Close()
+		cluster.Close()
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -7,112 +7,104 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// ErrNoNode means that there is no such node on the server.
+// ErrNoNode means that the node does not exist.
 var ErrNoNode = errors.New("zktest: no such node")
 
-// find returns the node at path, or an error that is [ErrNoNode]. s.mu is held.
-func (s *Server) find(path string) (*node, error) {
-	if n := s.tree.nodes[path]; n != nil {
+// find returns the node at path, or an error that is [ErrNoNode]. The lock is held.
+func (s *Server) find(path string) (*tree.Node, error) {
+	if n := s.core.Tree.Nodes[path]; n != nil {
 		return n, nil
 	}
 	return nil, fmt.Errorf("%w: %s", ErrNoNode, path)
 }
 
-// Children lists the names of a node's children, sorted. The error is [ErrNoNode].
+// Children returns the sorted names of a node's children. The error is [ErrNoNode].
 func (s *Server) Children(path string) ([]string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.core.Lock()
+	defer s.core.Unlock()
 	n, err := s.find(path)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Sorted(slices.Values(n.list())), nil
+	return slices.Sorted(slices.Values(n.List())), nil
 }
 
-// Exists reports whether there is a node at path.
+// Exists reports whether a node exists.
 func (s *Server) Exists(path string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tree.nodes[path] != nil
+	s.core.Lock()
+	defer s.core.Unlock()
+	return s.core.Tree.Nodes[path] != nil
 }
 
-// Get returns a node's data, nil if it has none. The error is [ErrNoNode].
+// Get returns a node's data, or nil if it has none. The error is [ErrNoNode].
 func (s *Server) Get(path string) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.core.Lock()
+	defer s.core.Unlock()
 	n, err := s.find(path)
 	if err != nil {
 		return nil, err
 	}
-	return slices.Clone(n.data), nil
+	return slices.Clone(n.Data), nil
 }
 
-// Stat returns a node's stat, as a client would see it. The error is [ErrNoNode].
-func (s *Server) Stat(path string) (Stat, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Stat returns a node's stat as a client sees it. The error is [ErrNoNode].
+func (s *Server) Stat(path string) (zk.Stat, error) {
+	s.core.Lock()
+	defer s.core.Unlock()
 	n, err := s.find(path)
 	if err != nil {
-		return Stat{}, err
+		return zk.Stat{}, err
 	}
-	return n.public(), nil
+	return zk.Stat(n.Public()), nil
 }
 
 // Tree returns all nodes with their data, one line each, in order, without the server's own.
 func (s *Server) Tree() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.core.Lock()
+	defer s.core.Unlock()
 	var b strings.Builder
-	for _, path := range slices.Sorted(maps.Keys(s.tree.nodes)) {
-		if s.tree.own(path) || below(path, "/zookeeper") {
+	for _, path := range slices.Sorted(maps.Keys(s.core.Tree.Nodes)) {
+		if s.core.Tree.Own(path) || tree.Below(path, "/zookeeper") {
 			continue
 		}
-		n := s.tree.nodes[path]
-		fmt.Fprintf(&b, "%s %q", path, n.data)
+		n := s.core.Tree.Nodes[path]
+		fmt.Fprintf(&b, "%s %q", path, n.Data)
 		switch {
-		case n.stat.EphemeralOwner != 0:
-			fmt.Fprintf(&b, " ephemeral %#x", n.stat.EphemeralOwner)
-		case n.container:
+		case n.Stat.EphemeralOwner != 0:
+			fmt.Fprintf(&b, " ephemeral %#x", n.Stat.EphemeralOwner)
+		case n.Container:
 			b.WriteString(" container")
-		case n.ttl > 0:
-			fmt.Fprintf(&b, " ttl %v", n.ttl)
+		case n.TTL > 0:
+			fmt.Fprintf(&b, " ttl %v", n.TTL)
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
-// WatchCount is the number of watches on all connections, as a real server counts them: one that is set with
-// addWatch counts as two, of the data and of the children.
+// WatchCount returns the number of watches on all connections. As on a real server, a watch set by
+// addWatch counts as two: for data and for children.
 func (s *Server) WatchCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.watchCount()
+	s.core.Lock()
+	defer s.core.Unlock()
+	return s.core.WatchCount()
 }
 
-// watchCount is WatchCount with s.mu held.
-func (s *Server) watchCount() int {
-	count := 0
-	for c := range s.conns {
-		count += len(c.watches.data) + len(c.watches.children)
-	}
-	return count
-}
-
-// SetSequence sets the number of the next sequential node below parent. Real counters are signed, begin at 0
-// and only rise; this one may be set to any number. It is a transaction. Errors are [ErrNoNode] and
-// [ErrNoLeader].
+// SetSequence sets the number of the next sequential node below parent, in a transaction. Errors
+// are [ErrNoNode] and [ErrNoLeader]. A real server's numbers are signed, begin at 0 and only
+// increase; this one may be any number.
 func (s *Server) SetSequence(parent string, next int32) error {
-	return s.edit("set the sequence of", parent, func(x *txn) proto.Code {
-		n := x.tree.nodes[parent]
-		if n == nil {
+	return s.edit("set the sequence of", parent, func(x *tree.Txn) proto.Code {
+		if x.Tree.Nodes[parent] == nil {
 			return proto.NoNode
 		}
-		x.save(n)
-		n.stat.Cversion = next
+		x.SetSequence(parent, next)
 		return proto.OK
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -39,11 +40,11 @@ func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
 		opCreateContainer: create("/n/c", 4), opAddWatch: addWatch("/n", 1), opMulti: multi, opWhoAmI: nil,
 		opSetWatches: *(&buffer{}).long(0).texts().texts().texts(), opCreateTTL: *ptr(create("/n/t", 5)).long(5000),
 	}
-	for age, unknown := range map[zktest.KeeperAge][]int32{
-		zktest.KeeperOld:    {opCreate2, opRemoveWatches, opCreateContainer, opAddWatch, opMulti, opWhoAmI, opSetWatches, opCreateTTL},
-		zktest.KeeperRecent: {opCreateContainer, opMulti, opWhoAmI, opCreateTTL},
-		zktest.KeeperNew:    {opCreateTTL, opWhoAmI},
-		zktest.KeeperNewest: {opCreateTTL, opWhoAmI},
+	for age, unknown := range map[string][]int32{
+		"old":    {opCreate2, opRemoveWatches, opCreateContainer, opAddWatch, opMulti, opWhoAmI, opSetWatches, opCreateTTL},
+		"recent": {opCreateContainer, opMulti, opWhoAmI, opCreateTTL},
+		"new":    {opCreateTTL, opWhoAmI},
+		"newest": {opCreateTTL, opWhoAmI},
 	} {
 		for op, body := range bodies {
 			s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithInMemory())
@@ -53,11 +54,11 @@ func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
 			stop := s.Trace(func(e zktest.Event) { lines = append(lines, e.String()) })
 			_, err := c.call(op, body)
 			stop()
-			if assert.Equal(t, contains(unknown, op), err != nil, "Keeper %d, op %d: %v", age, op, err) && err != nil {
+			if assert.Equal(t, contains(unknown, op), err != nil, "Keeper %s, op %d: %v", age, op, err) && err != nil {
 				again := raw(t, s, nil)
 				_, err = again.call(opPing, nil)
 				require.NoError(t, err)
-				require.Zero(t, s.Requests().Requests[zktest.Op(op)], "op %d was not applied", op)
+				require.Zero(t, s.Requests().Requests[proto.Op(op).String()], "op %d was not applied", op)
 				if op != opSetWatches { // housekeeping is not traced
 					require.Len(t, lines, 1)
 					require.Contains(t, lines[0], "unknown operation")
@@ -76,25 +77,14 @@ func contains(list []int32, v int32) bool {
 	return false
 }
 
-func TestUnknownOpsCanBeChosen(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithUnknownOps(zktest.OpAddWatch))
-	c := raw(t, s, nil)
-	r, err := c.call(opCreateContainer, create("/c", 4))
-	require.NoError(t, err)
-	require.Zero(t, r.code)
-	_, err = c.call(opAddWatch, addWatch("/c", 0))
-	require.Error(t, err)
-	for _, op := range []zktest.Op{zktest.OpConnect, zktest.OpPing, zktest.OpCloseSession} {
-		_, err := zktest.Start(zktest.WithUnknownOps(op))
-		require.Error(t, err)
-	}
-	_, err = zktest.Start(zktest.LikeKeeper(0))
+func TestTheAgeOfAKeeperIsKnown(t *testing.T) {
+	_, err := zktest.Start(zktest.LikeKeeper(""))
 	require.Error(t, err)
 }
 
 func TestKeeperNeverRestoresASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent), zktest.WithInMemory())
+		s := zktest.NewServer(t, zktest.LikeKeeper("recent"), zktest.WithInMemory())
 		old := raw(t, s, nil)
 		mustCreate(t, old, "/owned", 1)
 		require.NoError(t, old.conn.Close())
@@ -113,8 +103,8 @@ func TestKeeperNeverRestoresASession(t *testing.T) {
 }
 
 func TestChildrenOfTTLNodesAreRefusedByNewKeepers(t *testing.T) {
-	for _, age := range []zktest.KeeperAge{zktest.KeeperNew, zktest.KeeperNewest} {
-		s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithTTLNodes())
+	for _, age := range []string{"new", "newest"} {
+		s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		c := raw(t, s, nil)
 		r, err := c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
 		require.NoError(t, err)
@@ -129,7 +119,7 @@ func TestChildrenOfTTLNodesAreRefusedByNewKeepers(t *testing.T) {
 }
 
 func TestKeeperNewAnswersContainers(t *testing.T) {
-	c := raw(t, zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNew)), nil)
+	c := raw(t, zktest.NewServer(t, zktest.LikeKeeper("new")), nil)
 	for name, op := range map[string]int32{"/a": opCreate, "/b": opCreate2, "/c": opCreateContainer} {
 		r, err := c.call(op, create(name, 4))
 		require.NoError(t, err)
@@ -138,7 +128,7 @@ func TestKeeperNewAnswersContainers(t *testing.T) {
 }
 
 func TestKeeperNewestMakesContainersAndShowsThemAsOwned(t *testing.T) {
-	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperNewest))
+	s := zktest.NewServer(t, zktest.LikeKeeper("newest"))
 	c := raw(t, s, nil)
 	r, err := c.call(opCreateContainer, create("/c", 4))
 	require.NoError(t, err)
@@ -152,7 +142,8 @@ func TestKeeperNewestMakesContainersAndShowsThemAsOwned(t *testing.T) {
 	require.False(t, s.Exists("/c"))
 }
 
-// TestAClientCannotChangeAKeepersOwnNodes alone or in a multi, and cannot check those of the newest ones.
+// TestAClientCannotChangeAKeepersOwnNodes alone or in a multi, and cannot check the nodes of the
+// newest Keepers.
 func TestAClientCannotChangeAKeepersOwnNodes(t *testing.T) {
 	path := "/keeper/api_version"
 	set, check := pathOf(path), pathOf(path)
@@ -169,7 +160,7 @@ func TestAClientCannotChangeAKeepersOwnNodes(t *testing.T) {
 		"create": {opCreate, create("/keeper/a", 0)}, "create anew": {opCreate, create("/keeper", 0)},
 		"delete": {opDelete, check}, "set": {opSetData, set}, "set the ACL": {opSetACL, setACL},
 	}
-	for _, age := range []zktest.KeeperAge{zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest} {
+	for _, age := range []string{"recent", "new", "newest"} {
 		c := raw(t, zktest.NewServer(t, zktest.LikeKeeper(age)), nil)
 		for name, request := range alone {
 			r, err := c.call(request.op, request.body)
@@ -177,13 +168,13 @@ func TestAClientCannotChangeAKeepersOwnNodes(t *testing.T) {
 			require.EqualValues(t, -8, r.code, name)
 		}
 		mustCreate(t, c, "/keeper", 2) // another name
-		for op, want := range map[int32]bool{opCheck: age < zktest.KeeperNewest, opDelete: false} {
+		for op, want := range map[int32]bool{opCheck: age != "newest", opDelete: false} {
 			var multi buffer
 			multi.int(op).bool(false).int(-1)
 			multi = append(append(multi, check...), *(&buffer{}).int(-1).bool(true).int(-1)...)
 			r, err := c.call(opMulti, multi)
 			require.NoError(t, err)
-			require.Equal(t, want, (&cursor{b: r.body}).int() == op, "Keeper %d, op %d: whether the first result is one of it", age, op)
+			require.Equal(t, want, (&cursor{b: r.body}).int() == op, "Keeper %s, op %d: whether the first result is one of it", age, op)
 		}
 	}
 }
@@ -196,11 +187,11 @@ func TestKeepersStatsOfParents(t *testing.T) {
 		moved              bool
 	}{
 		"ZooKeeper": {nil, 1, 2, true},
-		"Keeper":    {[]zktest.Option{zktest.LikeKeeper(zktest.KeeperRecent)}, 2, 3, false},
+		"Keeper":    {[]zktest.Option{zktest.LikeKeeper("recent")}, 2, 3, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := zktest.NewServer(t, test.opts...)
-			stat := func(change error) zktest.Stat {
+			stat := func(change error) zk.Stat {
 				require.NoError(t, change)
 				stat, err := s.Stat("/p")
 				require.NoError(t, err)
@@ -221,7 +212,7 @@ func TestKeepersStatsOfParents(t *testing.T) {
 
 // The counts of a transaction that fails are taken back.
 func TestKeepersStatsOfATransactionThatFails(t *testing.T) {
-	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent))
+	s := zktest.NewServer(t, zktest.LikeKeeper("recent"))
 	require.NoError(t, s.Create("/p", nil))
 	require.NoError(t, s.Create("/p/c", nil))
 	before, err := s.Stat("/p")
@@ -242,7 +233,7 @@ func TestKeeperReportsThePathOfARecursiveWatch(t *testing.T) {
 		want []string
 	}{
 		"ZooKeeper": {nil, []string{"event 1 /w/a", "event 1 /w/a/b", "event 3 /w/a/b", "event 2 /w/a/b"}},
-		"Keeper": {[]zktest.Option{zktest.LikeKeeper(zktest.KeeperRecent)},
+		"Keeper": {[]zktest.Option{zktest.LikeKeeper("recent")},
 			[]string{"event 1 /w", "event 1 /w", "event 3 /w/a/b", "event 2 /w"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,18 +262,18 @@ func TestKeeperReportsThePathOfARecursiveWatch(t *testing.T) {
 }
 
 func TestAKeepersOwnNodes(t *testing.T) {
-	for age, want := range map[zktest.KeeperAge][]string{
-		zktest.KeeperOld:    nil,
-		zktest.KeeperRecent: {"keeper"},
-		zktest.KeeperNew:    {"keeper"},
-		zktest.KeeperNewest: {"keeper"},
+	for age, want := range map[string][]string{
+		"old":    nil,
+		"recent": {"keeper"},
+		"new":    {"keeper"},
+		"newest": {"keeper"},
 	} {
 		s := zktest.NewServer(t, zktest.LikeKeeper(age))
 		children, err := s.Children("/")
 		require.NoError(t, err)
 		require.Equal(t, want, children)
 		require.Empty(t, s.Tree(), "they are not shown")
-		if age == zktest.KeeperOld {
+		if age == "old" {
 			continue
 		}
 		children, err = s.Children("/keeper")
@@ -300,9 +291,10 @@ func TestAKeepersOwnNodes(t *testing.T) {
 	}
 }
 
-// TestAKeeperWithTheDataOfAZooKeeper has what clickhouse-keeper-converter takes along: all nodes, those below /zookeeper, too.
+// TestAKeeperWithTheDataOfAZooKeeper has the data that clickhouse-keeper-converter copies: all
+// nodes, also below /zookeeper.
 func TestAKeeperWithTheDataOfAZooKeeper(t *testing.T) {
-	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent))
+	s := zktest.NewServer(t, zktest.LikeKeeper("recent"))
 	require.NoError(t, s.Create("/zookeeper/config", []byte("server.1=old:2888:3888:participant")))
 	children, err := s.Children("/")
 	require.NoError(t, err)
@@ -312,14 +304,14 @@ func TestAKeeperWithTheDataOfAZooKeeper(t *testing.T) {
 // TestAKeeperGivesNoPassword: ZooKeeper's is random.
 func TestAKeeperGivesNoPassword(t *testing.T) {
 	zeros := make([]byte, 16)
-	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest} {
+	for _, age := range []string{"old", "recent", "new", "newest"} {
 		require.Equal(t, zeros, raw(t, zktest.NewServer(t, zktest.LikeKeeper(age)), nil).pass)
 	}
 	require.NotEqual(t, zeros, raw(t, zktest.NewServer(t), nil).pass)
 }
 
 func TestSessionsAreRefusedAsByAKeeperWithoutALeader(t *testing.T) {
-	s := zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
+	s := zktest.NewServer(t, zktest.LikeKeeper("old"))
 	before := raw(t, s, nil)
 	s.RefuseSessions(true)
 	conn, err := s.Dial("", "", 0)

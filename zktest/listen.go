@@ -7,16 +7,18 @@ import (
 	"net"
 	"slices"
 	"sync"
+
+	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
-// Listener is another address of a server, besides [Server.Addr], that can be stopped by itself. To a client it
-// is one of several servers. All methods are safe for concurrent use.
+// Listener is another address of a server, in addition to [Server.Addr], that can be stopped
+// separately. To a client it is one of several servers. All methods are safe for concurrent use.
 type Listener struct {
 	server *Server
 	tls    *tls.Config
-	frozen bool // guarded by Server.mu
+	route  wire.Route // guarded by the server's lock
 
-	// Taken after Server.mu.
+	// Taken after the server's lock.
 	mu       sync.Mutex // guards what follows
 	addr     string
 	stopped  bool         // by Stop
@@ -24,35 +26,37 @@ type Listener struct {
 	conns    map[*listened]struct{}
 }
 
-// listened is a connection that came in at a Listener.
+// listened is a connection of a Listener.
 type listened struct {
 	net.Conn
 	from *Listener
 }
 
-// Listen adds an address, with TLS if config is not nil, until the server is closed. It stops and restarts with
-// the server. A server with [WithInMemory] has no address of its own, and uses that of its first Listener.
-// Errors are [ErrClosed], and those of the network.
+// Listen adds an address, with TLS if config is not nil. It stops and restarts with the server.
+// Errors are [ErrClosed] and errors of the network.
+//
+// A server with [WithInMemory] has no address of its own, and uses the address of its first
+// Listener.
 func (s *Server) Listen(addr string, config *tls.Config) (*Listener, error) {
 	l := &Listener{server: s, tls: config, addr: addr, conns: make(map[*listened]struct{})}
-	s.mu.Lock()
+	s.core.Lock()
 	s.listeners = append(s.listeners, l)
-	s.mu.Unlock()
+	s.core.Unlock()
 	err := l.open()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.core.Lock()
+	defer s.core.Unlock()
 	if err != nil {
 		s.listeners = slices.DeleteFunc(s.listeners, func(other *Listener) bool { return other == l })
 		return nil, err
 	}
-	if s.cfg.inMemory && s.listeners[0] == l {
-		s.addr = l.Addr()
+	if s.inMemory && s.listeners[0] == l {
+		s.core.SetAddress(l.Addr())
 		s.keeperConfig()
 	}
 	return l, nil
 }
 
-// Addr is the address, as host:port.
+// Addr returns the address, host:port.
 func (l *Listener) Addr() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +70,8 @@ func (l *Listener) Listening() bool {
 	return l.listener != nil
 }
 
-// Stop takes the address off the network: its connections are cut, and new ones refused. Sessions live on, and
-// their clients may connect to another address.
+// Stop takes the address off the network: its connections are cut, and new ones are refused.
+// Sessions remain, and their clients may use another address.
 func (l *Listener) Stop() {
 	l.mu.Lock()
 	l.stopped = true
@@ -75,8 +79,8 @@ func (l *Listener) Stop() {
 	l.close()
 }
 
-// Restart starts the address again. If the server is stopped, the address starts with the server. Errors are
-// [ErrClosed], and those of the network.
+// Restart starts the address again, or with the server if that is stopped. Errors are [ErrClosed]
+// and errors of the network.
 func (l *Listener) Restart() error {
 	l.mu.Lock()
 	l.stopped = false
@@ -84,22 +88,21 @@ func (l *Listener) Restart() error {
 	return l.open()
 }
 
-// Freeze stops the traffic of the address in both directions without closing a connection, as a network that drops
-// packets, see [Server.Freeze]. New connections are accepted and get no answer.
+// Freeze drops all packets of the address, as [Server.Freeze] does. New connections are accepted
+// and receive no reply.
 func (l *Listener) Freeze() { l.freeze(true) }
 
-// Thaw ends what [Listener.Freeze] began. Delayed traffic arrives now.
+// Thaw ends [Listener.Freeze]. Delayed packets arrive now.
 func (l *Listener) Thaw() { l.freeze(false) }
 
 func (l *Listener) freeze(frozen bool) {
 	s := l.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.frozen = frozen
-	s.flowChanged()
+	s.core.Lock()
+	defer s.core.Unlock()
+	s.core.FreezeRoute(&l.route, frozen)
 }
 
-// open listens, if nothing keeps it from that.
+// open listens, unless the address or the server is stopped.
 func (l *Listener) open() error {
 	l.mu.Lock()
 	addr, here := l.addr, l.listener != nil
@@ -112,23 +115,23 @@ func (l *Listener) open() error {
 		return fmt.Errorf("zktest: %w", err)
 	}
 	s := l.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	s.core.Lock()
+	defer s.core.Unlock()
+	if s.core.Closed() {
 		return errors.Join(ErrClosed, listener.Close())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.addr = listener.Addr().String() // from now on, if any port would do
-	if s.stopped || l.stopped || l.listener != nil {
-		return listener.Close() // it is to come back later, or is there already
+	if s.core.Stopped() || l.stopped || l.listener != nil {
+		return listener.Close() // it starts later, or has started already
 	}
 	l.listener = listener
-	s.wg.Go(func() { l.take(listener) }) // ends when listener is closed
+	s.core.Go(func() { l.take(listener) }) // ends when listener is closed
 	return nil
 }
 
-// take serves the connections that come in.
+// take serves new connections.
 func (l *Listener) take(listener net.Listener) {
 	for {
 		n, err := listener.Accept()
@@ -143,12 +146,13 @@ func (l *Listener) take(listener net.Listener) {
 		known := l.listener == listener
 		l.mu.Unlock()
 		switch {
-		case !known: // closed meanwhile
+		case !known: // closed in between
 			_ = n.Close()
 		case l.tls != nil:
-			_ = l.server.accept(tls.Server(c, l.tls), l) // closed if refused: the client hears of it
+			// A refused connection is closed, which the client notices.
+			_ = l.server.core.Accept(tls.Server(c, l.tls), &l.route)
 		default:
-			_ = l.server.accept(c, l)
+			_ = l.server.core.Accept(c, &l.route)
 		}
 	}
 }
@@ -161,7 +165,7 @@ func (c *listened) Close() error {
 	return c.Conn.Close()
 }
 
-// close listens no more, and cuts what came in.
+// close stops listening, and cuts all connections of the address.
 func (l *Listener) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,11 +180,11 @@ func (l *Listener) close() {
 	clear(l.conns)
 }
 
-// reopen brings the addresses back that were not stopped by themselves.
+// reopen starts the addresses again that were not stopped by themselves.
 func (s *Server) reopen() error {
-	s.mu.Lock()
+	s.core.Lock()
 	listeners := slices.Clone(s.listeners)
-	s.mu.Unlock()
+	s.core.Unlock()
 	var errs []error
 	for _, l := range listeners {
 		errs = append(errs, l.open())

@@ -17,7 +17,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// at opens a session at an address, or goes on with one.
+// at opens a session at an address, or resumes one.
 func at(t interface {
 	require.TestingT
 	Helper()
@@ -172,7 +172,7 @@ func TestLatencyIsTheSameForOneRequestAndForMany(t *testing.T) {
 
 func TestTheClockMovesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(24*time.Hour))
+		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000"}))
 		c := raw(t, s, nil) // a session of 10 s
 		mustCreate(t, c, "/owned", 1)
 		_, err := c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(60_000))
@@ -211,7 +211,8 @@ func TestTheClockMovesOn(t *testing.T) {
 	})
 }
 
-// TestAClientOfAFrozenAddressReachesNothing freezes one client of two, and each session that it asks for.
+// TestAClientOfAFrozenAddressReachesNothing freezes one client of two, and each session that it
+// asks for.
 func TestAClientOfAFrozenAddressReachesNothing(t *testing.T) {
 	s := zktest.NewServer(t)
 	l, err := s.Listen("127.0.0.1:0", nil)

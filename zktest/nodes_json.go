@@ -7,23 +7,37 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
 // nodeJSON is a Node in JSON.
 type nodeJSON struct {
-	Path      string  `json:"path"`
-	Text      *string `json:"text,omitempty"`
-	Data      []byte  `json:"data,omitempty"`
-	ACL       []ACL   `json:"acl,omitempty"`
-	Owner     string  `json:"owner,omitempty"`
-	Container bool    `json:"container,omitempty"`
-	TTL       string  `json:"ttl,omitempty"`
-	Sequence  int32   `json:"sequence,omitempty"`
+	Path      string    `json:"path"`
+	Text      *string   `json:"text,omitempty"`
+	Data      []byte    `json:"data,omitempty"`
+	ACL       []aclJSON `json:"acl,omitempty"`
+	Owner     string    `json:"owner,omitempty"`
+	Container bool      `json:"container,omitempty"`
+	TTL       string    `json:"ttl,omitempty"`
+	Sequence  int32     `json:"sequence,omitempty"`
 }
 
-// MarshalJSON writes the form that is described at [Node].
+// aclJSON is an entry of an access list in JSON.
+type aclJSON struct {
+	Perms  int32  `json:"perms"` // the sum of read 1, write 2, create 4, delete 8 and admin 16
+	Scheme string `json:"scheme"`
+	ID     string `json:"id"`
+}
+
+// MarshalJSON encodes the node as described at [Node].
 func (n Node) MarshalJSON() ([]byte, error) {
-	out := nodeJSON{Path: n.Path, ACL: n.ACL, Container: n.Container, Sequence: n.Sequence}
+	out := nodeJSON{Path: n.Path, Container: n.Container, Sequence: n.Sequence}
+	for _, a := range n.ACL {
+		out.ACL = append(out.ACL, aclJSON(a))
+	}
 	switch {
 	case n.Data == nil:
 	case utf8.Valid(n.Data):
@@ -33,7 +47,7 @@ func (n Node) MarshalJSON() ([]byte, error) {
 		out.Data = n.Data
 	}
 	if n.Owner != 0 {
-		out.Owner = sessionText(n.Owner)
+		out.Owner = wire.SessionText(n.Owner)
 	}
 	if n.TTL != 0 {
 		out.TTL = n.TTL.String()
@@ -41,8 +55,8 @@ func (n Node) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads the form that is described at [Node]. The error says what is wrong with
-// a session, a TTL, a node with "text" and "data", or what is not known.
+// UnmarshalJSON decodes a node as described at [Node]. It fails for an invalid session or TTL, a
+// node with "text" and "data", and an unknown field.
 func (n *Node) UnmarshalJSON(text []byte) error {
 	var in nodeJSON
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -50,7 +64,13 @@ func (n *Node) UnmarshalJSON(text []byte) error {
 	if err := d.Decode(&in); err != nil {
 		return err
 	}
-	*n = Node{Path: in.Path, Data: in.Data, ACL: in.ACL, Container: in.Container, Sequence: in.Sequence}
+	*n = Node{Path: in.Path, Data: in.Data, Container: in.Container, Sequence: in.Sequence}
+	if in.ACL != nil {
+		n.ACL = []zk.ACL{}
+	}
+	for _, a := range in.ACL {
+		n.ACL = append(n.ACL, zk.ACL(a))
+	}
 	if in.Text != nil {
 		if in.Data != nil {
 			return fmt.Errorf("zktest: node %s has both text and data", in.Path)

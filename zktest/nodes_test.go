@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -56,7 +57,7 @@ func TestNodesAreMadeSetAndDeletedByTheTest(t *testing.T) {
 }
 
 func TestFlushEmptiesTheServer(t *testing.T) {
-	for name, opts := range map[string][]zktest.Option{"ZooKeeper": nil, "Keeper": {zktest.LikeKeeper(zktest.KeeperRecent)}} {
+	for name, opts := range map[string][]zktest.Option{"ZooKeeper": nil, "Keeper": {zktest.LikeKeeper("recent")}} {
 		t.Run(name, func(t *testing.T) {
 			s := zktest.NewServer(t, opts...)
 			fresh, err := s.Children("/")
@@ -79,7 +80,7 @@ func TestFlushEmptiesTheServer(t *testing.T) {
 }
 
 func TestADumpCanBeLoaded(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithTTLNodes())
+	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	c := raw(t, s, nil)
 	require.NoError(t, s.Create("/text", []byte("hello")))
 	require.NoError(t, s.Create("/binary", []byte{0xff, 0}))
@@ -129,7 +130,7 @@ func TestALoadIsAllOrNothing(t *testing.T) {
 	s := zktest.NewServer(t)
 	require.NoError(t, s.Create("/there", []byte("old")))
 	for name, bad := range map[string]zktest.Node{
-		"path": {Path: "bad"}, "access list": {Path: "/z", ACL: []zktest.ACL{}}, "scheme": {Path: "/z", ACL: []zktest.ACL{{Perms: 31, Scheme: "x"}}},
+		"path": {Path: "bad"}, "access list": {Path: "/z", ACL: []zk.ACL{}}, "scheme": {Path: "/z", ACL: []zk.ACL{{Perms: 31, Scheme: "x"}}},
 	} {
 		err := s.Load([]zktest.Node{bad, {Path: "/new/child"}, {Path: "/there", Data: []byte("new")}})
 		assert.ErrorContains(t, err, bad.Path, name)

@@ -1,51 +1,41 @@
 package zktest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/zktest/internal/cluster"
+	"github.com/gocurator/curator/zktest/internal/tree"
+	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
-// Option configures a server, or each member of a [Cluster]. [Start] and [StartCluster] refuse bad values, and options that are only
-// for the other of them.
+// Option configures a server, or each member of a [Cluster]. [Start] and [StartCluster] refuse
+// invalid values and options that do not apply to them.
 type Option func(*config) error
 
+// config is the sum of the options.
 type config struct {
-	addr          string
-	inMemory      bool
-	tick          time.Duration
-	minTimeout    time.Duration
-	maxTimeout    time.Duration
-	containerScan time.Duration
-	neverUsed     time.Duration // 0: such containers stay
-	containers    bool
-	ttlNodes      bool
-	maxFrame      int
-	cluster       clusterConfig
-	latency       time.Duration
-	keeper        KeeperAge // 0: ZooKeeper
-	version       Version
-	unknown       []Op
-	words         []string
-	superDigest   string
-	quotas        bool
-	reconfig      bool
-	saslUsers     map[string]string // nil: no SASL
-	requireSASL   bool
+	wire.Config
+	cluster     cluster.Config
+	clusterOnly string // the name of an option that was used and is only for clusters
+	addr        string
+	inMemory    bool
 }
 
 // configure applies options to the defaults.
 func configure(opts []Option) (config, error) {
 	cfg := config{
-		addr:          "127.0.0.1:0",
-		tick:          2 * time.Second,
-		containerScan: time.Minute,
-		containers:    true,
-		maxFrame:      1<<20 - 1,
-		cluster:       clusterDefaults(),
-		words:         []string{"*"},
+		addr: "127.0.0.1:0",
+		Config: wire.Config{
+			Timing: wire.Timing{Tick: 2 * time.Second},
+			Limits: wire.Limits{Containers: true, MaxFrame: 1<<20 - 1},
+			Words:  []string{"*"},
+		},
+		cluster: cluster.Config{Seed: 1, ContainerScan: time.Minute, Lag: 2 * time.Millisecond, Election: 200 * time.Millisecond},
 	}
 	for _, opt := range opts {
 		if opt == nil {
@@ -55,27 +45,33 @@ func configure(opts []Option) (config, error) {
 			return config{}, err
 		}
 	}
-	if err := cfg.checkSASL(); err != nil {
-		return config{}, err
+	if cfg.RequireSASL && cfg.SASLUsers == nil {
+		return config{}, errors.New("zktest: property sessionRequireClientSASLAuth needs WithSASL")
 	}
 	switch {
-	case cfg.keeper != 0 && cfg.version != 0:
+	case cfg.Keeper != 0 && cfg.Version != 0:
 		return config{}, errors.New("zktest: WithVersion is for ZooKeeper, not for LikeKeeper")
-	case cfg.keeper != 0:
-		cfg.version = V3_8 // where LikeKeeper does not say otherwise
-		if !cfg.ttlNodes {
-			cfg.unknown = append(cfg.unknown, OpCreateTTL)
+	case cfg.Keeper != 0:
+		cfg.Version = tree.V38 // where LikeKeeper does not say otherwise
+		if !cfg.TTLNodes {
+			cfg.Unknown = append(cfg.Unknown, proto.OpCreateTTL)
 		}
-	case cfg.version == 0:
-		cfg.version = newest
+	case cfg.Version == 0:
+		cfg.Version = tree.Newest
 	}
-	if cfg.minTimeout == 0 {
-		cfg.minTimeout, cfg.maxTimeout = 2*cfg.tick, 20*cfg.tick
+	return cfg, cfg.complete()
+}
+
+// complete sets what follows from other settings.
+func (c *config) complete() error {
+	c.SASL = c.SASLUsers != nil
+	c.MinTimeout, c.MaxTimeout = cmp.Or(c.MinTimeout, 2*c.Tick), cmp.Or(c.MaxTimeout, 20*c.Tick)
+	if c.MaxTimeout < c.MinTimeout {
+		return fmt.Errorf("zktest: sessions of %v to %v: property minSessionTimeout is above maxSessionTimeout", c.MinTimeout, c.MaxTimeout)
 	}
-	if cfg.cluster.syncTimeout == 0 {
-		cfg.cluster.syncTimeout = 2 * cfg.tick
-	}
-	return cfg, nil
+	c.cluster.Tick = c.Tick
+	c.cluster.SyncTimeout = cmp.Or(c.cluster.SyncTimeout, 2*c.Tick)
+	return nil
 }
 
 // WithAddr sets the TCP address to listen on. The default is a free port of 127.0.0.1.
@@ -86,8 +82,8 @@ func WithAddr(addr string) Option {
 	}
 }
 
-// WithInMemory makes a server without TCP: clients reach it only through [Server.Dial] and [Server.DialContext], and through
-// addresses that [Server.Listen] adds. Such a server and its clients work inside a testing/synctest bubble.
+// WithInMemory starts a server without TCP, for a testing/synctest bubble. Clients reach it only
+// through [Server.Dial] and [Server.DialContext], and through addresses that [Server.Listen] adds.
 func WithInMemory() Option {
 	return func(c *config) error {
 		c.inMemory = true
@@ -95,79 +91,85 @@ func WithInMemory() Option {
 	}
 }
 
-// WithTick sets the server's unit of time: a session gets 2 to 20 ticks by default (see [WithSessionTimeouts]),
-// and ends at the end of a tick. The default is 2 s, as in ZooKeeper.
-func WithTick(d time.Duration) Option {
-	return positive("tick", d, func(c *config) { c.tick = d })
-}
-
-// WithSessionTimeouts sets the shortest and longest session that is granted.
-func WithSessionTimeouts(shortest, longest time.Duration) Option {
-	return func(c *config) error {
-		if shortest <= 0 || longest < shortest {
-			return fmt.Errorf("zktest: session timeouts %v to %v", shortest, longest)
-		}
-		c.minTimeout, c.maxTimeout = shortest, longest
-		return nil
-	}
-}
-
-// WithContainerCheckInterval sets how often empty containers, and TTL nodes whose time
-// has passed, are deleted. The default is a minute, as in ZooKeeper.
-func WithContainerCheckInterval(d time.Duration) Option {
-	return positive("container check interval", d, func(c *config) { c.containerScan = d })
-}
-
-// WithMaxNeverUsed sets how old a container gets that never had a child, as znode.container.maxNeverUsedIntervalMs does: the next
-// check deletes it then. By default it stays, as in ZooKeeper.
-func WithMaxNeverUsed(d time.Duration) Option {
-	return positive("age of containers that were never used", d, func(c *config) { c.neverUsed = d })
-}
-
-// WithoutContainers makes a server that does not know containers, like ZooKeeper 3.4: it answers
-// that the request is not implemented, and cuts the connection.
+// WithoutContainers starts a server that rejects creates of containers and cuts the connection,
+// like ZooKeeper 3.4.
 func WithoutContainers() Option {
 	return func(c *config) error {
-		c.containers = false
+		c.Containers = false
 		return nil
 	}
 }
 
-// WithTTLNodes allows TTL nodes, which ZooKeeper does not by default.
-func WithTTLNodes() Option {
-	return func(c *config) error {
-		c.ttlNodes = true
-		return nil
-	}
+// WithLatency delays the reply to each request, handshakes included, until d after the request, as
+// a network does. Requests that a client sends together are answered together. Events are not
+// delayed.
+//
+// [Server.Delay] delays chosen requests, one after the other.
+func WithLatency(d time.Duration) Option {
+	return positive("latency", d, func(c *config) { c.Latency = d })
 }
 
-// WithMaxBuffer sets the longest request that is accepted, in bytes (jute.maxbuffer). The
-// connection that sends a longer one is cut. The default is 1 MiB less one.
-func WithMaxBuffer(n int) Option {
+// WithSASL lets these users authenticate by SASL (DIGEST-MD5) with these passwords. Access lists
+// may then have the scheme "sasl", whose ids are user names.
+//
+// A failure is answered with -115, and the connection is cut. Without the option, the reply is an
+// empty token, as without a JAAS file.
+func WithSASL(users map[string]string) Option {
 	return func(c *config) error {
-		if n < 64 {
-			return fmt.Errorf("zktest: max buffer %d", n)
+		if len(users) == 0 {
+			return errors.New("zktest: SASL without users")
 		}
-		c.maxFrame = n
+		c.SASLUsers = maps.Clone(users)
 		return nil
 	}
 }
 
-// WithReconfig allows reconfiguration, as reconfigEnabled=true does. A standalone server then answers it as
-// unimplemented (-6), and without this option as disabled (-123).
-func WithReconfig() Option {
+// Digest returns the id of user:password in access lists of scheme "digest": user, a colon, and the
+// SHA-1 of user:password in base64.
+func Digest(userPassword string) string { return tree.Digest(userPassword) }
+
+// WithSeed sets the seed of the random choices of a [Cluster]. The default is a constant.
+func WithSeed(seed uint64) Option {
 	return func(c *config) error {
-		c.reconfig = true
+		c.cluster.Seed, c.clusterOnly = seed, "WithSeed"
 		return nil
 	}
 }
 
-// reconfigCode answers a reconfiguration.
-func (c *config) reconfigCode() proto.Code {
-	if c.reconfig {
-		return proto.Unimplemented
+// WithLag delays each transaction on each follower of a [Cluster] by a random time of up to d, in
+// which the follower serves the older state. The default is 2 ms; [Cluster.Lag] sets it for one
+// member. The leader applies at once, but may expire sessions late by d.
+func WithLag(d time.Duration) Option {
+	return notNegative("lag", d, func(c *config) { c.cluster.Lag, c.clusterOnly = d, "WithLag" })
+}
+
+// WithMemberLatency delays each message between two members of a [Cluster] by a random time of up
+// to d. The default is 0. Messages in flight when the leader is lost are lost.
+func WithMemberLatency(d time.Duration) Option {
+	return notNegative("member latency", d, func(c *config) { c.cluster.Latency, c.clusterOnly = d, "WithMemberLatency" })
+}
+
+// withElectionTime sets the longest time that a [Cluster] takes to elect a leader, once a majority
+// of members look for one. It takes a random time, at least half of it. The default is 200 ms.
+func withElectionTime(d time.Duration) Option {
+	return positive("election time", d, func(c *config) { c.cluster.Election, c.clusterOnly = d, "withElectionTime" })
+}
+
+// WithSyncTimeout sets the time after which a member of a [Cluster] closes a connection to a silent
+// member. The default is 2 ticks, the syncLimit of ZooKeeper's images. If a member's process
+// exits, the other members detect it at once.
+func WithSyncTimeout(d time.Duration) Option {
+	return positive("sync timeout", d, func(c *config) { c.cluster.SyncTimeout, c.clusterOnly = d, "WithSyncTimeout" })
+}
+
+func notNegative(what string, d time.Duration, set func(*config)) Option {
+	return func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("zktest: %s %v is negative", what, d)
+		}
+		set(c)
+		return nil
 	}
-	return proto.ReconfigDisabled
 }
 
 func positive(what string, d time.Duration, set func(*config)) Option {

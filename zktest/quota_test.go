@@ -12,7 +12,7 @@ import (
 
 const codeQuotaExceeded = -125
 
-// createData makes a node with data, and returns the code of the answer.
+// createData creates a node with data, and returns the code of the answer.
 func createData(t *testing.T, c *rawClient, path, data string) int32 {
 	t.Helper()
 	b := pathOf(path)
@@ -105,7 +105,7 @@ func TestTheNearestQuotaCounts(t *testing.T) {
 }
 
 func TestHardQuotasAreEnforced(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithEnforcedQuotas())
+	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"enforceQuota": "true"}))
 	c := raw(t, s, nil)
 	createData(t, c, "/q", "abc")
 	limit(t, c, "/q", "count=1,bytes=1;byteHardLimit=10;countHardLimit=3")
@@ -138,7 +138,7 @@ func TestHardQuotasAreEnforced(t *testing.T) {
 }
 
 func TestAMultiIsMeasuredByWhatWasBefore(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithEnforcedQuotas())
+	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"enforceQuota": "true"}))
 	c := raw(t, s, nil)
 	createData(t, c, "/q", "")
 	limit(t, c, "/q", "countHardLimit=2")
@@ -159,7 +159,7 @@ func TestAMultiIsMeasuredByWhatWasBefore(t *testing.T) {
 	require.False(t, s.Exists("/other"), "all or none")
 	deleteNode(t, c, "/q/b")
 	setBytes(t, c, "/zookeeper/quota/q/zookeeper_limits", "countHardLimit=9")
-	multi("/q/d", "/q/a") // which is there
+	multi("/q/d", "/q/a") // which exists
 	require.Equal(t, "count=2,bytes=0", usage(t, s, "/q"), "what is rolled back is not counted")
 	createData(t, c, "/zookeeper/quota/other", "")
 	createData(t, c, "/zookeeper/quota/other/zookeeper_stats", "")
@@ -177,7 +177,7 @@ func TestAMultiIsMeasuredByWhatWasBefore(t *testing.T) {
 }
 
 func TestSuperUserMayDoEverything(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithSuperDigest(zktest.Digest("super:secret")))
+	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"DigestAuthenticationProvider.superDigest": zktest.Digest("super:secret")}))
 	closed := func(path string) buffer {
 		b := pathOf(path)
 		return *b.bytes(nil).int(1).int(31).text("digest").text("no:body").int(0)
@@ -211,7 +211,7 @@ func TestSuperUserMayDoEverything(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, -102, setBytes(t, other, "/closed", "x"), "nobody is super by default")
 	for _, digest := range []string{"", "super", "super:secret", ":" + base64.StdEncoding.EncodeToString(make([]byte, 20))} {
-		_, err := zktest.Start(zktest.WithSuperDigest(digest))
+		_, err := zktest.Start(zktest.WithProperties(map[string]string{"DigestAuthenticationProvider.superDigest": digest}))
 		assert.Error(t, err, digest)
 	}
 }
@@ -219,7 +219,7 @@ func TestSuperUserMayDoEverything(t *testing.T) {
 func TestReconfigurationIsAnsweredAsByALoneServer(t *testing.T) {
 	var b buffer
 	b.text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)
-	for code, opts := range map[int32][]zktest.Option{-123: nil, -6: {zktest.WithReconfig()}} {
+	for code, opts := range map[int32][]zktest.Option{-123: nil, -6: {zktest.WithProperties(map[string]string{"reconfigEnabled": "true"})}} {
 		c := raw(t, zktest.NewServer(t, opts...), nil)
 		r, err := c.call(opReconfig, b)
 		require.NoError(t, err)

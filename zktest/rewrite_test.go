@@ -49,7 +49,8 @@ func TestAnswersAreTakenAwayAndAdded(t *testing.T) {
 		return append(answer, first...)
 	}, zktest.OnCreate())
 	defer stop()
-	again := s.Rewrite(func(_ zktest.Request, answer []byte) []byte { return answer }) // sees what the first has made
+	// Sees the first one's result.
+	again := s.Rewrite(func(_ zktest.Request, answer []byte) []byte { return answer })
 	defer again()
 	x1, b := c.request(opCreate, create("/a", 0))
 	require.NoError(t, c.write(b))
@@ -70,7 +71,7 @@ func TestHandshakesAreReplacedIfTheyAreNamed(t *testing.T) {
 	stop = s.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 		binary.BigEndian.PutUint32(answer[8:], 0) // the timeout
 		return answer
-	}, zktest.OnOp(zktest.OpConnect))
+	}, zktest.OnOp("connect"))
 	c := raw(t, s, nil)
 	require.Zero(t, c.timeout)
 	require.NotZero(t, c.id)
@@ -82,8 +83,8 @@ func TestAnAnswerWithoutAnEnd(t *testing.T) {
 	s := zktest.NewServer(t)
 	c := raw(t, s, nil)
 	defer s.Rewrite(func(zktest.Request, []byte) []byte {
-		return []byte{0x0f, 0xff, 0xff, 0xff, 1} // 250 MB, of which one byte comes
-	}, zktest.OnOp(zktest.OpGetData))()
+		return []byte{0x0f, 0xff, 0xff, 0xff, 1} // 250 MB, and one byte of them
+	}, zktest.OnOp("getData"))()
 	_, b := c.request(opGetData, *ptr(pathOf("/")).bool(false))
 	require.NoError(t, c.write(b))
 	var head [5]byte

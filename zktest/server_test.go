@@ -36,7 +36,7 @@ func create(path string, flags int32) buffer {
 	return b
 }
 
-// mustCreate makes a node and returns its path.
+// mustCreate creates a node and returns its path.
 func mustCreate(t *testing.T, c *rawClient, path string, flags int32) string {
 	t.Helper()
 	r, err := c.call(opCreate, create(path, flags))
@@ -94,7 +94,7 @@ func TestFaults(t *testing.T) {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			s := zktest.NewServer(t)
 			client := raw(t, s, nil)
-			injected := s.Inject(c.fault, 1, zktest.OnOp(zktest.OpCreate), zktest.OnPath("/n"), zktest.OnSession(client.id))
+			injected := s.Inject(c.fault, 1, zktest.OnOp("create"), zktest.OnPath("/n"), zktest.OnSession(client.id))
 			_, err := client.call(opPing, nil)
 			require.NoError(t, err)
 			mustCreate(t, client, "/x", 0)
@@ -134,7 +134,8 @@ func TestExpiredSessionTakesItsNodesAlong(t *testing.T) {
 	require.ErrorIs(t, s.ExpireSession(owner.id), zktest.ErrNoSession)
 }
 
-// TestNothingComesInAnOrderToRelyOn: a real server keeps the names of children, and the ephemeral nodes of a session, in hash tables.
+// TestNothingComesInAnOrderToRelyOn: a real server keeps the names of children, and the ephemeral
+// nodes of a session, in hash tables.
 func TestNothingComesInAnOrderToRelyOn(t *testing.T) {
 	s := zktest.NewServer(t)
 	owner, other := raw(t, s, nil), raw(t, s, nil)
@@ -209,7 +210,7 @@ func TestWhatAnOldConnectionSentIsLostWhenTheSessionMoves(t *testing.T) {
 func TestBlockedReplyComesWhenTheGateOpens(t *testing.T) {
 	s := zktest.NewServer(t)
 	client := raw(t, s, nil)
-	gate := s.BlockReplies(zktest.OnOp(zktest.OpCreate))
+	gate := s.BlockReplies(zktest.OnOp("create"))
 	answered := make(chan error, 1)
 	go func() {
 		_, err := client.call(opCreate, create("/node", 0))
@@ -306,7 +307,7 @@ func TestADelayHoldsRequestsUpUntilItIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.NewServer(t, zktest.WithInMemory())
 		client := raw(t, s, nil)
-		remove := s.Delay(3*time.Second, zktest.OnOp(zktest.OpCreate))
+		remove := s.Delay(3*time.Second, zktest.OnOp("create"))
 		began := time.Now()
 		mustCreate(t, client, "/slow", 0)
 		require.Equal(t, 3*time.Second, time.Since(began))
@@ -318,7 +319,7 @@ func TestADelayHoldsRequestsUpUntilItIsRemoved(t *testing.T) {
 
 func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 		client := raw(t, s, nil)
 		container := func(path string) {
 			_, err := client.call(opCreateContainer, create(path, 4))
@@ -344,7 +345,7 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 
 func TestContainersThatWereNeverUsedAreReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithContainerCheckInterval(time.Second), zktest.WithMaxNeverUsed(10*time.Second))
+		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"znode.container.checkIntervalMs": "1000", "znode.container.maxNeverUsedIntervalMs": "10000"}))
 		r, err := raw(t, s, nil).call(opCreateContainer, create("/c", 4))
 		require.NoError(t, err)
 		require.Zero(t, r.code)
@@ -395,7 +396,7 @@ func TestRequestsAreCountedAndTraced(t *testing.T) {
 		"delete /a-0000000000 -> ok", "delete /a-0000000000 -> no node",
 	}, lines)
 	counts := s.Requests()
-	require.Equal(t, map[zktest.Op]int{zktest.OpCreate: 1, zktest.OpGetData: 1, zktest.OpDelete: 2, zktest.OpPing: 1}, counts.Requests)
+	require.Equal(t, map[string]int{"create": 1, "getData": 1, "delete": 2, "ping": 1}, counts.Requests)
 	require.Equal(t, 1, counts.WatchEventsSent)
 	require.Positive(t, counts.BytesIn)
 	require.Positive(t, counts.BytesOut)
@@ -420,7 +421,7 @@ func TestFourLetterWords(t *testing.T) {
 }
 
 func TestTooLongARequestCutsTheConnection(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithMaxBuffer(1000))
+	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"jute.maxbuffer": "1000"}))
 	client := raw(t, s, nil)
 	var b buffer
 	b.text("/big").bytes(make([]byte, 1000))
@@ -437,9 +438,8 @@ func TestOldServersDoNotKnowContainers(t *testing.T) {
 
 func TestBadOptionsAreRefused(t *testing.T) {
 	for name, opt := range map[string]zktest.Option{
-		"nil": nil, "tick": zktest.WithTick(0), "timeouts": zktest.WithSessionTimeouts(2, 1), "buffer": zktest.WithMaxBuffer(1),
-		"interval": zktest.WithContainerCheckInterval(-1), "address": zktest.WithAddr("nowhere"), "version": zktest.WithVersion(9),
-		"age": zktest.WithMaxNeverUsed(0),
+		"nil": nil, "address": zktest.WithAddr("nowhere"), "version": zktest.WithVersion("3.7"), "Keeper": zktest.LikeKeeper("young"),
+		"latency": zktest.WithLatency(0),
 	} {
 		_, err := zktest.Start(opt)
 		assert.Error(t, err, name)
@@ -491,8 +491,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// TestAHandshakeIsLostWithTheProcess: one that the server had not answered when its process ended does not take the session from the connection
-// that the client has made since.
+// TestAHandshakeIsLostWithTheProcess: a handshake that was unanswered when the process ended does
+// not take the session from the client's next connection.
 func TestAHandshakeIsLostWithTheProcess(t *testing.T) {
 	for name, end := range map[string]func(s *zktest.Server){
 		"stop":    (*zktest.Server).Stop,
@@ -504,14 +504,14 @@ func TestAHandshakeIsLostWithTheProcess(t *testing.T) {
 				c := raw(t, s, nil)
 				first := make(chan struct{}, 1)
 				first <- struct{}{}
-				gate := s.Block(zktest.OnOp(zktest.OpConnect), func(zktest.Request) bool {
+				gate := s.Block(zktest.OnOp("connect"), zktest.On(func(zktest.Request) bool {
 					select {
 					case <-first:
 						return true
 					default:
 						return false
 					}
-				})
+				}))
 				late, err := s.Dial("", "", 0)
 				require.NoError(t, err)
 				refused := make(chan error, 1)

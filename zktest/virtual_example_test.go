@@ -12,7 +12,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// A test in virtual time: the outage of an hour takes no time. In your package the function is called TestWorkAfterAnOutage.
+// A test in virtual time: the outage of an hour takes no time. In your package the function is
+// called TestWorkAfterAnOutage.
 func ExampleWithInMemory() {
 	_ = workAfterAnOutage // go test runs it
 }

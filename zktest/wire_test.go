@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// rawClient speaks the protocol without a library in between, so that every reply can be
-// looked at, and every mistake made. It is not safe for concurrent use.
+// rawClient speaks the protocol without a library, so that every reply can be checked and every
+// mistake be sent. It is not safe for concurrent use.
 type rawClient struct {
 	conn    net.Conn
 	id      int64
@@ -25,7 +25,7 @@ type rawClient struct {
 	printZxid func(zxid int64) string // of events; nil: they are printed without
 }
 
-// dialRaw opens a connection and a new session, or goes on with an old one.
+// dialRaw opens a connection and a new session, or resumes an old one.
 func dialRaw(conn net.Conn, old *rawClient, timeout time.Duration) (*rawClient, error) {
 	c := &rawClient{conn: conn, pass: make([]byte, 16), numbers: new(int32)}
 	if old != nil {
@@ -71,7 +71,7 @@ type reply struct {
 	body []byte
 }
 
-// call sends a request and reads up to its answer, keeping the events that come before.
+// call sends a request and reads up to its answer. It keeps the events before it.
 func (c *rawClient) call(op int32, body buffer) (reply, error) {
 	xid, request := c.request(op, body)
 	if err := c.write(request); err != nil {
@@ -96,7 +96,7 @@ func (c *rawClient) request(op int32, body buffer) (xid int32, b buffer) {
 	return xid, append(b, body...)
 }
 
-// answer reads up to the answer to a request, keeping the events that come before.
+// answer reads up to the answer to a request. It keeps the events before it.
 func (c *rawClient) answer(xid int32) (reply, error) {
 	for {
 		record, err := c.read()
@@ -248,7 +248,7 @@ func (r *cursor) acls() string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// who prints whom a server takes a client for, but for where it comes from.
+// who prints the identity that a server sees of a client, without its address.
 func (r *cursor) who() string {
 	var list []string
 	for range r.int() {

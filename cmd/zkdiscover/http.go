@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -12,29 +13,57 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/spf13/cobra"
+
+	"github.com/gocurator/curator/cmd/internal/cli"
 )
 
-// targets is an element of what Prometheus' http_sd reads.
+// targets is an element of the list that Prometheus reads.
 type targets struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`
 }
 
-// http serves all enabled instances at /, and those of one service at /name, until ctx ends.
-func (t *tool) http(ctx context.Context, args []string) error {
-	fs := newFlags("zkdiscover http", "[-listen address]", t.stderr)
-	listen := fs.String("listen", "127.0.0.1:8080", "`address` to listen on")
-	if err := parse(fs, args); err != nil {
-		return err
+// server serves all enabled instances at /, and the instances of one service at /name.
+type server struct {
+	services
+	listen string
+}
+
+func (s *server) command(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "http",
+		Short: "Serve the instances to Prometheus (http_sd)",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := cli.Interrupted(cmd.Context())
+			defer stop()
+			return s.run(ctx, a, cmd.OutOrStdout())
+		},
 	}
-	if fs.NArg() > 0 {
-		return usageError("unexpected argument %q", fs.Arg(0))
-	}
-	l, err := net.Listen("tcp", *listen)
+	s.flags(a, cmd.Flags())
+	cmd.Flags().StringVar(&s.listen, "listen", "127.0.0.1:9999", "`address` to listen on")
+	return cmd
+}
+
+// run serves until ctx ends: a signal is the normal end of a server.
+func (s *server) run(ctx context.Context, a *cli.App, out io.Writer) error {
+	client, err := s.New(a) // it serves errors while there is no server
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.out, "serving http_sd at http://%s\n", l.Addr())
+	t, err := s.tool(a, client.Client)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := net.Listen("tcp", s.listen)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "serving http_sd at http://%s\n", l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{name...}", func(w http.ResponseWriter, r *http.Request) {
 		list, err := t.targets(r.Context(), r.PathValue("name"))
@@ -43,18 +72,18 @@ func (t *tool) http(ctx context.Context, args []string) error {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(list) // else the client is gone
+		_ = json.NewEncoder(w).Encode(list) // fails only if the client has hung up
 	})
-	s := &http.Server{
+	h := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends requests that wait
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }() // ends with Close
+	go func() { ended <- h.Serve(l) }() // ends with Close
 	select {
 	case <-ctx.Done():
-		err = s.Close()
+		err = h.Close()
 		<-ended
 	case err = <-ended:
 	}
@@ -68,15 +97,15 @@ func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
 	names, every := []string{name}, name == ""
 	if every {
 		var err error
-		if names, err = t.d.Names(ctx); err != nil {
+		if names, err = t.names(ctx); err != nil {
 			return nil, err
 		}
 	}
 	all := []targets{}
 	for _, name := range names {
 		list, err := t.d.Lookup(ctx, name)
-		if every && errors.Is(err, zk.ErrNoAuth) { // it is no reason to hide the others
-			fmt.Fprintf(t.stderr, "zkdiscover: %v\n", err)
+		if every && errors.Is(err, zk.ErrNoAuth) { // it must not hide the others
+			t.app.Say("%v", err)
 			continue
 		}
 		if err != nil {
@@ -88,7 +117,7 @@ func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
 			}
 			labels := map[string]string{"__meta_curator_service": name, "__meta_curator_id": i.ID}
 			fields := metadata(i)
-			for _, key := range slices.Sorted(maps.Keys(fields)) { // in order, so that of two keys with one label the same one wins
+			for _, key := range slices.Sorted(maps.Keys(fields)) { // in order, so that the same one of two keys with one label wins
 				labels["__meta_curator_metadata_"+label(key)] = fields[key]
 			}
 			if i.Port == 0 {
@@ -100,7 +129,8 @@ func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
 	return all, nil
 }
 
-// metadata is that of Spring's and Dubbo's payloads, or the text fields of another one.
+// metadata returns the metadata of a payload of Spring or Dubbo, or the text fields of another
+// payload.
 func metadata(i instance) map[string]string {
 	var fields map[string]any
 	if json.Unmarshal(i.Payload, &fields) != nil {
@@ -118,7 +148,7 @@ func metadata(i instance) map[string]string {
 	return texts
 }
 
-// label replaces what the name of a label cannot have.
+// label replaces the characters that the name of a label cannot have.
 func label(name string) string {
 	text := []byte(name)
 	for n, c := range text {

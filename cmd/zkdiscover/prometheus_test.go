@@ -14,17 +14,18 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
-// prometheus runs Debian's Prometheus in Docker, with the configuration that the README has, and returns its address.
+// prometheus runs Debian's Prometheus in Docker, with the configuration that the README has, and
+// returns its address.
 func prometheus(t *testing.T, sd string) (address string) {
 	t.Helper()
 	testlevel.Need(t, testlevel.Nightly) // it may have to build an image
@@ -73,7 +74,8 @@ func page(address, path string) string {
 	return string(body)
 }
 
-// targetsOf returns the health of the targets of Prometheus, by the service and the address of each.
+// targetsOf returns the health of the targets of Prometheus, by the service and the address of
+// each.
 func targetsOf(address string) map[string]string {
 	var answer struct {
 		Data struct {
@@ -83,7 +85,7 @@ func targetsOf(address string) map[string]string {
 			}
 		}
 	}
-	_ = json.Unmarshal([]byte(page(address, "/api/v1/targets")), &answer) // of what is no JSON there is no target
+	_ = json.Unmarshal([]byte(page(address, "/api/v1/targets")), &answer) // invalid JSON has no target
 	all := map[string]string{}
 	for _, target := range answer.Data.ActiveTargets {
 		all[target.Labels["service"]+" "+target.Labels["instance"]] = target.Health
@@ -93,7 +95,7 @@ func targetsOf(address string) map[string]string {
 
 func TestARealPrometheusFindsTheInstancesAndForgetsThoseThatGo(t *testing.T) {
 	server := zktest.NewServer(t)
-	out, end := start(t, server, "-connect", "2s", "http", "-listen", "127.0.0.1:0")
+	out, end := begin(t, server, "http", "--connect", "2s", "--listen", "127.0.0.1:0")
 	address := prometheus(t, out.await(t, `serving http_sd at (\S+)`))
 	defer http.DefaultClient.CloseIdleConnections()
 	client, err := framework.New(server.Servers())
@@ -117,7 +119,7 @@ func TestARealPrometheusFindsTheInstancesAndForgetsThoseThatGo(t *testing.T) {
 	}
 	shows := func(what string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return fmt.Sprint(targetsOf(address)) == fmt.Sprint(want) }, time.Minute, 100*time.Millisecond, what)
+		testbed.Eventually(t, func() bool { return fmt.Sprint(targetsOf(address)) == fmt.Sprint(want) }, what)
 	}
 	shows("all three are scraped")
 	for key, reg := range regs {
@@ -129,8 +131,8 @@ func TestARealPrometheusFindsTheInstancesAndForgetsThoseThatGo(t *testing.T) {
 
 	server.Stop()
 	failed := regexp.MustCompile(`(?m)^prometheus_sd_http_failures_total.* [1-9]`)
-	require.Eventually(t, func() bool { return failed.MatchString(page(address, "/metrics")) }, time.Minute, 100*time.Millisecond)
+	testbed.Eventually(t, func() bool { return failed.MatchString(page(address, "/metrics")) }, "the failure is counted")
 	shows("the list stays without ZooKeeper")
-	require.NoError(t, server.Restart()) // what is registered can be deleted
+	require.NoError(t, server.Restart()) // so that the registration can be deleted
 	require.Zero(t, end())
 }

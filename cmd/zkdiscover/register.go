@@ -4,107 +4,314 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
+	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/internal/wait"
 )
 
-// stopWait is how long to wait, beside -drain, when no server confirms that the command is unregistered.
+// stopWait is the time after --drain for which zkdiscover waits for a server to confirm that the
+// command is unregistered.
 const stopWait = 5 * time.Second
 
-// register runs a command that is registered as long as it runs. A signal unregisters it, and stops it after -drain.
-func (t *tool) register(ctx context.Context, args []string) error {
-	fs := newFlags("zkdiscover register", "-name name -address host -port n [flags] -- command ...", t.stderr)
-	var i instance
-	fs.StringVar(&i.Name, "name", "", "`name` of the service")
-	fs.StringVar(&i.ID, "id", "", "`id` of the instance (default a random one)")
-	fs.StringVar(&i.Address, "address", "", "`host` name or IP address at which others reach it")
-	fs.IntVar(&i.Port, "port", 0, "its port")
-	fs.StringVar(&i.PayloadClass, "class", "", "Java `class` of the payload")
-	payload := fs.String("payload", "null", "payload, as `JSON`")
-	drain := fs.Duration("drain", 0, "how long the command runs on after it is unregistered")
-	if err := parse(fs, args); err != nil {
+// register runs a command that is registered as long as it runs.
+type register struct {
+	services
+	instance
+	payload, profile, status, uri string
+	metadata                      map[string]string
+	drain                         time.Duration
+
+	busy atomic.Bool // the command runs, and signals are for it
+}
+
+func (r *register) command(a *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                   "register --name name --address host --port n [flags] -- command args...",
+		Short:                 "Run a command that is registered as long as it runs",
+		DisableFlagsInUseLine: true,
+		Long: `register starts a command and registers it as an instance of a service.
+
+SIGINT, SIGQUIT and SIGTERM unregister it, and are passed on to the command after --drain, or when the command ends by itself. A second
+signal kills the command at once. SIGHUP, SIGUSR1 and SIGUSR2 are passed on at once. The exit code is the command's.`,
+		Example: cli.Examples(
+			"zkdiscover register --name orders --address 127.0.0.1 --port 8080 -- ./orders",
+			"zkdiscover register --profile spring --name orders --address 127.0.0.1 --port 8080 --metadata zone=eu --drain 10s -- ./orders"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.run(cmd.Context(), a, args)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	r.flags(a, f)
+	r.ACLFlag(a, f)
+	f.StringVar(&r.Name, "name", "", "`name` of the service; it may have slashes")
+	f.StringVar(&r.ID, "id", "", "`id` of the instance (default a random one)")
+	f.StringVar(&r.Address, "address", "", "`host` name or IP address at which clients reach the instance")
+	cli.Number(f, &r.Port, "port", "", 0, 1, 1<<16-1, "its `port`")
+	cli.Number(f, &r.SSLPort, "tls-port", "", 0, 1, 1<<16-1, "its `port` for TLS")
+	f.StringVar(&r.profile, "profile", "", "register as an application of this `framework`: spring or dubbo")
+	f.StringToStringVar(&r.metadata, "metadata", nil, "metadata of a --profile, as `key=value`; repeatable")
+	f.StringVar(&r.status, "status", "", "`status` of a Spring application, such as OUT_OF_SERVICE (default UP)")
+	f.StringVar(&r.uri, "uri", "", "`pattern` of the instance's URI, such as {scheme}://{address}:{port} (default none; Spring's with --profile spring)")
+	f.StringVar(&r.payload, "payload", "", "payload, as `JSON`, without a --profile (default null)")
+	f.StringVar(&r.PayloadClass, "class", "", "Java `class` of the --payload")
+	cli.Duration(f, &r.drain, "drain", "", 0, "how long the command may run on after it was unregistered")
+	return cmd
+}
+
+// complete checks the flags and builds the instance.
+func (r *register) complete() (i instance, err error) {
+	i = r.instance
+	switch {
+	case r.Name == "" || r.Address == "" || r.Port == 0 && r.SSLPort == 0:
+		return i, cli.UsageError("register needs --name, --address and --port or --tls-port")
+	case r.profile == "" && (r.metadata != nil || r.status != ""):
+		return i, cli.UsageError("--metadata and --status need --profile")
+	case r.profile != "" && (r.payload != "" || r.PayloadClass != ""):
+		return i, cli.UsageError("--profile excludes --payload and --class")
+	case r.status != "" && r.profile != "spring":
+		return i, cli.UsageError("--status needs --profile spring")
+	case r.payload != "" && !json.Valid([]byte(r.payload)):
+		return i, cli.UsageError("--payload is no JSON")
+	}
+	i.Payload = json.RawMessage("null")
+	if r.payload != "" {
+		i.Payload = json.RawMessage(r.payload)
+	}
+	var made discovery.Instance[discovery.Metadata]
+	switch r.profile {
+	case "":
+	case "spring":
+		if r.status != "" {
+			if r.metadata == nil {
+				r.metadata = map[string]string{}
+			}
+			r.metadata["instance_status"] = r.status
+		}
+		made = discovery.Spring(r.Name, r.Address, r.Port, r.metadata)
+	case "dubbo":
+		made = discovery.Dubbo(r.Name, r.Address, r.Port, r.metadata)
+	default:
+		return i, cli.UsageError("--profile %q is neither spring nor dubbo", r.profile)
+	}
+	if r.profile != "" {
+		if i.ID == "" {
+			i.ID = made.ID
+		} else if r.profile == "dubbo" {
+			made.Payload.ID = i.ID
+		}
+		if i.Payload, err = json.Marshal(made.Payload); err != nil {
+			return i, err
+		}
+		i.PayloadClass, i.URISpec = made.PayloadClass, made.URISpec
+	}
+	if r.uri != "" {
+		if i.URISpec, err = discovery.ParseURISpec(r.uri); err != nil {
+			return i, cli.UsageError("--uri: %w", err)
+		}
+	}
+	return i, nil
+}
+
+// run starts the command, registers it, and serves until it has ended.
+func (r *register) run(ctx context.Context, a *cli.App, args []string) error {
+	i, err := r.complete()
+	if err != nil {
 		return err
 	}
-	i.Payload = json.RawMessage(*payload)
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return cli.UsageError("register needs a command behind its flags")
+	}
+	program, err := exec.LookPath(args[0])
 	switch {
-	case fs.NArg() == 0:
-		return usageError("register needs a command after its flags")
-	case !json.Valid(i.Payload):
-		return usageError("-payload is no JSON")
-	case i.Name == "" || i.Address == "" || i.Port == 0:
-		return usageError("register needs -name, -address and -port")
-	case *drain < 0:
-		return usageError("-drain %v is negative", *drain)
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return &cli.Exit{Code: cli.ExitNotFound, Err: err}
+	case err != nil:
+		return &cli.Exit{Code: cli.ExitCannotRun, Err: err}
+	}
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a command must not be left behind because messages are not read
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, cli.Listened(cli.EndSignals()...)...)
+	defer signal.Stop(signals)
+	word := func(s os.Signal) bool { return r.busy.Load() && slices.Contains(wordSignals(), s) }
+	ctx, stop := cli.InterruptedUnless(ctx, word, r.busy.Load)
+	defer stop()
+
+	t, err := r.connect(ctx, a) // before a command runs that no client could find
+	if err != nil {
+		return cli.Interruption(ctx, err)
+	}
+	defer t.client.Close()
+	r.busy.Store(true)
+	defer r.busy.Store(false)
+	c, err := start(program, args, a.Out)
+	if err != nil {
+		return &cli.Exit{Code: cli.ExitCannotRun, Err: err}
 	}
 	ready, cancel := t.within(ctx)
 	defer cancel()
-	if _, err := t.d.Names(ready); err != nil { // before anything runs that nobody could find
-		return err
-	}
-	cmd := exec.Command(fs.Arg(0), fs.Args()[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, t.out, t.stderr
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the command
 	reg, err := t.d.Register(ready, i)
+	s := &serving{child: c, signals: signals, ending: ctx}
 	if err != nil {
-		stop(cmd)
-		if end := <-ended; ctx.Err() != nil { // a signal came before the node was there
-			return code(end)
+		end := s.end(0)
+		if ctx.Err() != nil { // a signal arrived first
+			return end
 		}
-		return err
+		return usage(err)
 	}
-	return t.serve(ctx, reg, *drain, ended, func() { stop(cmd) })
+	s.unregister = func(ctx context.Context, drain time.Duration) {
+		_ = reg.Drain(ctx, drain) // if it fails, the session ends with this process
+	}
+	return s.serve(r.drain)
 }
 
-// serve waits until the command has ended, or stops it when ctx is done. The registration is over when it returns, or goes with the session.
-func (t *tool) serve(
-	ctx context.Context, reg *discovery.Registration[json.RawMessage], drain time.Duration, ended <-chan error, stop func(),
-) error {
-	select {
-	case end := <-ended:
-		t.unregister(reg, 0)
-		return code(end)
-	case <-ctx.Done():
-	}
-	t.unregister(reg, drain)
-	stop()
-	return code(<-ended)
+// serving is a command that runs and is registered.
+type serving struct {
+	child      process
+	signals    <-chan os.Signal
+	ending     context.Context // ends with the first signal that is to end the command
+	unregister func(ctx context.Context, drain time.Duration)
+	received   int // signals that are to end the command
 }
 
-// unregister returns when clients have had the time to finish, or no server can be reached.
-func (t *tool) unregister(reg *discovery.Registration[json.RawMessage], drain time.Duration) {
-	done := make(chan struct{})
+// process is a running command.
+type process interface {
+	ended() <-chan struct{}
+	signal(syscall.Signal)
+	result() error // once ended is closed
+}
+
+// serve returns when the command has exited. The registration has then ended, or ends with the
+// session.
+func (s *serving) serve(drain time.Duration) error {
+	for {
+		select {
+		case sig := <-s.signals:
+			s.receive(sig)
+		case <-s.child.ended():
+			return s.end(0)
+		case <-s.ending.Done():
+			return s.end(drain)
+		}
+	}
+}
+
+// receive handles a signal. It passes on a signal that does not end the command. The second one
+// that does kills the command.
+func (s *serving) receive(sig os.Signal) {
+	if slices.Contains(wordSignals(), sig) {
+		s.child.signal(sig.(syscall.Signal))
+		return
+	}
+	if s.received++; s.received > 1 { // the first one has ended the context
+		s.child.signal(syscall.SIGKILL)
+	}
+}
+
+// end unregisters the command, lets it run on for drain, passes on the signal that ended the
+// context, and returns how the command has ended.
+func (s *serving) end(drain time.Duration) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	unregistered := make(chan struct{})
 	go func() { // ends with the client at the latest
-		defer close(done)
-		_ = reg.Drain(context.Background(), drain) // if it fails, the session ends with this process
+		defer close(unregistered)
+		if s.unregister != nil {
+			s.unregister(ctx, drain)
+		}
 	}()
+	s.await(unregistered, drain+stopWait)
+	if !wait.Closed(s.child.ended()) {
+		sig, ok := cli.SignalOf(context.Cause(s.ending))
+		if !ok {
+			sig = syscall.SIGTERM
+		}
+		if !fromTerminal(sig) {
+			s.child.signal(sig)
+		}
+		s.await(nil, 0)
+	}
+	cancel() // the end of the command ends the drain
 	select {
-	case <-done:
-	case <-time.After(drain + stopWait):
+	case <-unregistered:
+	case <-time.After(stopWait):
+	}
+	return s.child.result()
+}
+
+// await returns when the command has ended, when other is closed, or after limit, which may be 0
+// for none.
+func (s *serving) await(other <-chan struct{}, limit time.Duration) {
+	var late <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		late = timer.C
+	}
+	for {
+		select {
+		case <-s.child.ended():
+			return
+		case <-other:
+			return
+		case <-late:
+			return
+		case sig := <-s.signals:
+			s.receive(sig)
+		}
 	}
 }
 
-func stop(cmd *exec.Cmd) {
-	if cmd.Process.Signal(syscall.SIGTERM) != nil {
-		_ = cmd.Process.Kill() // where there are no signals
-	}
+// child is the process of a command.
+type child struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; valid once done is closed
 }
 
-// code passes on how the command ended.
-func code(err error) error {
-	var ended *exec.ExitError
-	if !errors.As(err, &ended) {
-		return err
+// start starts a command in the process group of zkdiscover: the keys of a terminal and its job
+// control are for both.
+func start(program string, words []string, out io.Writer) (*child, error) {
+	cmd := exec.Command(program, words[1:]...)
+	cmd.Args[0] = words[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, os.Stderr
+	endWithUs(cmd)
+	if err := cmd.Start(); err != nil {
+		return nil, err
 	}
-	if status, ok := ended.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return &exit{code: 128 + int(status.Signal())} // as shells do
+	c := &child{cmd: cmd, done: make(chan struct{})}
+	go func() { // ends with the command
+		c.err = cmd.Wait()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+func (c *child) ended() <-chan struct{} { return c.done }
+
+// result passes on how the command has ended.
+func (c *child) result() error {
+	var failed *exec.ExitError
+	if !errors.As(c.err, &failed) {
+		return c.err
 	}
-	return &exit{code: ended.ExitCode()}
+	if s, signaled := endedBy(failed); signaled {
+		return cli.Signaled(s)
+	}
+	return &cli.Exit{Code: failed.ExitCode()}
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,36 +17,59 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// beZkdiscover is in the environment of a test binary that is zkdiscover.
+const beZkdiscover = "ZKDISCOVER_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beZkdiscover) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // output is what the program prints.
 type output struct {
 	testbed.Output
 }
 
-// await waits until what was printed matches, and returns the last submatch.
+// await waits until the output matches, and returns the last submatch.
 func (o *output) await(t *testing.T, expression string) string {
 	t.Helper()
 	re := regexp.MustCompile(expression)
 	var m []string
-	require.Eventually(t, func() bool { m = re.FindStringSubmatch(o.String()); return m != nil }, time.Minute, time.Millisecond)
+	testbed.Eventually(t, func() bool { m = re.FindStringSubmatch(o.String()); return m != nil }, expression)
 	return m[len(m)-1]
 }
 
-// start runs the program until end is called, which returns its exit code.
-func start(t *testing.T, server *zktest.Server, args ...string) (out *output, end func() int) {
+// zkdiscover runs the program until ctx ends.
+func zkdiscover(ctx context.Context, args []string, out, stderr io.Writer) int {
+	a := newApp(out, stderr)
+	return a.Execute(ctx, root(a), args)
+}
+
+// with adds the flag for the server behind the command.
+func with(server *zktest.Server, args []string) []string {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return args
+	}
+	return append([]string{args[0], "--servers", server.Addr()}, args[1:]...)
+}
+
+// begin runs the program until end is called, which returns its exit code.
+func begin(t *testing.T, server *zktest.Server, args ...string) (out *output, end func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	out = &output{}
 	code := make(chan int, 1)
-	go func() { code <- zkdiscover(ctx, append([]string{"-servers", server.Addr()}, args...), out, out) }()
+	go func() { code <- zkdiscover(ctx, with(server, args), out, out) }()
 	return out, func() int { cancel(); return <-code }
 }
 
@@ -52,7 +77,7 @@ func start(t *testing.T, server *zktest.Server, args ...string) (out *output, en
 func runs(t *testing.T, server *zktest.Server, args ...string) (text string, code int) {
 	t.Helper()
 	out := &output{}
-	code = zkdiscover(t.Context(), append([]string{"-servers", server.Addr()}, args...), out, out)
+	code = zkdiscover(t.Context(), with(server, args), out, out)
 	return out.String(), code
 }
 
@@ -61,7 +86,7 @@ func newServer(t *testing.T) *zktest.Server {
 	server := zktest.NewServer(t)
 	for path, data := range map[string]string{
 		"/services/orders/a": `{"name":"orders","id":"a","address":"10.0.0.1","port":8080,` +
-			`"payload":{"@class":"org.springframework.cloud.zookeeper.discovery.ZookeeperInstance","id":"x","name":"orders","metadata":{"zone-name":"eu"}}}`,
+			`"payload":{"@class":"com.example.Metadata","id":"x","name":"orders","metadata":{"zone-name":"eu"}}}`,
 		"/services/orders/b": `{"id":"b","address":"::1","sslPort":443,"payload":"text"}`,
 		"/services/orders/c": `{"id":"c","address":"10.0.0.3","port":1,"enabled":false}`,
 		"/services/stock":    "",
@@ -88,7 +113,7 @@ func TestLsShowsNamesAndInstances(t *testing.T) {
 
 func TestWatchPrintsEachChange(t *testing.T) {
 	server := newServer(t)
-	out, end := start(t, server, "watch", "stock")
+	out, end := begin(t, server, "watch", "stock")
 	out.await(t, "(?m)^# .*: 0$")
 	require.NoError(t, server.Create("/services/stock/d", []byte(`{"address":"h","port":1}`)))
 	out.await(t, "(?m)^# .*: 1\nd\th:1\tenabled\tnull\n")
@@ -97,10 +122,10 @@ func TestWatchPrintsEachChange(t *testing.T) {
 
 func TestRegisterRegistersACommandAsLongAsItRuns(t *testing.T) {
 	server := newServer(t)
-	flags := []string{"register", "-name", "stock", "-id", "me", "-address", "10.0.0.9", "-port", "99", "-payload", `{"k":"v"}`, "-class", "com.example.C"}
-	out, end := start(t, server, append(flags, "--", "sh", "-c", `trap 'echo stopped; exit 7' TERM; echo up; while :; do sleep 0.01; done`)...)
+	flags := []string{"register", "--name", "stock", "--id", "me", "--address", "10.0.0.9", "--port", "99", "--payload", `{"k":"v"}`, "--class", "com.example.C"}
+	out, end := begin(t, server, append(flags, "--", "sh", "-c", `trap 'echo stopped; exit 7' TERM; echo up; while :; do sleep 0.01; done`)...)
 	out.await(t, "up")
-	require.Eventually(t, func() bool { return server.Exists("/services/stock/me") }, time.Minute, time.Millisecond)
+	testbed.Eventually(t, func() bool { return server.Exists("/services/stock/me") }, "registered")
 	data, err := server.Get("/services/stock/me")
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"address":"10.0.0.9","port":99,"sslPort":null,"payload":{"@class":"com.example.C","k":"v"}`)
@@ -113,29 +138,43 @@ func TestRegisterRegistersACommandAsLongAsItRuns(t *testing.T) {
 	_, code = runs(t, server, append(flags, "--", "sh", "-c", "kill -9 $$")...)
 	require.Equal(t, 137, code)
 	_, code = runs(t, server, append(flags, "--", "/does/not/exist")...)
-	require.Equal(t, 1, code)
+	require.Equal(t, cli.ExitNotFound, code)
+	_, code = runs(t, server, append(flags, "--", t.TempDir())...)
+	require.Equal(t, cli.ExitCannotRun, code)
 	require.False(t, server.Exists("/services/stock/me"))
 }
 
-// The node stays as long as the session lives. Whoever restarts the command does not wait for that.
+// The node exists until the session expires. A restarted command does not wait for that.
 func TestACommandThatEndsWithoutAServerIsNotWaitedFor(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		d, err := discovery.New[json.RawMessage](client(), "/services")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		d, err := discovery.New[json.RawMessage](w.Client(), "/services")
 		require.NoError(t, err)
 		reg, err := d.Register(t.Context(), instance{Name: "stock", Address: "h", Port: 9})
 		require.NoError(t, err)
-		server.Stop()
-		ended := make(chan error, 1)
-		ended <- errors.New("the command has failed")
+		w.Server.Stop()
 		began := time.Now()
-		require.ErrorContains(t, (&tool{d: d}).serve(t.Context(), reg, time.Hour, ended, nil), "the command has failed")
+		s := &serving{child: dead{}, ending: t.Context(), unregister: func(ctx context.Context, drain time.Duration) { _ = reg.Drain(ctx, drain) }}
+		require.ErrorContains(t, s.serve(time.Hour), "the command has failed")
 		require.LessOrEqual(t, time.Since(began), stopWait)
 	})
 }
 
+// dead is a command that has ended.
+type dead struct{}
+
+func (dead) ended() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+func (dead) signal(syscall.Signal) {}
+
+func (dead) result() error { return errors.New("the command has failed") }
+
 func TestHTTPServesWhatPrometheusReads(t *testing.T) {
 	server := newServer(t)
-	out, end := start(t, server, "-connect", "2s", "http", "-listen", "127.0.0.1:0")
+	out, end := begin(t, server, "http", "--connect", "2s", "--listen", "127.0.0.1:0")
 	url := out.await(t, `serving http_sd at (\S+)`)
 	defer http.DefaultClient.CloseIdleConnections()
 	get := func(path string) (int, string) {
@@ -163,6 +202,9 @@ func TestHTTPServesWhatPrometheusReads(t *testing.T) {
 	require.NoError(t, err)
 	_, body = get("/")
 	require.Equal(t, one, body, "a service that may not be read hides no other")
+	text, code := runs(t, server, "ls")
+	require.Zero(t, code)
+	require.Equal(t, "orders\nsecret\nstock\n", text)
 	out.await(t, "lookup /services/secret: .*authenticated")
 	status, _ = get("/secret")
 	require.Equal(t, http.StatusServiceUnavailable, status)
@@ -177,23 +219,23 @@ func TestHTTPServesWhatPrometheusReads(t *testing.T) {
 
 func TestWrongUseHasItsExitCode(t *testing.T) {
 	server := newServer(t)
-	register := []string{"register", "-name", "a", "-address", "h", "-port", "1"}
+	register := []string{"register", "--name", "a", "--address", "h", "--port", "1"}
 	for _, args := range [][]string{
-		{}, {"delete"}, {"-wrong"}, {"-connect", "0s", "ls"}, {"-base", "services", "ls"}, {"ls", "a", "b"}, {"watch"}, {"watch", "../a"}, {"http", "x"}, {"-servers", "", "ls"},
-		{"register", "-name", "a", "-address", "h", "--", "true"}, register, append(register[:7:7], "-payload", "x", "--", "true"),
-		append(register[:7:7], "-drain", "-1s", "--", "true"), {"register", "-name", "a", "-port", "1", "--", "true"},
+		{}, {"delete"}, {"--wrong"}, {"ls", "--connect", "0s"}, {"ls", "--base", "services"}, {"ls", "a", "b"}, {"watch"}, {"watch", "../a"}, {"http", "x"}, {"ls", "--servers", ","},
+		{"register", "--name", "a", "--address", "h", "--", "true"}, register, append(register[:7:7], "--payload", "x", "--", "true"),
+		append(register[:7:7], "--drain", "-1s", "--", "true"), {"register", "--name", "a", "--port", "1", "--", "true"},
 	} {
 		text, code := runs(t, server, args...)
-		require.Equal(t, exitUsage, code, "%v: %s", args, text)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", args, text)
 		require.Equal(t, 1, strings.Count(text, "\n"), text)
 	}
 	for _, args := range [][]string{{"-h"}, {"register", "-h"}, {"http", "-h"}} {
 		text, code := runs(t, server, args...)
 		require.Zero(t, code)
-		require.Contains(t, text, "usage: zkdiscover")
+		require.Contains(t, text, "Usage:\n  zkdiscover")
 	}
 	server.Stop()
-	text, code := runs(t, server, "-connect", "100ms", "ls")
-	require.Equal(t, exitFailed, code)
-	require.Contains(t, text, "could not connect")
+	text, code := runs(t, server, "ls", "--connect", "100ms")
+	require.Equal(t, cli.ExitUnavailable, code)
+	require.Contains(t, text, "no server answers")
 }

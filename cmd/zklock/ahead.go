@@ -7,22 +7,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// How often we look who is ahead of us: soon at first, since our node is made in a moment. Then each look costs a list and a read of each
-// node, so it is only done with -v.
+// The intervals between reads of the queue. The first is short, since the node is about to be
+// created. A read costs one list and one request per node, so it needs --verbose.
 const (
 	firstLook    = 100 * time.Millisecond
 	lookInterval = time.Second
 )
 
-// maxNamed is how many of those ahead are named.
+// maxNamed is the number of participants ahead that are named.
 const maxNamed = 3
 
-// reportAhead says who is ahead of us in the queue, once and when that has changed, until stop is called, which waits for its end.
-func (c *contended) reportAhead(ctx context.Context, t *tool) (stop func()) {
+// reportAhead prints the participants ahead in the queue, at first and after each change, until
+// stop is called. stop waits for its goroutine.
+func (c *contended) reportAhead(ctx context.Context, t *cli.App) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { // ends with ctx
@@ -35,7 +37,7 @@ func (c *contended) reportAhead(ctx context.Context, t *tool) (stop func()) {
 			}
 			if text := describe(ahead); text != said && ctx.Err() == nil {
 				said = text
-				t.say("waiting for %s: %s", c.path, text)
+				t.Say("waiting for %s: %s", c.path, text)
 			}
 		}
 	}()
@@ -45,7 +47,8 @@ func (c *contended) reportAhead(ctx context.Context, t *tool) (stop func()) {
 	}
 }
 
-// ahead are those before our node in the queue; nobody, if it is not there yet or holds.
+// ahead returns the participants before the own node in the queue. There are none if the node does
+// not exist yet or holds.
 func (c *contended) ahead(ctx context.Context) ([]lock.Participant, error) {
 	session, err := c.shadows.client.Session(ctx)
 	if err != nil {
@@ -62,7 +65,7 @@ func (c *contended) ahead(ctx context.Context) ([]lock.Participant, error) {
 	return all[:i], nil
 }
 
-// describe names participants. The text changes only with them: it has no times.
+// describe names participants. The text has no times, so it changes only with them.
 func describe(all []lock.Participant) string {
 	var names []string
 	for _, p := range all[:min(len(all), maxNamed)] {
@@ -70,7 +73,7 @@ func describe(all []lock.Participant) string {
 		if p.Holds {
 			state = "holds"
 		}
-		names = append(names, fmt.Sprintf("%s (%s, session %#x)", printable(string(p.Data)), state, uint64(p.Session)))
+		names = append(names, fmt.Sprintf("%s (%s, session %#x)", cli.Printable(string(p.Data)), state, uint64(p.Session)))
 	}
 	text := fmt.Sprintf("%d ahead: %s", len(all), strings.Join(names, ", "))
 	if more := len(all) - len(names); more > 0 {

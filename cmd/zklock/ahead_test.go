@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,13 +15,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
 )
 
-// waiting is a zklock that waits behind as many as there are names, the first of which holds.
+// waiting is a zklock that waits behind one participant per name. The first participant holds.
 type waiting struct {
 	err   bytes.Buffer // to be read when all are idle
 	leave []func()     // for those ahead, in order
@@ -51,7 +53,7 @@ func waitBehind(t *testing.T, l *locking, names []string, test func(w *waiting))
 		}
 		q := queue("we")
 		go func() { // ends when it holds
-			hold, err := l.acquire(ctx, &tool{err: &w.err}, q)
+			hold, err := l.acquire(ctx, newApp(io.Discard, &w.err), q)
 			if err == nil {
 				err = hold.Release()
 			}
@@ -64,9 +66,9 @@ func waitBehind(t *testing.T, l *locking, names []string, test func(w *waiting))
 
 var sessions = regexp.MustCompile(`, session 0x[0-9a-f]+`)
 
-// said is what zklock has said in the last while, without sessions.
+// said returns the messages of zklock since the last call, without sessions.
 func (w *waiting) said(after time.Duration) []string {
-	time.Sleep(after) // virtual time: when lines come is what is tested
+	time.Sleep(after) // virtual time: the test checks when lines are printed
 	synctest.Wait()
 	defer w.err.Reset()
 	var lines []string
@@ -76,11 +78,11 @@ func (w *waiting) said(after time.Duration) []string {
 	return lines
 }
 
-// TestWhoIsAheadIsSaidOnceAndWhenItChanges, with -v.
-func TestWhoIsAheadIsSaidOnceAndWhenItChanges(t *testing.T) {
+// TestAhead_Changes: with -v the participants ahead are printed once, and after each change.
+func TestAhead_Changes(t *testing.T) {
 	for name, l := range map[string]locking{"mutex": {}, "election": {election: true}, "writer": {write: true}, "semaphore": {permits: 1}} {
 		t.Run(name, func(t *testing.T) {
-			l.verbose = true
+			l.Verbose = true
 			waitBehind(t, &l, []string{"a", "b", "c", "d"}, func(w *waiting) {
 				assert.Equal(t, []string{"zklock: waiting for /lock: 4 ahead: a (holds), b (waits), c (waits) and 1 more"}, w.said(time.Minute))
 				w.leave[0]()
@@ -95,13 +97,13 @@ func TestWhoIsAheadIsSaidOnceAndWhenItChanges(t *testing.T) {
 	}
 }
 
-// TestWithoutVNothingIsSaid about others, and with it nothing where nobody is ahead.
-func TestWithoutVNothingIsSaid(t *testing.T) {
+// TestAhead_Silent: without -v, and with no participant ahead, no message is printed.
+func TestAhead_Silent(t *testing.T) {
 	waitBehind(t, &locking{}, []string{"a"}, func(w *waiting) {
 		assert.Empty(t, w.said(time.Minute))
 		w.leave[0]()
 	})
-	waitBehind(t, &locking{connection: connection{verbose: true}}, nil, func(w *waiting) { assert.Empty(t, w.said(time.Minute)) })
+	waitBehind(t, &locking{Connection: cli.Connection{Verbose: true}}, nil, func(w *waiting) { assert.Empty(t, w.said(time.Minute)) })
 }
 
 // TestRunSaysWhoIsAhead: the flag is -v.
@@ -112,7 +114,7 @@ func TestRunSaysWhoIsAhead(t *testing.T) {
 	require.NoError(t, err)
 	hold, err := q.Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	code, _, stderr := call(t, server, "run", "-v", "-wait", "2s", "/lock", "true")
+	code, _, stderr := call(t, server, "run", "-v", "--wait", "2s", "/lock", "true")
 	assert.Equal(t, exitNotAcquired, code)
 	assert.Equal(t, 1, strings.Count(stderr, "zklock: waiting for /lock: 1 ahead: "), stderr)
 	require.NoError(t, hold.Release())

@@ -10,31 +10,32 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/revocable"
 )
 
-// attendance looks after a command that runs while the lock is held.
+// attendance watches a command that runs while the lock is held.
 type attendance struct {
 	*run
-	*tool
+	*cli.App
 	*child
 	hold    *revocable.Hold
 	client  *framework.Client
 	signals chan os.Signal
 }
 
-// attend returns when the command has ended, with all that it has left behind.
+// attend returns when the command, and the processes that it has left behind, have ended.
 func (a *attendance) attend() error {
 	defer a.child.terminal.close()
 	defer a.handBack()
 	verdict := a.untilEnd()
 	if a.onLoss != lossIgnore {
 		grace, lost := a.graceIn(a.hold.Session().Timeout()), (<-chan struct{})(nil)
-		if a.onLoss == lossKill { // no time is kept back for a loss: it ends the grace
+		if a.onLoss == lossKill { // a loss ends the grace
 			grace, lost = a.grace, a.hold.Done()
 		}
-		a.endRest(grace, lost, a.signals, a.say)
+		a.endRest(grace, lost, a.signals, a.Say)
 	}
 	switch code := a.code(); {
 	case verdict != nil:
@@ -42,18 +43,18 @@ func (a *attendance) attend() error {
 	case a.onLoss != lossIgnore && a.hold.Err() != nil:
 		return loss(a.hold.Hold)
 	case a.status.Signaled():
-		return signaledBy(a.status.Signal())
+		return cli.Signaled(a.status.Signal())
 	case code != 0:
-		return &exit{code: code}
+		return &cli.Exit{Code: code}
 	}
 	return nil
 }
 
-// untilEnd returns when the command has ended. The error is a loss for which it was ended.
+// untilEnd returns when the command has exited. The error is the loss for which zklock ended it.
 func (a *attendance) untilEnd() error {
 	lost, wanted := a.hold.Done(), a.hold.Revoked()
-	var held chan error // whether the lock is ours, for a command that is to go on
-	goOn := func() {
+	var held chan error // whether the lock is still held, for a command that is to continue
+	resume := func() {
 		if held == nil && a.stopped {
 			held = a.checkHeld()
 		}
@@ -62,17 +63,17 @@ func (a *attendance) untilEnd() error {
 		select {
 		case s := <-a.signals:
 			if s == syscall.SIGCONT {
-				goOn()
+				resume()
 				continue
 			}
 			a.signal(s.(syscall.Signal))
 		case s := <-a.stops:
 			if s == syscall.SIGCONT {
-				a.stopped = false // whoever has sent it
+				a.stopped = false // another process may have sent it
 				continue
 			}
 			if a.pauses(s) && (a.pause() || s == syscall.SIGTSTP || s == syscall.SIGSTOP) {
-				goOn()
+				resume()
 			}
 		case err := <-held:
 			held = nil
@@ -80,17 +81,17 @@ func (a *attendance) untilEnd() error {
 				a.endLost()
 				return loss(a.hold.Hold)
 			}
-			a.child.goOn()
+			a.child.resume()
 		case <-wanted:
 			wanted = nil
-			a.say("release requested (zklock revoke) for %s", a.hold.Path())
+			a.Say("release requested (zklock revoke) for %s", a.hold.Path())
 			if a.onLoss != lossIgnore {
 				a.signal(syscall.SIGTERM)
 			}
 		case <-lost:
 			if a.onLoss == lossIgnore {
 				lost = nil
-				a.say("%v; the command goes on", loss(a.hold.Hold))
+				a.Say("%v; the command continues", loss(a.hold.Hold))
 				continue
 			}
 			a.endLost()
@@ -101,27 +102,29 @@ func (a *attendance) untilEnd() error {
 	}
 }
 
-// endLost ends the command because the lock is lost. One that is stopped would have to go on to hear SIGTERM, and others may hold by now: nobody
-// has given the session up early enough while we were stopped. So it is killed.
+// endLost ends the command because the lock is lost. A stopped command is killed: it would have to
+// continue to receive SIGTERM, and another client may hold by now, since zklock did not give the
+// session up in time while it was stopped.
 func (a *attendance) endLost() {
 	a.end(a.onLoss == lossTerm && !a.stopped, a.graceIn(a.hold.Session().Timeout()), a.signals)
 }
 
-// pause stops us with the command. While we are stopped nobody keeps the session.
+// pause stops zklock with the command. A stopped zklock sends no pings.
 func (a *attendance) pause() (stopped bool) {
 	if a.onLoss == lossIgnore {
-		a.say("stopped; if it is not continued within %v the lock is lost", a.hold.Session().Timeout())
+		a.Say("stopped; if it is not continued within %v the lock is lost", a.hold.Session().Timeout())
 	} else {
-		a.say("stopped; if it is not continued within %v the lock is lost and the command will be killed", a.hold.Session().Timeout())
+		a.Say("stopped; if it is not continued within %v the lock is lost and the command will be killed", a.hold.Session().Timeout())
 	}
 	return a.stopWithUs(a.signals)
 }
 
-// checkInterval is the time between two questions whether the lock is still held.
+// checkInterval is the time between two checks of the hold.
 const checkInterval = 100 * time.Millisecond
 
-// checkHeld asks the servers whether the lock is still ours, since nobody has kept it while we were stopped, and
-// our timers may not have noticed yet. The answer comes on the channel: an error if it is lost.
+// checkHeld checks on the servers whether the lock is still held. zklock sent no pings while it was
+// stopped, and its timers may not have fired yet. The channel receives nil, or an error if the lock
+// is lost.
 func (a *attendance) checkHeld() chan error {
 	answer := make(chan error, 1)
 	if a.onLoss == lossIgnore {

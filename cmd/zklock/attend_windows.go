@@ -7,26 +7,24 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/revocable"
 )
 
-// endSignals are those that end us.
-func endSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
-
-// wordSignals are none.
+// wordSignals returns no signals.
 func wordSignals() []os.Signal { return nil }
 
-// jobSignals are none: there are no jobs.
+// jobSignals returns no signals: Windows has no job control.
 func jobSignals() []os.Signal { return nil }
 
-// resetJobSignals does nothing, since there are none.
+// resetJobSignals does nothing: Windows has no job control.
 func resetJobSignals() {}
 
-// endByKey does nothing: there are only exit codes.
+// endByKey does nothing: a Windows process ends with an exit code only.
 func endByKey(syscall.Signal) {}
 
-// child is a command that runs. What it has started cannot be ended with it.
+// child is a running command. The processes that it has started are not ended with it.
 type child struct {
 	cmd  *exec.Cmd
 	done chan error
@@ -44,18 +42,18 @@ func startChild(program string, words, env []string) (*child, error) {
 	return c, nil
 }
 
-// attendance looks after a command that runs while the lock is held.
+// attendance watches a command that runs while the lock is held.
 type attendance struct {
 	*run
-	*tool
+	*cli.App
 	*child
 	hold    *revocable.Hold
 	client  *framework.Client
 	signals chan os.Signal
 }
 
-// attend returns when the command has ended. Windows has no SIGTERM: whatever ends the command kills it. Ctrl-C
-// goes to the command by itself.
+// attend returns when the command has ended. Windows has no SIGTERM, so the command is killed. The
+// command receives Ctrl-C itself.
 func (a *attendance) attend() error {
 	lost, wanted := a.hold.Done(), a.hold.Revoked()
 	var grace <-chan time.Time
@@ -64,19 +62,19 @@ func (a *attendance) attend() error {
 		case <-a.signals:
 		case <-wanted:
 			wanted = nil
-			a.say("release requested (zklock revoke) for %s", a.hold.Path())
+			a.Say("release requested (zklock revoke) for %s", a.hold.Path())
 			if a.onLoss != lossIgnore {
 				_ = a.cmd.Process.Kill()
 			}
 		case <-lost:
 			lost = nil
 			if a.onLoss == lossIgnore {
-				a.say("%v; the command goes on", loss(a.hold.Hold))
+				a.Say("%v; the command continues", loss(a.hold.Hold))
 				continue
 			}
 			_ = a.cmd.Process.Kill()
 			grace = time.After(a.graceIn(a.hold.Session().Timeout()))
-		case <-grace: // it does not die
+		case <-grace: // the command does not exit
 			return loss(a.hold.Hold)
 		case err := <-a.done:
 			return a.verdict(err)
@@ -90,9 +88,9 @@ func (a *attendance) verdict(err error) error {
 	case a.onLoss != lossIgnore && a.hold.Err() != nil:
 		return loss(a.hold.Hold)
 	case errors.As(err, &failed):
-		return &exit{code: failed.ExitCode()}
+		return &cli.Exit{Code: failed.ExitCode()}
 	case err != nil:
-		return &exit{exitCannotRun, err}
+		return &cli.Exit{Code: cli.ExitCannotRun, Err: err}
 	}
 	return nil
 }

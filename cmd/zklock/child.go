@@ -12,26 +12,27 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// child is a command that runs, in a process group of its own: so whatever it has started can be
-// ended with it. One goroutine uses it, apart from the one that waits for the process.
+// child is a running command, in a process group of its own, so that the processes that it starts
+// end with it. One goroutine uses it, beside the one that waits for the process.
 type child struct {
 	pid      int
 	terminal *terminal
-	stops    chan syscall.Signal // has what stopped it, or SIGCONT, if it was stopped or went on lately
+	stops    chan syscall.Signal // the signal that has stopped it, or SIGCONT after it has continued
 	done     chan struct{}       // closed when it has ended
 	status   unix.WaitStatus     // how it ended; valid once done is closed
 
-	foreground bool // we have given it the terminal
-	stopped    bool // it is, as far as we know
+	foreground bool // it has the terminal
+	stopped    bool // it is stopped, as far as is known
 
-	passed syscall.Signal // the last one that was passed on
+	passed syscall.Signal // the last signal that was passed on
 }
 
-// startChild starts program with words, of which the first is its name. If all its files are the terminal
-// that we are in the foreground of, then from now on the child is.
+// startChild starts program with words, whose first is its name. If its files are the terminal and
+// zklock is in the foreground, the child moves there.
 func startChild(program string, words, env []string) (*child, error) {
 	cmd := exec.Command(program, words[1:]...)
 	cmd.Args[0] = words[0]
@@ -40,7 +41,7 @@ func startChild(program string, words, env []string) (*child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	endWithUs(cmd.SysProcAttr)
 	c := &child{terminal: openTerminal(), stops: make(chan syscall.Signal, 1), done: make(chan struct{})}
-	if c.terminal.ours() && isTerminal(os.Stdin) && isTerminal(os.Stdout) {
+	if c.terminal.foreground() && isTerminal(os.Stdin) && isTerminal(os.Stdout) {
 		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, c.terminal.fd()
 		c.foreground = true
 	}
@@ -48,7 +49,7 @@ func startChild(program string, words, env []string) (*child, error) {
 	err := cmd.Start()
 	signal.Ignore(syscall.SIGTTOU) // stops background processes that take the terminal
 	if err != nil {
-		c.reclaim() // it was given away before the program could not be run
+		c.reclaim() // it was given to the child before the program could not be run
 		c.terminal.close()
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func startChild(program string, words, env []string) (*child, error) {
 	return c, nil
 }
 
-// wait waits for the child, and for what it has started and left to us.
+// wait waits for the child, and reaps the orphans that zklock has adopted.
 func (c *child) wait() {
 	defer close(c.done)
 	for {
@@ -65,8 +66,8 @@ func (c *child) wait() {
 		pid, err := unix.Wait4(-1, &status, unix.WUNTRACED|unix.WCONTINUED, nil)
 		switch {
 		case errors.Is(err, unix.EINTR), err == nil && pid != c.pid:
-		case err != nil: // somebody else has waited for it
-			c.status = unix.WaitStatus(exitCannotRun << 8)
+		case err != nil: // another caller has waited for it
+			c.status = unix.WaitStatus(cli.ExitCannotRun << 8)
 			return
 		case status.Stopped(), status.Continued():
 			s := syscall.SIGCONT
@@ -74,7 +75,7 @@ func (c *child) wait() {
 				s = status.StopSignal()
 			}
 			select {
-			case <-c.stops: // of before
+			case <-c.stops: // of an earlier stop
 			default:
 			}
 			c.stops <- s
@@ -85,8 +86,8 @@ func (c *child) wait() {
 	}
 }
 
-// signal passes a signal on to the child and whatever it has started. If they are stopped, a signal that
-// ends has them go on, as in a shell: they would not hear it.
+// signal passes a signal on to the child and its process group. If they are stopped, a signal that
+// ends continues them, as in a shell: they would not receive it otherwise.
 func (c *child) signal(s syscall.Signal) {
 	c.kill(s)
 	c.passed = s
@@ -101,15 +102,15 @@ func (c *child) signal(s syscall.Signal) {
 func (c *child) kill(s syscall.Signal) {
 	_ = syscall.Kill(-c.pid, s) // it may have ended
 	if c.ended() {
-		return // its number may be that of another process
+		return // another process may have its number
 	}
 	if group, err := unix.Getpgid(c.pid); err == nil && group != c.pid {
 		_ = syscall.Kill(c.pid, s)
 	}
 }
 
-// end returns when the child has ended: politely, or when grace has passed since it was asked to. What it
-// has started and left behind is killed. Signals that come meanwhile do not prolong its life.
+// end ends the child with SIGTERM, and with SIGKILL after grace, and kills the rest of its process
+// group. Signals that arrive in the meantime are passed on and do not extend the grace.
 func (c *child) end(politely bool, grace time.Duration, signals <-chan os.Signal) {
 	if politely {
 		c.signal(syscall.SIGTERM)
@@ -119,10 +120,10 @@ func (c *child) end(politely bool, grace time.Duration, signals <-chan os.Signal
 	<-c.done
 }
 
-// ended reports whether the child has.
+// ended reports whether the child has exited.
 func (c *child) ended() bool { return wait.Closed(c.done) }
 
-// pass passes signals on until the time is up, the child has ended, or gone says so.
+// pass passes signals on until the limit, until the child exits, or until gone returns true.
 func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() bool) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -130,7 +131,7 @@ func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() 
 	defer tick.Stop()
 	done := c.done
 	if wait.Closed(done) {
-		done = nil // it is about what is left behind
+		done = nil // wait for the rest of the group
 	}
 	for !gone() {
 		select {
@@ -147,13 +148,14 @@ func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() 
 	}
 }
 
-// tidyTimeout is how long what the command has left behind may take to end by itself.
+// tidyTimeout is how long the rest of the process group may take to end by itself.
 const tidyTimeout = 200 * time.Millisecond
 
-// killTimeout is how long a process may take to die that was killed.
+// killTimeout is how long a killed process may take to die.
 const killTimeout = 2 * time.Second
 
-// endRest ends what a child that has ended has left behind in its process group, and prints how many there were. When lost is closed there is no more grace.
+// endRest ends the rest of the process group of a child that has ended, and prints a message if
+// there is one. The grace ends when lost is closed.
 func (c *child) endRest(grace time.Duration, lost <-chan struct{}, signals <-chan os.Signal, say func(format string, args ...any)) {
 	c.pass(signals, tidyTimeout, c.groupGone)
 	if c.groupGone() {
@@ -169,9 +171,9 @@ func (c *child) endRest(grace time.Duration, lost <-chan struct{}, signals <-cha
 	}
 }
 
-// groupGone reports whether there is no process left in the child's group.
+// groupGone reports whether the child's process group is empty.
 func (c *child) groupGone() bool {
-	for { // the dead ones that were left to us
+	for { // reap adopted orphans
 		if pid, err := unix.Wait4(-c.pid, nil, unix.WNOHANG, nil); pid <= 0 && !errors.Is(err, unix.EINTR) {
 			break
 		}
@@ -179,10 +181,10 @@ func (c *child) groupGone() bool {
 	return errors.Is(syscall.Kill(-c.pid, 0), syscall.ESRCH)
 }
 
-// code is the exit code as a shell has it, once the child has ended.
+// code returns the exit code that a shell reports, once the child has ended.
 func (c *child) code() int {
 	if c.status.Signaled() {
-		return exitSignal + int(c.status.Signal())
+		return cli.ExitSignal + int(c.status.Signal())
 	}
 	return c.status.ExitStatus()
 }

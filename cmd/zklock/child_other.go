@@ -8,16 +8,17 @@ import (
 	"syscall"
 )
 
-// endWithUs would have the child killed if we are. Only Linux can do that.
+// endWithUs does nothing: only Linux can kill a child when its parent is killed.
 func endWithUs(*syscall.SysProcAttr) {}
 
 // adoptOrphans does nothing: init waits for them.
 func adoptOrphans() {}
 
-// stopOurselves stops us until we get SIGCONT.
+// stopOurselves stops zklock until SIGCONT.
 func stopOurselves() { _ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) }
 
-// resetJobSignals is called between two commands: the next one does not inherit that we ignore SIGTTOU.
+// resetJobSignals is called between two commands: the next one does not inherit the ignored
+// SIGTTOU.
 func resetJobSignals() {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGTTOU) // signal.Reset would leave it ignored

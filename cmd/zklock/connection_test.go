@@ -21,18 +21,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
 const (
 	password = "billing:secret"
-	// serverName is what the certificate of a secured server is for: its address is another.
+	// serverName is the name in the certificate of a secured server. Its address differs.
 	serverName = "zk.test"
 )
 
-// secured is a server with TLS that asks for certificates, on which only billing may use what is below /billing.
+// secured is a server with TLS that requests certificates. Only billing has rights below /billing.
 type secured struct {
 	*zktest.Server
 	address, cert, key string
@@ -51,7 +52,7 @@ func newSecured(t *testing.T) *secured {
 	return s
 }
 
-// certificate writes a certificate that signs itself, and its key.
+// certificate writes a self-signed certificate and its key.
 func (s *secured) certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -74,16 +75,16 @@ func (s *secured) certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 // call runs zklock with the TLS of the server.
 func (s *secured) call(t *testing.T, verb string, args ...string) (code int, stderr string) {
 	t.Helper()
-	all := append([]string{verb, "-tls", "-cacert", s.cert, "-cert", s.cert, "-key", s.key, "-tls-server-name", serverName}, args...)
+	all := append([]string{verb, "--tls", "--cacert", s.cert, "--cert", s.cert, "--key", s.key, "--tls-server-name", serverName}, args...)
 	p := start(t, prepare(t, []string{s.address}, all...))
 	return p.end(), p.err.String()
 }
 
-// acls are the entries of all nodes below a path, each once.
-func acls(t *testing.T, server *zktest.Server, path string) []zktest.ACL {
+// acls returns the distinct ACL entries of all nodes below a path.
+func acls(t *testing.T, server *zktest.Server, path string) []zk.ACL {
 	t.Helper()
-	seen := map[zktest.ACL]bool{}
-	var all []zktest.ACL
+	seen := map[zk.ACL]bool{}
+	var all []zk.ACL
 	for _, n := range server.Dump() {
 		for _, a := range n.ACL {
 			if strings.HasPrefix(n.Path, path+"/") && !seen[a] {
@@ -95,43 +96,43 @@ func acls(t *testing.T, server *zktest.Server, path string) []zktest.ACL {
 	return all
 }
 
-// TestASecuredEnsemble: each command is let in with credentials, from wherever they come, and not without.
+// TestASecuredEnsemble: each command connects with credentials from any source, and fails without.
 func TestASecuredEnsemble(t *testing.T) {
 	s := newSecured(t)
 	file := filepath.Join(t.TempDir(), "credentials")
 	require.NoError(t, os.WriteFile(file, []byte("digest:other:x\n\ndigest:"+password+"\r\n"), 0o600))
 	for _, auth := range []string{"digest:" + password, "@" + file} {
 		for _, verb := range []string{"run", "elect"} {
-			code, stderr := s.call(t, verb, "-auth", auth, "/billing/"+verb, "true")
+			code, stderr := s.call(t, verb, "--auth", auth, "/billing/"+verb, "true")
 			require.Zero(t, code, stderr)
 		}
 		for _, verb := range []string{"ls", "revoke"} {
-			code, stderr := s.call(t, verb, "-auth", auth, "/billing/run")
+			code, stderr := s.call(t, verb, "--auth", auth, "/billing/run")
 			require.Zero(t, code, stderr)
 		}
 	}
 	code, stderr := s.call(t, "run", "/billing/lock", "true")
-	assert.Equal(t, exitUnavailable, code)
+	assert.Equal(t, cli.ExitUnavailable, code)
 	assert.Contains(t, stderr, zk.ErrNoAuth.Error())
-	code, stderr = s.call(t, "run", "-auth", "digest:other:x", "-auth", "digest:"+password, "/billing/lock", "true")
+	code, stderr = s.call(t, "run", "--auth", "digest:other:x", "--auth", "digest:"+password, "/billing/lock", "true")
 	assert.Zero(t, code, "several are presented: %s", stderr)
-	code, stderr = s.call(t, "run", "-auth", "kerberos:x", "/billing/lock", "true")
-	assert.Equal(t, exitUnavailable, code)
+	code, stderr = s.call(t, "run", "--auth", "kerberos:x", "/billing/lock", "true")
+	assert.Equal(t, cli.ExitUnavailable, code)
 	assert.Contains(t, stderr, `auth scheme "kerberos"`)
 }
 
-// TestAServerThatRequiresSASL lets a user in whose password is right.
+// TestAServerThatRequiresSASL: the server accepts a user with the right password only.
 func TestAServerThatRequiresSASL(t *testing.T) {
-	server := zktest.NewServer(t, zktest.WithSASL(map[string]string{"bob": "pass:word"}), zktest.RequireSASL())
-	for auth, want := range map[string]int{"sasl:bob:pass:word": 0, "sasl:bob:wrong": exitUnavailable} {
-		p := start(t, prepare(t, []string{server.Addr()}, "run", "-auth", auth, "-acl", "creator", "/billing/lock", "true"))
+	server := zktest.NewServer(t, zktest.WithSASL(map[string]string{"bob": "pass:word"}), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
+	for auth, want := range map[string]int{"sasl:bob:pass:word": 0, "sasl:bob:wrong": cli.ExitUnavailable} {
+		p := start(t, prepare(t, []string{server.Addr()}, "run", "--auth", auth, "--acl", "creator", "/billing/lock", "true"))
 		assert.Equal(t, want, p.end(), "%s: %s", auth, p.err)
 		assert.NotContains(t, p.err.String(), "word")
 	}
-	assert.Contains(t, acls(t, server, "/billing"), zktest.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
+	assert.Contains(t, acls(t, server, "/billing"), zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
 }
 
-// TestACertificateIsNeededAndChecked on both sides.
+// TestACertificateIsNeededAndChecked: client and server check each other's certificate.
 func TestACertificateIsNeededAndChecked(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
@@ -140,14 +141,14 @@ func TestACertificateIsNeededAndChecked(t *testing.T) {
 		want  string
 	}{
 		{nil, "no server answers"},
-		{[]string{"-tls"}, "x509"},
-		{[]string{"-tls", "-cacert", s.cert, "-cert", s.cert, "-key", s.key}, "127.0.0.1"},
-		{[]string{"-tls", "-cacert", s.cert, "-tls-server-name", serverName}, "certificate required"},
+		{[]string{"--tls"}, "x509"},
+		{[]string{"--tls", "--cacert", s.cert, "--cert", s.cert, "--key", s.key}, "127.0.0.1"},
+		{[]string{"--tls", "--cacert", s.cert, "--tls-server-name", serverName}, "certificate required"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
-			p := start(t, prepare(t, []string{s.address}, append(append([]string{"ls", "-connect", "3s"}, c.flags...), "/billing/lock")...))
-			assert.Equal(t, exitUnavailable, p.end(), c.flags)
+			p := start(t, prepare(t, []string{s.address}, append(append([]string{"ls", "--connect", "3s"}, c.flags...), "/billing/lock")...))
+			assert.Equal(t, cli.ExitUnavailable, p.end(), c.flags)
 			assert.Contains(t, p.err.String(), c.want, c.flags)
 		})
 	}
@@ -161,19 +162,19 @@ func TestTheConnectionComesFromTheEnvironment(t *testing.T) {
 		"ZKLOCK_TLS_SERVER_NAME="+serverName, "ZKLOCK_AUTH=digest:"+password, "ZKLOCK_ACL=creator")
 	require.Zero(t, start(t, p).end(), p.err.String())
 	assert.Contains(t, p.out.String(), "/billing/lock: mutex\n")
-	assert.Equal(t, []zktest.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: zktest.Digest(password)}}, acls(t, s.Server, "/billing"))
+	assert.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: zktest.Digest(password)}}, acls(t, s.Server, "/billing"))
 
 	p = program(t, []string{s.address}, os.Args[0], "ls", "/billing/lock")
 	p.Env = append(p.Env, "ZKLOCK_TLS=perhaps")
-	assert.Equal(t, exitUsage, start(t, p).end())
+	assert.Equal(t, cli.ExitUsage, start(t, p).end())
 	assert.Contains(t, p.err.String(), `ZKLOCK_TLS "perhaps"`)
 }
 
-// TestNodesHaveTheACL of -acl: the lock's and its parents.
+// TestNodesHaveTheACL of --acl: the lock's and its parents.
 func TestNodesHaveTheACL(t *testing.T) {
 	server := zktest.NewServer(t)
 	hash := zktest.Digest(password)
-	for list, want := range map[string][]zktest.ACL{
+	for list, want := range map[string][]zk.ACL{
 		"":                   nil, // a dump leaves out the usual one
 		"world:anyone:cdrw":  {{Perms: zk.PermAll &^ zk.PermAdmin, Scheme: "world", ID: "anyone"}},
 		"creator":            {{Perms: zk.PermAll, Scheme: "digest", ID: hash}},
@@ -184,47 +185,47 @@ func TestNodesHaveTheACL(t *testing.T) {
 	} {
 		server.Flush()
 		for _, verb := range []string{"run", "elect"} {
-			code, _, stderr := call(t, server, verb, "-auth", "digest:"+password, "-acl", list, "/jobs/"+verb, "true")
+			code, _, stderr := call(t, server, verb, "--auth", "digest:"+password, "--acl", list, "/jobs/"+verb, "true")
 			require.Zero(t, code, "%s: %s", list, stderr)
 		}
 		assert.Equal(t, want, acls(t, server, "/jobs"), list)
 	}
 }
 
-// TestSecretsAreNotPrinted, also where they stand in the wrong place.
+// TestSecretsAreNotPrinted, also in the wrong argument.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credentials")
 	require.NoError(t, os.WriteFile(file, []byte("digest:secret\n"), 0o600))
 	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
 	for _, c := range []struct{ flag, value, want string }{
-		{"-auth", "secret", "credentials look like digest:user:password"},
-		{"-auth", "digest:secret", "credentials look like"},
-		{"-auth", ":secret", "credentials look like"},
-		{"-auth", "digest:", "credentials look like"},
-		{"-auth", "sasl:bob", "credentials look like"},
-		{"-auth", "", "no credentials"},
-		{"-auth", "@" + file, "-auth @" + file + ": credentials look like"},
-		{"-auth", "@" + empty, "no credentials"},
-		{"-auth", "@/no/such/file", "/no/such/file"},
-		{"-acl", "secret", "entry 1: it does not look like world:anyone:cdrwa"},
-		{"-acl", "world:anyone:r,digest:billing:secret", "entry 2: the permissions"},
-		{"-acl", "digest:billing:secret:r", "base64(SHA-1 of user:password)"},
-		{"-acl", "world:everyone:r", "the only id of world is anyone"},
-		{"-acl", "world:anyone:", "without permissions"},
-		{"-acl", "world:anyone:rx", "permissions"},
-		{"-acl", "creator", "-acl: creator and auth need -auth or -cert"},
-		{"-acl", "auth::r", "need -auth"},
-		{"-cacert", file, "need -tls"},
-		{"-tls-server-name", "x", "need -tls"},
-		{"-tls -cacert", file, "has no certificate"},
-		{"-tls -cacert", "/no/such/file", "/no/such/file"},
-		{"-tls -cert", file, "-cert and -key go together"},
-		{"-tls -key " + file + " -cert", file, "TLS files: " + file},
+		{"--auth", "secret", "credentials look like digest:user:password"},
+		{"--auth", "digest:secret", "credentials look like"},
+		{"--auth", ":secret", "credentials look like"},
+		{"--auth", "digest:", "credentials look like"},
+		{"--auth", "sasl:bob", "credentials look like"},
+		{"--auth", "", "no credentials"},
+		{"--auth", "@" + file, "--auth @" + file + ": credentials look like"},
+		{"--auth", "@" + empty, "no credentials"},
+		{"--auth", "@/no/such/file", "/no/such/file"},
+		{"--acl", "secret", "entry 1: it does not look like world:anyone:cdrwa"},
+		{"--acl", "world:anyone:r,digest:billing:secret", "entry 2: the permissions"},
+		{"--acl", "digest:billing:secret:r", "base64(SHA-1 of user:password)"},
+		{"--acl", "world:everyone:r", "the only id of world is anyone"},
+		{"--acl", "world:anyone:", "without permissions"},
+		{"--acl", "world:anyone:rx", "permissions"},
+		{"--acl", "creator", "--acl: creator and auth need --auth or --cert"},
+		{"--acl", "auth::r", "need --auth"},
+		{"--cacert", file, "need --tls"},
+		{"--tls-server-name", "x", "need --tls"},
+		{"--tls --cacert", file, "contains no certificate"},
+		{"--tls --cacert", "/no/such/file", "/no/such/file"},
+		{"--tls --cert", file, "--cert and --key require each other"},
+		{"--tls --key " + file + " --cert", file, "TLS files: " + file},
 	} {
 		args := append(append([]string{"run"}, strings.Fields(c.flag)...), c.value, "/lock", "true")
 		var out, stderr bytes.Buffer
-		assert.Equal(t, exitUsage, zklock(args, &out, &stderr), args)
+		assert.Equal(t, cli.ExitUsage, zklock(args, &out, &stderr), args)
 		assert.Contains(t, stderr.String(), c.want, args)
 		assert.NotContains(t, stderr.String(), "secret", args)
 		assert.Empty(t, out.String())

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,14 +12,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/retry"
 )
 
-// elect runs a command while it leads an election, and campaigns again when a term has ended. A term is a hold on the
-// queue of latch nodes, so that all that is true of a command that run runs is true of this one.
+// elect runs a command while it leads an election, and campaigns again when a term has ended. A
+// term is a hold on the queue of latch nodes, so the promises of run hold for it.
 type elect struct {
 	run
 	selector bool
@@ -28,32 +30,33 @@ type elect struct {
 // maxID is the longest id in bytes, as in package leader.
 const maxID = 1 << 16
 
-func (e *elect) flags(fs *flag.FlagSet) {
-	e.connection.flags(fs)
-	fs.StringVar(&e.id, "id", "", "`text` that others see of this candidate; the default is the host, the process and the command")
-	fs.BoolVar(&e.selector, "selector", false, "take part in the elections of Curator's LeaderSelector, not LeaderLatch; its nodes are those of a mutex")
-	fs.StringVar(&e.onLoss, "on-loss", lossTerm, "when the leadership is lost: `term` (SIGTERM, then SIGKILL after -grace) or kill (at once)")
+func (e *elect) flags(a *cli.App, fs *pflag.FlagSet) {
+	e.Connection.Flags(a, fs)
+	fs.SetInterspersed(false) // flags after the path belong to the command
+	fs.StringVar(&e.id, "id", "", "`text` that identifies this candidate to other clients; by default host, process and command")
+	fs.BoolVar(&e.selector, "selector", false, "take part in the elections of Curator's LeaderSelector, not LeaderLatch; its nodes are a mutex's")
+	fs.StringVar(&e.onLoss, "on-loss", lossTerm, "when the leadership is lost: `term` (SIGTERM, then SIGKILL after --grace) or kill (at once)")
 	e.graceFlag(fs)
 	e.sessionFlag(fs)
-	e.aclFlag(fs)
+	e.ACLFlag(a, fs)
 }
 
 func (e *elect) check() error {
 	switch {
 	case !slices.Contains([]string{lossTerm, lossKill}, e.onLoss):
-		return usageError("-on-loss %q is none of term and kill", e.onLoss)
+		return cli.UsageError("--on-loss %q is none of term and kill", e.onLoss)
 	case len(e.id) > maxID || !utf8.ValidString(e.id):
-		return usageError("-id of %d bytes is not UTF-8 of at most %d", len(e.id), maxID)
+		return cli.UsageError("--id of %d bytes is not UTF-8 of at most %d", len(e.id), maxID)
 	}
 	return e.run.check()
 }
 
-// campaignInterval is the time between the beginnings of two campaigns, at least.
+// campaignInterval is the minimum time between the beginnings of two campaigns.
 const campaignInterval = time.Second
 
-// main leads again and again. It ends with the command, if that ends by itself, with a signal, and with an error that
-// repeating does not heal.
-func (e *elect) main(t *tool, args []string) error {
+// main campaigns again after each term. It returns when the command exits by itself, after a
+// signal, and after a permanent error.
+func (e *elect) main(ctx context.Context, t *cli.App, _ io.Writer, args []string) error {
 	if err := e.check(); err != nil {
 		return err
 	}
@@ -63,11 +66,12 @@ func (e *elect) main(t *tool, args []string) error {
 	}
 	e.election = !e.selector
 	outliveReaders()
-	ctx, stop := interruptedUnless(func(s os.Signal) bool { return e.runs.Load() && slices.Contains(wordSignals(), s) })
+	spared := func(s os.Signal) bool { return e.runs.Load() && slices.Contains(wordSignals(), s) }
+	ctx, stop := cli.InterruptedUnless(ctx, spared, e.runs.Load)
 	defer stop()
 	client, err := e.connect(ctx, t, e.percent(), filepath.Base(j.program))
 	if err != nil {
-		return interruption(ctx, err)
+		return cli.Interruption(ctx, err)
 	}
 	defer client.Close()
 	for {
@@ -80,7 +84,7 @@ func (e *elect) main(t *tool, args []string) error {
 			return cmp.Or(err, context.Cause(ctx))
 		}
 		if err != nil {
-			t.say("%v; campaigning again", err)
+			t.Say("%v; campaigning again", err)
 		}
 		resetJobSignals()
 		if wait.Sleep(ctx, time.Until(began.Add(campaignInterval))) != nil {
@@ -89,17 +93,18 @@ func (e *elect) main(t *tool, args []string) error {
 	}
 }
 
-// lead campaigns, runs the command for one term, and gives the leadership up when the command has ended. again says
-// that it is time for the next campaign; err is then why the term was lost, or nil if somebody has asked for it.
-func (e *elect) lead(ctx context.Context, t *tool, client *framework.Client, j *job) (again bool, err error) {
+// lead campaigns, runs the command for one term, and resigns when the command has ended. again
+// reports whether to campaign again; err is then the reason for the loss, or nil if another client
+// has asked for the leadership.
+func (e *elect) lead(ctx context.Context, t *cli.App, client *framework.Client, j *job) (again bool, err error) {
 	q, hold, err := e.enter(ctx, t, client, j.path)
 	if err != nil {
-		return transient(err), interruption(ctx, err)
+		return transient(err), cli.Interruption(ctx, err)
 	}
 	defer hold.Release()
 	err = e.hold(ctx, t, q, hold, j)
-	var end *exit
-	if err != nil && (!errors.As(err, &end) || end.err != nil) {
+	var end *cli.Exit
+	if err != nil && (!errors.As(err, &end) || end.Err != nil) {
 		return transient(err), err
 	}
 	select {
@@ -112,12 +117,12 @@ func (e *elect) lead(ctx context.Context, t *tool, client *framework.Client, j *
 	return false, err // the command has ended by itself, or by a signal that was passed on
 }
 
-// transient reports whether a campaign or a term that ended with err may go well when it is begun anew: with another
-// connection, another session, or another node.
+// transient reports whether a new campaign may succeed after err: with another connection, session
+// or node.
 func transient(err error) bool {
-	var end *exit
+	var end *cli.Exit
 	if errors.As(err, &end) {
-		return end.code == exitLost
+		return end.Code == exitLost
 	}
-	return retry.Retryable(err) || errors.Is(err, framework.ErrLost) || errors.Is(err, zk.ErrNoNode)
+	return verdict.Retryable(err) || errors.Is(err, framework.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }

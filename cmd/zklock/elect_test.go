@@ -14,17 +14,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
-// served is a shell command that writes its process id and its token, and runs until it gets SIGTERM. It handles that before it
-// writes.
+// served is a shell command that writes its process id and its token, and runs until it receives
+// SIGTERM. It installs the handler before it writes.
 const served = `trap 'echo ended; exit 9' TERM; echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while :; do sleep 0.01; done`
 
-// candidate is a zklock elect, with the file that its command writes a line into at the beginning of each term.
+// candidate is a zklock elect, with the file that its command writes a line into at the beginning
+// of each term.
 type candidate struct {
 	*process
 	file string
@@ -71,7 +73,7 @@ func newElection(t *testing.T, server *zktest.Server, opts ...leader.Option) *le
 	return e
 }
 
-// candidates waits until so many are in the election.
+// candidates waits until the election has n participants.
 func candidates(t *testing.T, e *leader.Election, n int) []leader.Participant {
 	t.Helper()
 	var all []leader.Participant
@@ -83,11 +85,12 @@ func candidates(t *testing.T, e *leader.Election, n int) []leader.Participant {
 	return all
 }
 
-// TestElectIsACandidateAmongOthers: it takes part in the elections of package leader, and ls shows them.
+// TestElectIsACandidateAmongOthers: it takes part in the elections of package leader, and ls shows
+// them.
 func TestElectIsACandidateAmongOthers(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server, leader.WithID("a library"))
-	first := elects(t, server, served, "-id", "host-7")
+	first := elects(t, server, served, "--id", "host-7")
 	_, token := first.term(t, 1)
 	all := candidates(t, e, 1)
 	assert.Equal(t, []any{"host-7", true, token}, []any{all[0].ID, all[0].Leads, all[0].Token})
@@ -101,7 +104,7 @@ func TestElectIsACandidateAmongOthers(t *testing.T) {
 	candidates(t, e, 2)
 	second := elects(t, server, served)
 	candidates(t, e, 3)
-	code, out, stderr := call(t, server, "ls", "-json", "/election")
+	code, out, stderr := call(t, server, "ls", "--json", "/election")
 	require.Zero(t, code, stderr)
 	var found struct {
 		Kind         string
@@ -127,11 +130,12 @@ func TestElectIsACandidateAmongOthers(t *testing.T) {
 	_, later := second.term(t, 1)
 	assert.Greater(t, later, token)
 	require.NoError(t, second.Process.Signal(syscall.SIGINT))
-	assert.Equal(t, exitSignal+int(syscall.SIGINT), second.end(), second.err.String())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGINT), second.end(), second.err.String())
 	assertNothingStays(t, server, "/election")
 }
 
-// TestElectCampaignsAgain: when a term is lost the command is ended, the next one leads, and then this one again.
+// TestElectCampaignsAgain: after a lost term the command is ended, the next candidate leads, and
+// then this one leads again.
 func TestElectCampaignsAgain(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, lose := range map[string]func(t *testing.T, server *zktest.Server, p leader.Participant){
@@ -139,7 +143,7 @@ func TestElectCampaignsAgain(t *testing.T) {
 			require.NoError(t, server.ExpireSession(p.Session))
 		},
 		"node": func(t *testing.T, server *zktest.Server, p leader.Participant) {
-			require.NoError(t, newClient(t, server).Delete(testbed.Context(t), p.Path, -1))
+			require.NoError(t, newClient(t, server).Delete(testbed.Context(t), p.Path))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +174,8 @@ func TestElectCampaignsAgain(t *testing.T) {
 	}
 }
 
-// TestElectGivesUpOnlyWhenTheCommandHasEnded: the node is there as long as the command, also after a signal.
+// TestElectGivesUpOnlyWhenTheCommandHasEnded: the node exists until the command has exited, also
+// after a signal.
 func TestElectGivesUpOnlyWhenTheCommandHasEnded(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
@@ -193,14 +198,14 @@ func TestElectGivesUpOnlyWhenTheCommandHasEnded(t *testing.T) {
 	second.end()
 }
 
-// TestASignalWhileTheCommandIsEnded: who gets a signal to end does not campaign again.
+// TestASignalWhileTheCommandIsEnded: after a signal zklock does not campaign again.
 func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
 	dir := t.TempDir()
 	t.Setenv("DIR", dir)
 	c := elects(t, server, `trap 'echo > "$DIR/signalled"' TERM
-		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done`, "-grace", "15s")
+		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done`, "--grace", "15s")
 	c.term(t, 1)
 	require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].Session))
 	begun(t, filepath.Join(dir, "signalled"))
@@ -213,7 +218,8 @@ func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 	assertNothingStays(t, server, "/election")
 }
 
-// TestElectCampaignsAgainAfterASignalThatEndsNothing: a command that has read its configuration again goes on, and so does elect.
+// TestElectCampaignsAgainAfterASignalThatEndsNothing: a command that reloads its configuration
+// continues, and so does elect.
 func TestElectCampaignsAgainAfterASignalThatEndsNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
@@ -237,15 +243,15 @@ func TestElectCampaignsAgainAfterASignalThatEndsNothing(t *testing.T) {
 	c = elects(t, server, served) // which SIGHUP ends
 	c.term(t, 1)
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
-	assert.Equal(t, exitSignal+int(syscall.SIGHUP), c.end(), c.err.String())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGHUP), c.end(), c.err.String())
 }
 
-// TestASignalWhileTheLeadershipIsGivenUp: there is no command any more whose exit code counts.
+// TestASignalWhileTheLeadershipIsGivenUp: the command has exited, so its exit code does not count.
 func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	server := zktest.NewServer(t)
 	c := elects(t, server, served)
 	c.term(t, 1)
-	gate := server.Block(zktest.OnOp(zktest.OpDelete), zktest.OnPath("/election/"))
+	gate := server.Block(zktest.OnOp("delete"), zktest.OnPath("/election/"))
 	code, _, stderr := call(t, server, "revoke", "/election")
 	require.Zero(t, code, stderr)
 	<-gate.Arrived()
@@ -254,10 +260,10 @@ func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	testbed.Eventually(t, func() bool { return !pending(t, c.Process.Pid, syscall.SIGTERM) }, "the signal arrives")
 	gate.Open()
-	assert.Equal(t, exitSignal+int(syscall.SIGTERM), c.end(), c.err.String())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), c.end(), c.err.String())
 }
 
-// TestElectEndsWithItsCommand: whoever looks after zklock decides what follows.
+// TestElectEndsWithItsCommand: the supervisor of zklock decides whether to restart it.
 func TestElectEndsWithItsCommand(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, want := range []int{0, 3} {
@@ -266,18 +272,18 @@ func TestElectEndsWithItsCommand(t *testing.T) {
 		assert.Empty(t, stderr)
 	}
 	code, _, _ := call(t, server, "elect", "/election", "no-such-program")
-	assert.Equal(t, exitNotFound, code)
+	assert.Equal(t, cli.ExitNotFound, code)
 	assertNothingStays(t, server, "/election")
 }
 
-// TestElectHandsOver: a leader that is asked ends its command and goes to the end of the queue.
+// TestElectHandsOver: a leader that is asked to release ends its command and queues again.
 func TestElectHandsOver(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
-	first := elects(t, server, served, "-id", "first")
+	first := elects(t, server, served, "--id", "first")
 	first.term(t, 1)
-	second := elects(t, server, served, "-id", "second")
+	second := elects(t, server, served, "--id", "second")
 	candidates(t, e, 2)
 	code, out, stderr := call(t, server, "revoke", "/election")
 	require.Zero(t, code, stderr)
@@ -289,7 +295,7 @@ func TestElectHandsOver(t *testing.T) {
 	}, "the first one waits behind the second")
 	assert.Equal(t, 1, first.terms())
 	require.NoError(t, first.Process.Signal(syscall.SIGTERM)) // it waits, and has no command
-	assert.Equal(t, exitSignal+int(syscall.SIGTERM), first.end())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), first.end())
 	assert.Equal(t, "ended\n", first.out.String())
 	assert.Contains(t, first.err.String(), "release requested (zklock revoke) for /election/")
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
@@ -307,23 +313,24 @@ func TestALeaderThatDoesNotListenIsNotAsked(t *testing.T) {
 		code, out, stderr := call(t, server, "revoke", path)
 		assert.Equal(t, exitConflict, code, stderr)
 		assert.Empty(t, out)
-		assert.Contains(t, stderr, "the leader at "+term.Path()+" is no zklock")
+		assert.Contains(t, stderr, "the leader at "+term.Path()+" is not zklock")
 		assert.Equal(t, "a library", candidates(t, e, 1)[0].ID)
 	}
-	code, _, stderr := call(t, server, "revoke", "-force", "0s", "/election")
+	code, _, stderr := call(t, server, "revoke", "--force", "0s", "/election")
 	require.Zero(t, code, stderr)
 	candidates(t, e, 0)
 	<-term.Done()
 }
 
-// TestElectWaitsThroughAnOutage: a candidate whose session ends while it waits joins again, and says nothing to others.
+// TestElectWaitsThroughAnOutage: a candidate whose session expires while it waits joins again,
+// without a message.
 func TestElectWaitsThroughAnOutage(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
 	term, err := e.Campaign(testbed.Context(t))
 	require.NoError(t, err)
-	c := elects(t, server, served, "-session", "4s", "-grace", "1s", "-connect", "5s")
+	c := elects(t, server, served, "--session", "4s", "--grace", "1s", "--connect", "5s")
 	waiting := candidates(t, e, 2)[1]
 	require.NoError(t, server.ExpireSession(waiting.Session))
 	testbed.Eventually(t, func() bool {
@@ -343,28 +350,29 @@ func TestElectWaitsThroughAnOutage(t *testing.T) {
 	assert.Equal(t, 9, c.end())
 }
 
-// TestElectAndOtherKinds: an election does not exclude the holders of a lock, but a selector's is a mutex.
+// TestElectAndOtherKinds: an election does not exclude the holders of a lock, but a selector's is a
+// mutex.
 func TestElectAndOtherKinds(t *testing.T) {
 	server := zktest.NewServer(t)
 	c := elects(t, server, served)
 	c.term(t, 1)
-	for _, flags := range [][]string{nil, {"-read"}, {"-permits", "2"}} {
+	for _, flags := range [][]string{nil, {"--read"}, {"--permits", "2"}} {
 		code, out, stderr := call(t, server, append(append([]string{"run"}, flags...), "/election", "echo", "in")...)
 		assert.Equal(t, exitConflict, code)
 		assert.Empty(t, out)
 		assert.Contains(t, stderr, "an election is in use at /election, and a ")
 	}
-	code, _, stderr := call(t, server, "elect", "-selector", "/election", "true")
+	code, _, stderr := call(t, server, "elect", "--selector", "/election", "true")
 	assert.Equal(t, exitConflict, code, stderr)
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	c.end()
 
-	c = elects(t, server, served, "-selector", "-id", "host-7")
+	c = elects(t, server, served, "--selector", "--id", "host-7")
 	_, token := c.term(t, 1)
-	who, err := newElection(t, server, leader.AsSelector()).Leader(testbed.Context(t))
+	who, err := newElection(t, server, leader.WithSelector()).Leader(testbed.Context(t))
 	require.NoError(t, err)
 	assert.Equal(t, []any{"host-7", token}, []any{who.ID, who.Token})
-	code, _, stderr = call(t, server, "run", "-try", "/election", "true")
+	code, _, stderr = call(t, server, "run", "--try", "/election", "true")
 	assert.Equal(t, exitNotAcquired, code, stderr)
 	code, _, stderr = call(t, server, "elect", "/election", "true")
 	assert.Equal(t, exitConflict, code)
@@ -374,13 +382,13 @@ func TestElectAndOtherKinds(t *testing.T) {
 	assertNothingStays(t, server, "/election")
 }
 
-// TestElectDoesNotCampaignForABadCommand: an error that repeating does not heal ends it.
+// TestElectDoesNotCampaignForABadCommand: a permanent error ends zklock.
 func TestElectDoesNotCampaignForABadCommand(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "script")
 	require.NoError(t, os.WriteFile(file, []byte("#!/no/such/shell\n"), 0o700))
 	code, _, stderr := call(t, server, "elect", "/election", file)
-	assert.Equal(t, exitCannotRun, code)
+	assert.Equal(t, cli.ExitCannotRun, code)
 	assert.NotContains(t, stderr, "campaigning again")
 	assertNothingStays(t, server, "/election")
 	m, err := mutex.New(newClient(t, server), "/election")

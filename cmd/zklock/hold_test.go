@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/transcript"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
-// script is the README's script around zklock hold, which does this while it holds.
+// script runs the README's script around zklock hold, with these commands while it holds.
 func script(t *testing.T, server *zktest.Server, does string) *process {
 	t.Helper()
 	blocks := transcript.Blocks(t, "README.md", "sh")
@@ -41,7 +42,7 @@ func newNightly(t *testing.T, server *zktest.Server) *mutex.Mutex {
 	return m
 }
 
-// TestHoldEndsWithItsScript, also if nobody can signal that to hold.
+// TestHoldEndsWithItsScript, also if no process can signal hold.
 func TestHoldEndsWithItsScript(t *testing.T) {
 	server := zktest.NewServer(t)
 	m := newNightly(t, server)
@@ -50,7 +51,7 @@ func TestHoldEndsWithItsScript(t *testing.T) {
 	begun(t, file)
 	queued(t, m, 1)
 	require.NoError(t, p.Process.Kill())
-	assert.Equal(t, exitSignal+int(syscall.SIGKILL), p.end())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGKILL), p.end())
 	queued(t, m, 0)
 	assert.Empty(t, p.err.String())
 
@@ -60,7 +61,7 @@ func TestHoldEndsWithItsScript(t *testing.T) {
 	queued(t, m, 0)
 }
 
-// TestHoldLastsAsLongAsWhatTheScriptHasStarted: that may do what the lock is for.
+// TestHoldLastsAsLongAsWhatTheScriptHasStarted: a background process may still use the lock.
 func TestHoldLastsAsLongAsWhatTheScriptHasStarted(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
@@ -72,13 +73,13 @@ func TestHoldLastsAsLongAsWhatTheScriptHasStarted(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 	require.NoError(t, p.Process.Kill())
 	p.end()
-	code, _, _ := call(t, server, "run", "-try", "/jobs/nightly", "true")
+	code, _, _ := call(t, server, "run", "--try", "/jobs/nightly", "true")
 	assert.Equal(t, exitNotAcquired, code)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	queued(t, m, 0)
 }
 
-// TestHoldStopsWaitingWithItsScript, and says so to a script that has closed the pipe.
+// TestHoldStopsWaitingWithItsScript, and reports that to a script that has closed the pipe.
 func TestHoldStopsWaitingWithItsScript(t *testing.T) {
 	server := zktest.NewServer(t)
 	m := newNightly(t, server)
@@ -91,7 +92,7 @@ func TestHoldStopsWaitingWithItsScript(t *testing.T) {
 	assert.Empty(t, p.out.String())
 	queued(t, m, 1)
 
-	p = prepare(t, server.Servers(), "hold", "-fd", "0", "/jobs/nightly")
+	p = prepare(t, server.Servers(), "hold", "--fd", "0", "/jobs/nightly")
 	pipe, err := p.StdinPipe()
 	require.NoError(t, err)
 	start(t, p)
@@ -100,15 +101,15 @@ func TestHoldStopsWaitingWithItsScript(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, pipe.Close())
 	assert.Equal(t, exitNotAcquired, p.end())
-	assert.Equal(t, "zklock: not acquired: the other end of -fd 0 is closed\n", p.err.String())
+	assert.Equal(t, "zklock: not acquired: the other end of --fd 0 is closed\n", p.err.String())
 	require.NoError(t, held.Release())
 }
 
 func TestHoldNeedsAPipe(t *testing.T) {
 	server := zktest.NewServer(t)
-	for fd, want := range map[string]string{"0": "-fd 0 is not a pipe", "77": "-fd 77 is not a pipe", "-1": "-fd", "stdin": "-fd"} {
-		code, _, stderr := call(t, server, "hold", "-fd", fd, "/lock") // standard input is /dev/null
-		assert.Equal(t, exitUsage, code, fd)
+	for fd, want := range map[string]string{"0": "--fd 0 is not a pipe", "77": "--fd 77 is not a pipe", "-1": "--fd", "stdin": "--fd"} {
+		code, _, stderr := call(t, server, "hold", "--fd", fd, "/lock") // standard input is /dev/null
+		assert.Equal(t, cli.ExitUsage, code, fd)
 		assert.Contains(t, stderr, want)
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
@@ -52,8 +53,9 @@ func TestTerminal(t *testing.T) {
 	assert.Zero(t, p.end())
 }
 
-// TestCtrlCEndsTheScript: the keys are for the process group of the command alone, and the script around zklock does not go on after them, as it would not
-// without zklock. Bash goes on after Ctrl-C unless zklock has died of the signal, and after the other key in any case.
+// TestCtrlCEndsTheScript: the keys are for the process group of the command alone, and the script
+// around zklock does not continue after them, as it would not without zklock. Bash continues after
+// Ctrl-C unless zklock has died of the signal, and after the other key in any case.
 func TestCtrlCEndsTheScript(t *testing.T) {
 	for _, c := range []struct {
 		sh, key string
@@ -69,7 +71,7 @@ func TestCtrlCEndsTheScript(t *testing.T) {
 	}
 }
 
-// TestCtrlCEndsTheScriptThatWaits is the same while another one holds the lock.
+// TestCtrlCEndsTheScriptThatWaits is the same while another client holds the lock.
 func TestCtrlCEndsTheScriptThatWaits(t *testing.T) {
 	for _, sh := range []string{"sh", "bash"} {
 		server := zktest.NewServer(t)
@@ -84,7 +86,7 @@ func TestCtrlCEndsTheScriptThatWaits(t *testing.T) {
 	}
 }
 
-// TestACodeOf130IsNoCtrlC: a command may end with it by itself, and it may be what -exit-code asks for.
+// TestACodeOf130IsNoCtrlC: a command may exit with 130 by itself, and --exit-code may be 130.
 func TestACodeOf130IsNoCtrlC(t *testing.T) {
 	server := zktest.NewServer(t)
 	m, err := mutex.New(newClient(t, server), "/held")
@@ -92,7 +94,7 @@ func TestACodeOf130IsNoCtrlC(t *testing.T) {
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = hold.Release() })
-	for _, args := range [][]string{{"run", "/lock", "sh", "-c", "exit 130"}, {"run", "-wait", "1ms", "-exit-code", "130", "/held", "true"}} {
+	for _, args := range [][]string{{"run", "/lock", "sh", "-c", "exit 130"}, {"run", "--wait", "1ms", "--exit-code", "130", "/held", "true"}} {
 		_, shell := openPty(t)
 		p := program(t, server.Servers(), os.Args[0], args...)
 		p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
@@ -100,11 +102,12 @@ func TestACodeOf130IsNoCtrlC(t *testing.T) {
 		start(t, p)
 		require.NoError(t, shell.Close())
 		p.end()
-		assert.Equal(t, exitSignal+int(syscall.SIGINT), p.ProcessState.ExitCode(), "%q: %v", args, p.ProcessState)
+		assert.Equal(t, cli.ExitSignal+int(syscall.SIGINT), p.ProcessState.ExitCode(), "%q: %v", args, p.ProcessState)
 	}
 }
 
-// scriptEndedByKey presses a key, once ready has returned, while a script runs zklock, and returns the signal that the script dies of.
+// scriptEndedByKey presses a key, once ready has returned, while a script runs zklock, and returns
+// the signal that the script dies of.
 func scriptEndedByKey(t *testing.T, server *zktest.Server, sh, key string, ready func(read func(string))) syscall.Signal {
 	t.Helper()
 	terminal, shell := openPty(t)
@@ -125,7 +128,8 @@ func scriptEndedByKey(t *testing.T, server *zktest.Server, sh, key string, ready
 	return p.ProcessState.Sys().(syscall.WaitStatus).Signal()
 }
 
-// TestTheTerminalComesBackFromWhatCannotBeRun: a script goes on reading after a command that is no program.
+// TestTheTerminalComesBackFromWhatCannotBeRun: a script can read the terminal after a command that
+// cannot be run.
 func TestTheTerminalComesBackFromWhatCannotBeRun(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "text")
@@ -145,13 +149,13 @@ func TestTheTerminalComesBackFromWhatCannotBeRun(t *testing.T) {
 	assert.Zero(t, p.end())
 }
 
-// openPty makes a pseudo terminal.
+// openPty creates a pseudo terminal.
 func openPty(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { master.Close() })
-	raw, err := master.SyscallConn() // Fd would make its reads block for ever
+	raw, err := master.SyscallConn() // after a call of Fd, reads would block for ever
 	require.NoError(t, err)
 	n := 0
 	var failed error
@@ -166,7 +170,8 @@ func openPty(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// readingUntil returns what reads on until a text has come, behind the one that it has returned for before.
+// readingUntil returns a function that reads until a text arrives. It continues behind the text of
+// its previous call.
 func readingUntil(t *testing.T, f *os.File) func(text string) {
 	var all []byte
 	return func(text string) {
@@ -185,7 +190,7 @@ func readingUntil(t *testing.T, f *os.File) func(text string) {
 	}
 }
 
-// shell is an interactive one, with job control, at a terminal of its own.
+// shell is an interactive shell with job control at its own terminal.
 type shell struct {
 	*testing.T
 	*process
@@ -213,7 +218,7 @@ func (s *shell) enter(text string) {
 	require.NoError(s, err)
 }
 
-// inFront waits until keys go to the shell, or to a job of it.
+// inFront waits until the shell, or one of its jobs, is in the foreground.
 func (s *shell) inFront(itself bool) {
 	s.Helper()
 	testbed.Eventually(s.T, func() bool {
@@ -248,8 +253,8 @@ func holderStops(t *testing.T, server *zktest.Server) {
 	testbed.Eventually(t, func() bool { return stateOf(pid) == "T" }, "zklock is stopped")
 }
 
-// counter is a command that counts in a file as long as it runs. It starts nothing: a process that is
-// stopped between vfork and exec keeps its parent from stopping, in any shell.
+// counter is a command that counts in a file while it runs. It starts no process: a process that is
+// stopped between vfork and exec prevents its parent from stopping, in any shell.
 type counter struct {
 	file string
 	seen int64 // the size of the file when it was last looked at
@@ -288,7 +293,8 @@ func (c *counter) pid() string {
 	return string(pid)
 }
 
-// stateOf is what Linux says of a process: "T" if it is stopped, empty if there is none.
+// stateOf returns the state of a process on Linux: "T" if it is stopped, or empty if it does not
+// exist.
 func stateOf(pid string) string {
 	text, _ := os.ReadFile("/proc/" + pid + "/stat")
 	_, rest, _ := strings.Cut(string(text), ") ")
@@ -296,10 +302,10 @@ func stateOf(pid string) string {
 	return state
 }
 
-// beCounter has the test binary be the command of a counter.
+// beCounter makes the test binary run as the command of a counter.
 const beCounter = "ZKLOCK_TEST_COUNT"
 
-// stubborn has the command of a counter ignore SIGTERM.
+// stubborn makes the command of a counter ignore SIGTERM.
 const stubborn = "ZKLOCK_TEST_COUNT_ON"
 
 func count(file string) {
@@ -315,7 +321,8 @@ func count(file string) {
 	os.Exit(1)
 }
 
-// leaveGroup has the test binary be a command that goes to the process group of its zklock, says so in this file, and runs on.
+// leaveGroup makes the test binary run as a command that moves to the process group of its zklock,
+// reports that in this file, and runs on.
 const leaveGroup = "ZKLOCK_TEST_LEAVE_GROUP"
 
 func leave(file string) {
@@ -381,7 +388,8 @@ func TestStoppedByWhoKnowsTheJob(t *testing.T) {
 	assert.Empty(t, stateOf(c.pid()), "the command has ended before the lock is free")
 }
 
-// TestLostWhileStopped: a command that was stopped for longer than its lock lasted does not go on, also if it ignores SIGTERM.
+// TestLostWhileStopped: a command that was stopped until its lock was lost does not continue, even
+// if it ignores SIGTERM.
 func TestLostWhileStopped(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, prefix := range map[string]string{"politely": "", "by force": "env " + stubborn + "=1 "} {
@@ -396,7 +404,7 @@ func lostWhileStopped(t *testing.T, prefix string) {
 	server := zktest.NewServer(t)
 	sh := interactive(t, server)
 	c := newCounter(t)
-	sh.enter("$ZKLOCK run -session 4s -grace 1s /lock " + prefix + c.script() + "\n")
+	sh.enter("$ZKLOCK run --session 4s --grace 1s /lock " + prefix + c.script() + "\n")
 	sh.read("begun")
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
@@ -407,7 +415,7 @@ func lostWhileStopped(t *testing.T, prefix string) {
 	require.NoError(t, server.ExpireSession(session))
 	hold, err := m.TryAcquire(testbed.Context(t))
 	require.NoError(t, err, "it is free")
-	server.RefuseConnections(true) // zklock gets no event of that
+	server.RefuseConnections(true) // zklock receives no event
 	server.CutConnections()
 	counted := c.size()
 	sh.inFront(true)
@@ -423,7 +431,7 @@ func lostWhileStopped(t *testing.T, prefix string) {
 	assert.Zero(t, sh.end())
 }
 
-// TestACommandThatSomebodyElseContinuedHasItsGrace: it is not taken for one that is stopped.
+// TestACommandThatSomebodyElseContinuedHasItsGrace: zklock does not treat it as stopped.
 func TestACommandThatSomebodyElseContinuedHasItsGrace(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
@@ -440,7 +448,7 @@ func TestACommandThatSomebodyElseContinuedHasItsGrace(t *testing.T) {
 	assert.Equal(t, "cleaning up\n", p.out.String())
 }
 
-// TestTheCommandReadsInTheBackground is about a command that needs the terminal while it does not have it.
+// TestTheCommandReadsInTheBackground: a command in the background reads the terminal.
 func TestTheCommandReadsInTheBackground(t *testing.T) {
 	server := zktest.NewServer(t)
 	sh := interactive(t, server)
@@ -460,8 +468,8 @@ func TestTheCommandReadsInTheBackground(t *testing.T) {
 	assert.Zero(t, sh.end())
 }
 
-// TestTheTerminalIsTakenFromTheCommand: a shell that starts the rest of a pipeline late makes the terminal that of the whole job,
-// which is zklock's group, when the command has it already.
+// TestTheTerminalIsTakenFromTheCommand: a shell that starts the rest of a pipeline late gives the
+// terminal to the whole job, which is zklock's group, after zklock has given it to the command.
 func TestTheTerminalIsTakenFromTheCommand(t *testing.T) {
 	server := zktest.NewServer(t)
 	sh := interactive(t, server)
@@ -476,7 +484,7 @@ func TestTheTerminalIsTakenFromTheCommand(t *testing.T) {
 	assert.Zero(t, sh.end())
 }
 
-// TestNobodyIsThereToContinue: without job control Ctrl-Z does not wedge the terminal.
+// TestNobodyIsThereToContinue: without job control Ctrl-Z does not block the terminal.
 func TestNobodyIsThereToContinue(t *testing.T) {
 	server := zktest.NewServer(t)
 	terminal, shell := openPty(t)
@@ -496,8 +504,8 @@ func TestNobodyIsThereToContinue(t *testing.T) {
 	assert.Zero(t, p.end())
 }
 
-// TestWhatTheCommandLeavesBehindIsEnded: a process that ignores Ctrl-C, as those that a shell starts in the
-// background do, does not run without the lock.
+// TestWhatTheCommandLeavesBehindIsEnded: a process that ignores Ctrl-C, as a background process of
+// a shell does, does not run without the lock.
 func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 	for name, script := range map[string]string{
 		"it ends":            `(sleep 1000; :) & echo $! > "$FILE"`,
@@ -507,7 +515,7 @@ func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			file := filepath.Join(t.TempDir(), "pid")
-			p := program(t, server.Servers(), os.Args[0], "run", "-grace", "100ms", "/lock", "sh", "-c", script)
+			p := program(t, server.Servers(), os.Args[0], "run", "--grace", "100ms", "/lock", "sh", "-c", script)
 			p.Env = append(p.Env, "FILE="+file)
 			start(t, p)
 			pid, err := strconv.Atoi(begun(t, file))
@@ -516,7 +524,7 @@ func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 			code := p.end()
 			assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "it is dead when zklock has ended")
 			assert.Contains(t, p.err.String(), "left processes behind")
-			assert.Equal(t, name == "Ctrl-C", code == exitSignal+int(syscall.SIGINT), "exit code %d", code)
+			assert.Equal(t, name == "Ctrl-C", code == cli.ExitSignal+int(syscall.SIGINT), "exit code %d", code)
 			assertNothingStays(t, server, "/lock")
 		})
 	}
@@ -526,7 +534,7 @@ func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 	const leave = `(trap "%s" TERM; : > "$FILE"; while :; do sleep 0.01; done) & while [ ! -e "$FILE" ]; do sleep 0.01; done`
 	prepared := func(server *zktest.Server, onTerm string) *process {
-		p := prepare(t, server.Servers(), "run", "-on-loss", "kill", "-grace", "15s", "/lock", "sh", "-c", fmt.Sprintf(leave, onTerm))
+		p := prepare(t, server.Servers(), "run", "--on-loss", "kill", "--grace", "15s", "/lock", "sh", "-c", fmt.Sprintf(leave, onTerm))
 		p.Env = append(p.Env, "FILE="+filepath.Join(t.TempDir(), "file"))
 		return p
 	}
@@ -553,12 +561,13 @@ func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 	assert.Less(t, time.Since(lost), 10*time.Second, "it has not had its grace")
 }
 
-// TestTheCommandLeavesItsProcessGroup: it is still the child of zklock, so it receives signals, and it ends when the lock is lost.
+// TestTheCommandLeavesItsProcessGroup: the command remains a child of zklock, so it receives
+// signals and is ended when the lock is lost.
 func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
-	for name, want := range map[string]int{"lost": exitLost, "signal": exitSignal + int(syscall.SIGTERM)} {
+	for name, want := range map[string]int{"lost": exitLost, "signal": cli.ExitSignal + int(syscall.SIGTERM)} {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
-		p := start(t, prepare(t, server.Servers(), "run", "-grace", "100ms", "/lock", "env", "-u", beZklock, leaveGroup+"="+file, os.Args[0]))
+		p := start(t, prepare(t, server.Servers(), "run", "--grace", "100ms", "/lock", "env", "-u", beZklock, leaveGroup+"="+file, os.Args[0]))
 		pid, err := strconv.Atoi(begun(t, file))
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
@@ -574,10 +583,11 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 	}
 }
 
-// TestWhatEndsByItselfIsNotDisturbed: the last reader of a pipe may be a moment later than the command.
+// TestWhatEndsByItselfIsNotDisturbed: the last reader of a pipe may be a moment later than the
+// command.
 func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 	server := zktest.NewServer(t)
-	fifo := filepath.Join(t.TempDir(), "fifo") // its end is how what is left behind finds that the command has ended
+	fifo := filepath.Join(t.TempDir(), "fifo") // its closing shows the remaining process that the command has exited
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	code, out, stderr := call(t, server, "run", "/lock", "sh", "-c", "sh -c 'read x; echo done' < "+fifo+" & exec 3> "+fifo)
 	assert.Zero(t, code)
@@ -585,20 +595,22 @@ func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 	assert.Empty(t, stderr)
 }
 
-// TestWhatIsKilledWithTheCommandIsNotLeftBehind: it takes a moment to die, and nothing is said of that.
+// TestWhatIsKilledWithTheCommandIsNotLeftBehind: killed processes that are still exiting are not
+// reported.
 func TestWhatIsKilledWithTheCommandIsNotLeftBehind(t *testing.T) {
 	server := zktest.NewServer(t)
-	p, session := holder(t, server, "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done", works, "-on-loss", "kill")
+	p, session := holder(t, server, "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done", works, "--on-loss", "kill")
 	require.NoError(t, server.ExpireSession(session))
 	assert.Equal(t, exitLost, p.end())
 	assert.NotContains(t, p.err.String(), "left processes behind")
 }
 
-// TestExitAtOnceAfterALoss: when the command is dead nothing more is waited for, also if no server answers.
+// TestExitAtOnceAfterALoss: zklock exits as soon as the command has exited, even if no server
+// answers.
 func TestExitAtOnceAfterALoss(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
-	p, _ := holder(t, server, "trap 'date +%s.%N; exit 0' TERM", works, "-session", "4s", "-grace", "2s")
+	p, _ := holder(t, server, "trap 'date +%s.%N; exit 0' TERM", works, "--session", "4s", "--grace", "2s")
 	server.RefuseConnections(true)
 	server.CutConnections()
 	require.Equal(t, exitLost, p.end(), p.err.String())
@@ -609,7 +621,8 @@ func TestExitAtOnceAfterALoss(t *testing.T) {
 	assert.Less(t, ended.Sub(died), 3*time.Second)
 }
 
-// TestACommandThatHasEndedGetsNoGrace: a loss may be noticed at the same moment as the end of the command.
+// TestACommandThatHasEndedGetsNoGrace: zklock may notice a loss and the exit of the command at the
+// same instant.
 func TestACommandThatHasEndedGetsNoGrace(t *testing.T) {
 	p := program(t, nil, os.Args[0])
 	p.Env = append(p.Env, endDead+"=1")
@@ -618,7 +631,8 @@ func TestACommandThatHasEndedGetsNoGrace(t *testing.T) {
 	assert.Less(t, time.Since(began), 30*time.Second)
 }
 
-// TestEachCommandOfElectInheritsTheSameSignals: what zklock does with signals while a command runs is not left to the next one.
+// TestEachCommandOfElectInheritsTheSameSignals: the signal handling during one command does not
+// affect the next one.
 func TestEachCommandOfElectInheritsTheSameSignals(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
@@ -648,7 +662,7 @@ func TestEachCommandOfElectInheritsTheSameSignals(t *testing.T) {
 	assertNothingStays(t, server, "/lock")
 }
 
-// TestElectIsStoppedWhileItWaits: between two commands Ctrl-Z does what it does with any program.
+// TestElectIsStoppedWhileItWaits: between two commands Ctrl-Z stops zklock like any program.
 func TestElectIsStoppedWhileItWaits(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
@@ -680,10 +694,11 @@ func TestElectIsStoppedWhileItWaits(t *testing.T) {
 	assert.Zero(t, sh.end())
 }
 
-// TestNobodyReadsWhatZklockSays: the command ends in order, the lock is released, and the command inherits nothing of that.
+// TestNobodyReadsWhatZklockSays: with a closed standard error the command exits in order, the lock
+// is released, and the command does not inherit an ignored SIGPIPE.
 func TestNobodyReadsWhatZklockSays(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	for verb, flags := range map[string][]string{"run": nil, "elect": {"-selector"}} {
+	for verb, flags := range map[string][]string{"run": nil, "elect": {"--selector"}} {
 		t.Run(verb, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			file := filepath.Join(t.TempDir(), "pid")
@@ -708,19 +723,19 @@ func TestNobodyReadsWhatZklockSays(t *testing.T) {
 				begun(t, file) // it has campaigned again
 				require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 			}
-			assert.Equal(t, exitSignal+int(syscall.SIGPIPE), p.end())
+			assert.Equal(t, cli.ExitSignal+int(syscall.SIGPIPE), p.end())
 			assert.Contains(t, p.out.String(), "cleaning up\n")
 			assertNothingStays(t, server, "/lock")
 		})
 	}
 }
 
-// TestNobodyTakesWhatZklockSays: a pipe that is full and that nobody reads, or a terminal that was stopped with Ctrl-S, does not
-// keep zklock from ending a command.
+// TestNobodyTakesWhatZklockSays: neither a full pipe nor a terminal that was stopped with Ctrl-S
+// prevents zklock from ending a command.
 func TestNobodyTakesWhatZklockSays(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
-	p := prepare(t, server.Servers(), "run", "-grace", "100ms", "/lock", "sh", "-c", "exec 2>/dev/null; trap '' TERM; "+sayPid(file)+works)
+	p := prepare(t, server.Servers(), "run", "--grace", "100ms", "/lock", "sh", "-c", "exec 2>/dev/null; trap '' TERM; "+sayPid(file)+works)
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { reader.Close() })
@@ -745,7 +760,8 @@ func TestNobodyTakesWhatZklockSays(t *testing.T) {
 	assert.Equal(t, exitLost, p.end())
 }
 
-// TestCommandDiesWithZklock is for Linux, like this file: no other system signals a child when its parent has died.
+// TestCommandDiesWithZklock is for Linux, like this file: no other system signals a child when its
+// parent has died.
 func TestCommandDiesWithZklock(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -24,16 +25,16 @@ const (
 	kindElection  = "election"
 )
 
-// What kazoo calls its nodes.
+// Names of kazoo's nodes.
 const (
 	kazooName   = "__lock__"  // of its Lock and its WriteLock
 	kazooReader = "__rlock__" // of its ReadLock
 )
 
-// kazooQueue decides who holds one of kazoo's locks, of which zklock only shows the nodes. Readers hold together.
+// kazooQueue is the queue of kazoo's locks, which zklock only lists. Readers hold together.
 type kazooQueue struct{ lock.Standard }
 
-// SortKey is the sequence number.
+// SortKey returns the sequence number.
 func (q kazooQueue) SortKey(child, _ string) (key string, ours bool) {
 	if key, ours = q.Standard.SortKey(child, kazooName); ours {
 		return key, true
@@ -41,7 +42,8 @@ func (q kazooQueue) SortKey(child, _ string) (key string, ours bool) {
 	return q.Standard.SortKey(child, kazooReader)
 }
 
-// Decide has a reader wait for those ahead that are none, and others wait for all.
+// Decide lets a reader wait for the participants ahead except readers, and others for all
+// participants ahead.
 func (q kazooQueue) Decide(children []string, own string, _ int) (lock.Decision, error) {
 	if _, reads := lock.Sequence(own, kazooReader); reads {
 		children = slices.DeleteFunc(slices.Clone(children), func(child string) bool {
@@ -52,17 +54,18 @@ func (q kazooQueue) Decide(children []string, own string, _ int) (lock.Decision,
 	return q.Standard.Decide(children, own, 1)
 }
 
-// latchName is what Curator calls the nodes of a LeaderLatch.
+// latchName is the name of the nodes of a LeaderLatch.
 const latchName = "latch-"
 
-// Below a semaphore's path.
+// Names of the nodes below a semaphore's path.
 const (
 	leasesDir = "leases"
 	locksDir  = "locks"
 	leaseName = "lease-" // of the nodes below leases
 )
 
-// names are those of the nodes of each kind, before their numbers. None ends with another, apart from "lock-".
+// names has the names of the nodes of each kind, before their numbers. None is the end of another,
+// apart from "lock-".
 var names = []struct{ name, kind string }{
 	{"__READ__", kindReadWrite},
 	{"__WRIT__", kindReadWrite},
@@ -72,7 +75,7 @@ var names = []struct{ name, kind string }{
 	{"lock-", kindMutex},
 }
 
-// kindOf is the kind of lock that a node is of, if any.
+// kindOf returns the kind of lock that a node belongs to, or "".
 func kindOf(child string) string {
 	for _, n := range names {
 		if _, ours := lock.Sequence(child, n.name); ours {
@@ -82,7 +85,7 @@ func kindOf(child string) string {
 	return ""
 }
 
-// kindsOf are the kinds of locks that children belong to, in order.
+// kindsOf returns the kinds of locks that children belong to, in order.
 func kindsOf(children []string) []string {
 	kinds := map[string]bool{}
 	for _, child := range children {
@@ -96,7 +99,7 @@ func kindsOf(children []string) []string {
 	return slices.Sorted(maps.Keys(kinds))
 }
 
-// kind is what the flags ask for.
+// kind returns the kind that the flags select.
 func (l *locking) kind() string {
 	switch {
 	case l.permits != 0:
@@ -109,7 +112,7 @@ func (l *locking) kind() string {
 	return kindMutex
 }
 
-// a is a kind with its article.
+// a returns a kind with its article.
 func a(kind string) string {
 	if kind == kindElection {
 		return "an " + kind
@@ -117,11 +120,11 @@ func a(kind string) string {
 	return "a " + kind
 }
 
-// checkKinds looks for nodes at a lock's path that are of another kind of lock, or of a semaphore with another number of
-// permits: they do not keep us out, and we do not keep them out. The error names them. It is checked before
-// we queue, so that nobody waits in vain, and again when we hold: of two that come at the same time, the later one
-// sees the other. Kinds that were used at the path, and are not now, are only listed.
-func (l *locking) checkKinds(ctx context.Context, t *tool, client *framework.Client, path string, warn bool) error {
+// checkKinds looks for nodes at a lock's path of another kind of lock, or of a semaphore with
+// another number of permits: such holders and this one do not exclude each other. The error names
+// them. It is called before zklock queues, and again when it holds: of two that start at the same
+// time, the later one sees the other. Kinds that were used at the path before are only printed.
+func (l *locking) checkKinds(ctx context.Context, t *cli.App, client *framework.Client, path string, warn bool) error {
 	children, _, err := client.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -144,11 +147,11 @@ func (l *locking) checkKinds(ctx context.Context, t *tool, client *framework.Cli
 }
 
 func conflict(format string, args ...any) error {
-	return &exit{exitConflict, fmt.Errorf(format, args...)}
+	return &cli.Exit{Code: exitConflict, Err: fmt.Errorf(format, args...)}
 }
 
 // checkSemaphore is checkKinds for a path that has, or had, a semaphore.
-func (l *locking) checkSemaphore(ctx context.Context, t *tool, client *framework.Client, path string, warn bool) error {
+func (l *locking) checkSemaphore(ctx context.Context, t *cli.App, client *framework.Client, path string, warn bool) error {
 	all, err := leases(ctx, client, path)
 	if err != nil {
 		return err
@@ -158,19 +161,20 @@ func (l *locking) checkSemaphore(ctx context.Context, t *tool, client *framework
 			return conflict("a semaphore is in use at %s, and %s does not exclude its holders", path, a(l.kind()))
 		}
 		if warn {
-			t.say("warning: %s was used as a semaphore, and %s does not exclude its holders", path, a(l.kind()))
+			t.Say("warning: %s was used as a semaphore, and %s does not exclude its holders", path, a(l.kind()))
 		}
 		return nil
 	}
 	for _, p := range all {
 		if n := permitsIn(p.Data); n != 0 && n != l.permits {
-			return conflict("%s says -permits %d at %s, and all must say the same, not %d", printable(string(p.Data)), n, path, l.permits)
+			return conflict("%s says --permits %d at %s, and all must say the same, not %d", cli.Printable(string(p.Data)), n, path, l.permits)
 		}
 	}
 	return nil
 }
 
-// permitsMark is before the number of permits in the data of a semaphore's nodes, since it stands nowhere else.
+// permitsMark precedes the number of permits in the data of a semaphore's nodes. No other node has
+// the number.
 const permitsMark = " permits="
 
 func permitsIn(data []byte) int {

@@ -4,13 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -19,47 +23,33 @@ import (
 	"github.com/gocurator/curator/recipes/semaphore"
 )
 
-// locking is which lock to acquire, and how.
+// locking selects a lock, and how to acquire it.
 type locking struct {
-	connection
+	cli.Connection
 	read, write bool
 	permits     int    // 0: no semaphore
 	election    bool   // of Curator's LeaderLatch
-	id          string // what others see; "" is the default
+	id          string // the id for other clients; "" is the default
 	try         bool
 	wait        time.Duration
 	session     time.Duration
 	refused     int // exit code when the lock is not acquired
 }
 
-func (l *locking) flags(fs *flag.FlagSet) {
-	l.connection.flags(fs)
-	fs.BoolVar(&l.read, "read", false, "share with other readers")
-	fs.BoolVar(&l.write, "write", false, "be alone, among readers and writers")
-	fs.Func("permits", "be one of at most `N`; all must say the same N", func(text string) error {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return errors.New("not a positive number")
-		}
-		l.permits = n
-		return nil
-	})
-	fs.BoolVar(&l.try, "try", false, "do not wait for others")
-	fs.DurationVar(&l.wait, "wait", 0, "wait no longer than this; 0 is as long as it takes")
-	l.refused = exitNotAcquired
-	for _, name := range []string{"E", "exit-code"} {
-		fs.Func(name, "exit with `code` when the lock is not acquired, instead of "+strconv.Itoa(exitNotAcquired), func(text string) error {
-			code, err := strconv.ParseUint(text, 10, 8)
-			l.refused = int(code)
-			return err
-		})
-	}
+func (l *locking) flags(a *cli.App, fs *pflag.FlagSet) {
+	l.Connection.Flags(a, fs)
+	fs.BoolVar(&l.read, "read", false, "share the lock with other readers")
+	fs.BoolVar(&l.write, "write", false, "exclude readers and writers")
+	cli.Number(fs, &l.permits, "permits", "", 0, 1, math.MaxInt32, "be one of at most `N` holders; all must use the same N")
+	fs.BoolVarP(&l.try, "try", "n", false, "do not wait for other holders")
+	cli.Duration(fs, &l.wait, "wait", "w", 0, "wait for other holders no longer than this; 0s is without limit")
+	cli.Number(fs, &l.refused, "exit-code", "E", exitNotAcquired, 0, 255, "exit with this `code` when the lock is not acquired")
 	l.sessionFlag(fs)
-	l.aclFlag(fs)
+	l.ACLFlag(a, fs)
 }
 
-func (l *locking) sessionFlag(fs *flag.FlagSet) {
-	fs.DurationVar(&l.session, "session", 30*time.Second, "session timeout: how long the lock outlives a crash of this machine")
+func (l *locking) sessionFlag(fs *pflag.FlagSet) {
+	cli.Duration(fs, &l.session, "session", "", 30*time.Second, "session timeout: how long the lock outlives a crash of this machine")
 }
 
 func (l *locking) check() error {
@@ -71,22 +61,23 @@ func (l *locking) check() error {
 	}
 	switch {
 	case kinds > 1:
-		return usageError("-read, -write and -permits exclude each other")
+		return cli.UsageError("--read, --write and --permits exclude each other")
 	case l.try && l.wait != 0:
-		return usageError("-try does not wait: it does not go with -wait")
-	case l.wait < 0:
-		return usageError("-wait %v is negative", l.wait)
+		return cli.UsageError("--try and --wait exclude each other")
 	}
 	return nil
 }
 
-// connect makes a client for holding locks as what, which gives a session up after percent of its timeout.
-func (l *locking) connect(ctx context.Context, t *tool, percent int, what string) (*framework.Client, error) {
+// connect returns a client for holding locks as what, which gives a session up after percent of its
+// timeout.
+func (l *locking) connect(ctx context.Context, t *cli.App, percent int, what string) (*framework.Client, error) {
 	data := cmp.Or(l.id, string(hostAndPid())+" "+what)
 	if l.permits != 0 {
 		data += permitsMark + strconv.Itoa(l.permits)
 	}
-	return l.connection.connect(ctx, t,
+	return l.Connection.Connect(ctx, t,
+		// A lost connection is no lost lock: a command survives the restart of a server.
+		framework.WithErrorPolicy(connstate.LostEndsHold),
 		framework.WithSessionTimeout(l.session),
 		framework.WithExpirationPercent(percent),
 		framework.WithDefaultData([]byte(data)))
@@ -100,7 +91,7 @@ func hostAndPid() []byte {
 	return []byte(host + ":" + strconv.Itoa(os.Getpid()))
 }
 
-// contended is a lock, who is in its queue, and the shadows of those who lost it.
+// contended is a lock with its queue and its shadows.
 type contended struct {
 	lock.Locker
 	revocable.Participants
@@ -136,11 +127,12 @@ func (l *locking) queue(client *framework.Client, path string) (*contended, erro
 	}
 }
 
-// enter acquires the lock at a path, unless there are holders that it does not exclude. The hold can be asked for.
-func (l *locking) enter(ctx context.Context, t *tool, client *framework.Client, path string) (*contended, *revocable.Hold, error) {
+// enter acquires the lock at a path, unless there are holders that it does not exclude. Other
+// clients can ask for the hold.
+func (l *locking) enter(ctx context.Context, t *cli.App, client *framework.Client, path string) (*contended, *revocable.Hold, error) {
 	q, err := l.queue(client, path)
 	if err != nil {
-		return nil, nil, &exit{exitUsage, err}
+		return nil, nil, &cli.Exit{Code: cli.ExitUsage, Err: err}
 	}
 	if err := l.checkKinds(ctx, t, client, path, true); err != nil {
 		return nil, nil, err
@@ -150,7 +142,7 @@ func (l *locking) enter(ctx context.Context, t *tool, client *framework.Client, 
 		return nil, nil, err
 	}
 	if err := l.checkKinds(ctx, t, client, path, false); err != nil {
-		_ = hold.Release() // why we do not want it is the news
+		_ = hold.Release() // the reason is the news
 		return nil, nil, err
 	}
 	held, err := revocable.Watch(hold)
@@ -161,8 +153,8 @@ func (l *locking) enter(ctx context.Context, t *tool, client *framework.Client, 
 	return q, held, nil
 }
 
-// acquire returns a hold, once no command runs any more whose lock was lost.
-func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hold, error) {
+// acquire returns a hold once the commands of lost locks have ended.
+func (l *locking) acquire(ctx context.Context, t *cli.App, c *contended) (*lock.Hold, error) {
 	patient, within := ctx, ""
 	var cancel func()
 	switch {
@@ -180,7 +172,7 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 		hold, err = c.TryAcquire(ctx)
 	} else {
 		stop := func() {}
-		if l.verbose {
+		if l.Verbose {
 			stop = c.reportAhead(patient, t)
 		}
 		hold, err = c.Acquire(patient)
@@ -192,10 +184,10 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 		return nil, err
 	case errors.Is(err, lock.ErrNotAcquired), patient.Err() != nil:
 		who, err := c.holders(ctx)
-		if err != nil { // nobody may hold it, for all we know
-			return nil, fmt.Errorf("%s not acquired%s, and no server says why: %w", c.path, within, err)
+		if err != nil { // it is unknown whether the lock is held
+			return nil, fmt.Errorf("%s not acquired%s: no reply about its holder: %w", c.path, within, err)
 		}
-		return nil, &exit{l.refused, fmt.Errorf("%s not acquired%s: held by %s", c.path, within, who)}
+		return nil, &cli.Exit{Code: l.refused, Err: fmt.Errorf("%s not acquired%s: held by %s", c.path, within, who)}
 	default:
 		return nil, err
 	}
@@ -208,16 +200,16 @@ func (l *locking) acquire(ctx context.Context, t *tool, c *contended) (*lock.Hol
 	case hold.Err() != nil:
 		err = loss(hold)
 	case errors.As(err, &runs):
-		err = &exit{l.refused, fmt.Errorf("%s not acquired%s: %w", c.path, within, err)}
+		err = &cli.Exit{Code: l.refused, Err: fmt.Errorf("%s not acquired%s: %w", c.path, within, err)}
 	}
-	_ = hold.Release() // why we do not want it is the news
+	_ = hold.Release() // the reason is the news
 	return nil, err
 }
 
-// lookTimeout limits the look at who is in the way, for those who have waited long enough.
+// lookTimeout limits the request for the holders after an acquire has timed out.
 const lookTimeout = 3 * time.Second
 
-// holders names who holds.
+// holders names the holders.
 func (c *contended) holders(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -227,20 +219,21 @@ func (c *contended) holders(ctx context.Context) (string, error) {
 	}
 	all = slices.DeleteFunc(all, func(p lock.Participant) bool { return !p.Holds })
 	if len(all) == 0 {
-		return "somebody who has released it by now", nil
+		return "a client that has released it by now", nil
 	}
-	who := fmt.Sprintf("%s (session %#x, for %v)", printable(string(all[0].Data)), uint64(all[0].Session), age(all[0].Since))
+	who := fmt.Sprintf("%s (session %#x, for %v)", cli.Printable(string(all[0].Data)), uint64(all[0].Session), age(all[0].Since))
 	if more := len(all) - 1; more > 0 {
 		who += fmt.Sprintf(" and %d more", more)
 	}
 	return who, nil
 }
 
-// age is how long ago something happened by the server's clock, which may be ahead of ours.
+// age returns the time since an instant of the server's clock, which may be ahead of this
+// machine's.
 func age(since time.Time) time.Duration {
 	return max(0, time.Since(since)).Round(time.Second)
 }
 
 func loss(hold *lock.Hold) error {
-	return &exit{exitLost, fmt.Errorf("lost %s: %w", hold.Path(), cmp.Or(hold.Err(), lock.ErrNodeDeleted))}
+	return &cli.Exit{Code: exitLost, Err: fmt.Errorf("lost %s: %w", hold.Path(), cmp.Or(hold.Err(), lock.ErrNodeDeleted))}
 }

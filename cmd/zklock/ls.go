@@ -4,16 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -21,56 +22,132 @@ import (
 	"github.com/gocurator/curator/recipes/semaphore"
 )
 
-// ls shows who holds and who waits.
+// ls lists holders and waiters.
 type ls struct {
-	connection
-	json bool
+	cli.Connection
+	json, recursive bool
 }
 
-func (l *ls) flags(fs *flag.FlagSet) {
-	l.connection.flags(fs)
-	fs.BoolVar(&l.json, "json", false, "for programs")
+func (l *ls) flags(a *cli.App, fs *pflag.FlagSet) {
+	l.Connection.Flags(a, fs)
+	fs.BoolVar(&l.json, "json", false, "print JSON")
+	fs.BoolVarP(&l.recursive, "recursive", "r", false, "list all locks below the path, which may be /")
 }
 
-func (l *ls) main(t *tool, args []string) error {
+func (l *ls) main(ctx context.Context, t *cli.App, out io.Writer, args []string) error {
 	path, err := pathOf(args)
+	if l.recursive && len(args) == 1 && args[0] == "/" {
+		path, err = "/", nil
+	}
 	if err != nil {
 		return err
 	}
-	ctx, stop := interrupted()
+	ctx, stop := cli.Interrupted(ctx)
 	defer stop()
-	client, err := l.connect(ctx, t)
+	client, err := l.Connect(ctx, t)
 	if err != nil {
-		return interruption(ctx, err)
+		return cli.Interruption(ctx, err)
 	}
 	defer client.Close()
+	if l.recursive {
+		all, err := (&search{client: client, app: t}).below(ctx, path)
+		if err != nil {
+			return cli.Interruption(ctx, err)
+		}
+		return printAll(out, all, l.json)
+	}
 	q, err := look(ctx, client, path)
 	if err != nil {
-		return interruption(ctx, err)
+		return cli.Interruption(ctx, err)
 	}
 	if l.json {
-		return q.printJSON(t)
+		return printJSON(out, q.json())
 	}
-	return q.print(t)
+	return q.print(out)
 }
 
-// queue is what there is at a lock's path.
+// search finds the locks below a path.
+type search struct {
+	client *framework.Client
+	app    *cli.App
+}
+
+// below returns the queues at a path and below it, by path.
+func (s *search) below(ctx context.Context, path string) ([]*queue, error) {
+	children, stat, err := s.client.Children(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil
+	case errors.Is(err, zk.ErrNoAuth):
+		s.app.Say("%v", err)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case stat.EphemeralOwner != 0, strings.HasSuffix(path, shadowSuffix), path == "/zookeeper":
+		return nil, nil
+	}
+	if path != "/" && isLock(children) {
+		q, err := look(ctx, s.client, path)
+		var end *cli.Exit
+		if errors.As(err, &end) && end.Code == exitNoLock { // deleted since it was listed
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []*queue{q}, nil
+	}
+	var all []*queue
+	slices.Sort(children)
+	for _, child := range children {
+		found, err := s.below(ctx, framework.Join(path, child))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// isLock reports whether children belong to a lock. Unlike [kindsOf] it does not mistake a folder
+// named locks for a semaphore, which also has leases.
+func isLock(children []string) bool {
+	return slices.ContainsFunc(children, func(child string) bool { return child == leasesDir || kindOf(child) != "" })
+}
+
+func printAll(out io.Writer, all []*queue, asJSON bool) error {
+	if asJSON {
+		list := []queueJSON{}
+		for _, q := range all {
+			list = append(list, q.json())
+		}
+		return printJSON(out, list)
+	}
+	for _, q := range all {
+		if err := q.print(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue has the participants at a lock's path.
 type queue struct {
 	path, kind string             // of lock
-	all        []lock.Participant // holders first, then who waits, in order
+	all        []lock.Participant // holders first, then waiters in order
 }
 
-// Participants lists all, for package revocable.
+// Participants returns all participants, for package revocable.
 func (q *queue) Participants(context.Context) ([]lock.Participant, error) { return q.all, nil }
 
-// kindUnknown is that of a lock that nobody uses: no node says what it is.
+// kindUnknown is the kind of an unused lock: it has no node that shows the kind.
 const kindUnknown = "unknown"
 
 func noLock(format string, args ...any) error {
-	return &exit{exitNoLock, fmt.Errorf(format, args...)}
+	return &cli.Exit{Code: exitNoLock, Err: fmt.Errorf(format, args...)}
 }
 
-// look finds out what kind of lock there is, and who is in its queue.
+// look returns the queue at a path.
 func look(ctx context.Context, client *framework.Client, path string) (*queue, error) {
 	children, stat, err := client.Children(ctx, path)
 	switch {
@@ -80,7 +157,7 @@ func look(ctx context.Context, client *framework.Client, path string) (*queue, e
 		return nil, err
 	case stat.EphemeralOwner != 0:
 		parent, _ := framework.Split(path)
-		return nil, usageError("%s is a node of the lock %s", path, parent)
+		return nil, cli.UsageError("%s is a node of the lock %s", path, parent)
 	}
 	q := &queue{path: path, kind: strings.Join(kindsOf(children), ", ")}
 	if q.kind == "" && len(children) > 0 {
@@ -144,8 +221,9 @@ func participants(ctx context.Context, client *framework.Client, kind, path stri
 	}
 }
 
-// leases are those of a semaphore. Its nodes do not say how many there may be, but who waits at the
-// leases is first in its queue, and has made its lease's node after that.
+// leases returns the participants of a semaphore. Its nodes do not have the number of permits. The
+// client that waits at the leases is the first of the queue, and has created its lease's node after
+// its queue node.
 func leases(ctx context.Context, client *framework.Client, path string) ([]lock.Participant, error) {
 	const many = 1 << 30
 	s, err := semaphore.New(client, path, many)
@@ -166,10 +244,10 @@ func leases(ctx context.Context, client *framework.Client, path string) ([]lock.
 	}), nil
 }
 
-// line is what ls says of a participant.
+// line is the output for a participant.
 type line struct {
-	Kind    string    `json:"kind"`  // what it wants: lock, read, write, lease or term (of leadership)
-	State   string    `json:"state"` // holds, leads (that is to hold a term) or waits
+	Kind    string    `json:"kind"`  // lock, read, write, lease or term (of leadership)
+	State   string    `json:"state"` // holds, leads (a term) or waits
 	Node    string    `json:"node"`
 	Data    string    `json:"data"`
 	Since   time.Time `json:"since"`
@@ -200,7 +278,7 @@ func (q *queue) lines() []line {
 	return lines
 }
 
-// wants is what a node is in a queue for: lock, read, write, lease or term.
+// wants returns what a node queues for: lock, read, write, lease or term.
 func (q *queue) wants(p lock.Participant) string {
 	dir, name := framework.Split(p.Path)
 	for mark, word := range map[string]string{"__READ__": "read", kazooReader: "read", "__WRIT__": "write", leaseName: "lease", latchName: "term"} {
@@ -208,40 +286,38 @@ func (q *queue) wants(p lock.Participant) string {
 			return word
 		}
 	}
-	if dir == framework.Join(q.path, locksDir) { // who queues for a lease
+	if dir == framework.Join(q.path, locksDir) { // the queue for leases
 		return "lease"
 	}
 	return "lock"
 }
 
-func (q *queue) printJSON(t *tool) error {
-	encoder := json.NewEncoder(t.out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
-		Path         string `json:"path"`
-		Kind         string `json:"kind"`
-		Participants []line `json:"participants"`
-	}{q.path, q.kind, q.lines()})
+// queueJSON is what ls --json prints of a lock.
+type queueJSON struct {
+	Path         string `json:"path"`
+	Kind         string `json:"kind"`
+	Participants []line `json:"participants"`
 }
 
-func (q *queue) print(t *tool) error {
+func (q *queue) json() queueJSON { return queueJSON{q.path, q.kind, q.lines()} }
+
+func printJSON(out io.Writer, v any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}
+
+func (q *queue) print(out io.Writer) error {
 	if len(q.all) == 0 {
-		_, err := fmt.Fprintf(t.out, "%s: nobody holds, nobody waits\n", q.path)
+		_, err := fmt.Fprintf(out, "%s: no holders, no waiters\n", cli.Printable(q.path))
 		return err
 	}
-	fmt.Fprintf(t.out, "%s: %s\n", q.path, q.kind)
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(out, "%s: %s\n", cli.Printable(q.path), q.kind)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "STATE\tKIND\tDATA\tAGE\tSESSION\tTOKEN\tNODE")
 	for _, l := range q.lines() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s\t%d\t%s\n", l.State, l.Kind, printable(l.Data), age(l.Since), l.Session, l.Token, l.Node)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%v\t%s\t%d\t%s\n",
+			l.State, l.Kind, cli.Printable(l.Data), age(l.Since), l.Session, l.Token, cli.Printable(l.Node))
 	}
 	return w.Flush()
-}
-
-// printable is data that a terminal can be shown.
-func printable(data string) string {
-	if quoted := strconv.Quote(data); quoted != `"`+data+`"` || data == "" {
-		return quoted
-	}
-	return data
 }

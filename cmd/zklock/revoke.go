@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/revocable"
@@ -16,48 +18,40 @@ import (
 
 // revoke asks holders to release their lock.
 type revoke struct {
-	connection
+	cli.Connection
 	force time.Duration
 }
 
-func (r *revoke) flags(fs *flag.FlagSet) {
-	r.connection.flags(fs)
-	r.force = -1
-	fs.Func("force", "delete the nodes that are still there after this `time`, as in 30s; the default is to ask only", func(text string) error {
-		d, err := time.ParseDuration(text)
-		if err == nil && d < 0 {
-			err = errors.New("negative")
-		}
-		r.force = d
-		return err
-	})
+func (r *revoke) flags(a *cli.App, fs *pflag.FlagSet) {
+	r.Connection.Flags(a, fs)
+	cli.Duration(fs, &r.force, "force", "", cli.Unset, "delete the nodes that are still there after this `time`, as in 30s; by default only ask")
 }
 
-func (r *revoke) main(t *tool, args []string) error {
+func (r *revoke) main(ctx context.Context, t *cli.App, out io.Writer, args []string) error {
 	path, err := pathOf(args)
 	if err != nil {
 		return err
 	}
-	ctx, stop := interrupted()
+	ctx, stop := cli.Interrupted(ctx)
 	defer stop()
-	client, err := r.connect(ctx, t)
+	client, err := r.Connect(ctx, t)
 	if err != nil {
-		return interruption(ctx, err)
+		return cli.Interruption(ctx, err)
 	}
 	defer client.Close()
 	n, err := r.ask(ctx, client, path)
 	if err != nil {
-		return interruption(ctx, err)
+		return cli.Interruption(ctx, err)
 	}
 	if n == 0 {
-		fmt.Fprintf(t.out, "%s: nobody holds\n", path)
+		fmt.Fprintf(out, "%s: no holders\n", path)
 		return nil
 	}
-	fmt.Fprintf(t.out, "%s: asked %d to release\n", path, n)
+	fmt.Fprintf(out, "%s: asked %d to release\n", path, n)
 	return nil
 }
 
-// ask asks the holder whose node this is, or all that hold the lock at this path.
+// ask asks the holder of a node, or all holders of the lock at a path.
 func (r *revoke) ask(ctx context.Context, client *framework.Client, path string) (int, error) {
 	var opts []revocable.Option
 	if r.force >= 0 {
@@ -93,11 +87,11 @@ func (r *revoke) ask(ctx context.Context, client *framework.Client, path string)
 			}
 		}
 	}
-	return revocable.RevokeHolders(ctx, client, q, opts...)
+	return revocable.RevokeAll(ctx, q, opts...)
 }
 
-// checkListens refuses to ask a leader that is no zklock. It would not hear that, and the message would replace its id, which is
-// what others know it by. A zklock has a shadow while its command runs.
+// checkListens returns an error for a leader that is not zklock: it does not listen, and the
+// message would replace its id. A zklock has a shadow while its command runs.
 func (r *revoke) checkListens(ctx context.Context, client *framework.Client, node string) error {
 	dir, name := framework.Split(node)
 	if kindOf(name) != kindElection || r.force >= 0 {
@@ -107,5 +101,5 @@ func (r *revoke) checkListens(ctx context.Context, client *framework.Client, nod
 	if err != nil || found {
 		return err
 	}
-	return conflict("the leader at %s is no zklock, and does not hear that it is asked; -force deletes its node", node)
+	return conflict("the leader at %s is not zklock, and does not listen for requests; --force deletes its node", node)
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/revocable"
 )
@@ -25,35 +28,28 @@ type run struct {
 	onLoss string
 	grace  time.Duration // negative until check has chosen the default
 
-	runs atomic.Bool // the command does, and signals are for it
+	runs atomic.Bool // the command runs, and receives the signals
 }
 
-// What to do with the command when the lock is lost.
+// Values of --on-loss.
 const (
 	lossTerm   = "term"
 	lossKill   = "kill"
 	lossIgnore = "ignore"
 )
 
-func (r *run) flags(fs *flag.FlagSet) {
-	r.locking.flags(fs)
-	fs.StringVar(&r.onLoss, "on-loss", lossTerm, "when the lock is lost: `term` (SIGTERM, then SIGKILL after -grace), kill (at once) or ignore")
+func (r *run) flags(a *cli.App, fs *pflag.FlagSet) {
+	r.locking.flags(a, fs)
+	fs.SetInterspersed(false) // flags after the path belong to the command
+	fs.StringVar(&r.onLoss, "on-loss", lossTerm, "when the lock is lost: `term` (SIGTERM, then SIGKILL after --grace), kill (at once) or ignore")
 	r.graceFlag(fs)
 }
 
-func (r *run) graceFlag(fs *flag.FlagSet) {
-	r.grace = -1
-	fs.Func("grace", "`time` from SIGTERM to SIGKILL; a session that cannot be confirmed is given up that much earlier; the default is a sixth of -session, at most 5s", func(text string) error {
-		d, err := time.ParseDuration(text)
-		if err == nil && d < 0 {
-			err = errors.New("negative")
-		}
-		r.grace = d
-		return err
-	})
+func (r *run) graceFlag(fs *pflag.FlagSet) {
+	cli.Duration(fs, &r.grace, "grace", "", cli.Unset, "`time` from SIGTERM to SIGKILL; an unconfirmed session is given up that much earlier; by default a sixth of --session, at most 5s")
 }
 
-// maxDefaultGrace is the longest grace that nobody has asked for.
+// maxDefaultGrace limits the default grace.
 const maxDefaultGrace = 5 * time.Second
 
 func (r *run) check() error {
@@ -62,17 +58,17 @@ func (r *run) check() error {
 	}
 	switch {
 	case !slices.Contains([]string{lossTerm, lossKill, lossIgnore}, r.onLoss):
-		return usageError("-on-loss %q is none of term, kill and ignore", r.onLoss)
+		return cli.UsageError("--on-loss %q is none of term, kill and ignore", r.onLoss)
 	case r.session <= 0:
-		return usageError("-session %v is not positive", r.session)
+		return cli.UsageError("--session %v is not positive", r.session)
 	case r.grace > r.session/2:
-		return usageError("-grace %v is more than half of -session %v", r.grace, r.session)
+		return cli.UsageError("--grace %v is more than half of --session %v", r.grace, r.session)
 	}
 	return r.locking.check()
 }
 
-// main does one thing after the other; whatever goes wrong, the lock is given back.
-func (r *run) main(t *tool, args []string) error {
+// main acquires the lock, runs the command, and releases the lock, also after an error.
+func (r *run) main(ctx context.Context, t *cli.App, _ io.Writer, args []string) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -81,30 +77,30 @@ func (r *run) main(t *tool, args []string) error {
 		return err
 	}
 	outliveReaders()
-	ctx, stop := interrupted()
+	ctx, stop := cli.InterruptedUnless(ctx, func(os.Signal) bool { return false }, r.runs.Load)
 	defer stop()
 	client, err := r.connect(ctx, t, r.percent(), filepath.Base(j.program))
 	if err != nil {
-		return interruption(ctx, err)
+		return cli.Interruption(ctx, err)
 	}
 	defer client.Close()
 	q, hold, err := r.enter(ctx, t, client, j.path)
 	if err != nil {
-		return interruption(ctx, err)
+		return cli.Interruption(ctx, err)
 	}
 	defer hold.Release()
 	return r.hold(ctx, t, q, hold, j)
 }
 
-// job is a command that is to be run while a lock is held.
+// job is a command to run while a lock is held.
 type job struct {
 	path    string // of the lock
 	program string
 	words   []string    // of the command line
-	signals []os.Signal // that are passed on, or are about our own stopping
+	signals []os.Signal // signals to pass on, and for job control
 }
 
-// newJob takes apart "/path -- command args...", and finds the program before anybody has to wait for us.
+// newJob parses "/path -- command args...", and finds the program before it queues.
 func newJob(args []string) (*job, error) {
 	path, words, err := splitCommand(args)
 	if err != nil {
@@ -114,41 +110,41 @@ func newJob(args []string) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &job{path, program, words, listened(append(endSignals(), jobSignals()...)...)}, nil
+	return &job{path, program, words, cli.Listened(append(cli.EndSignals(), jobSignals()...)...)}, nil
 }
 
-// splitCommand takes apart "/path -- command args...".
+// splitCommand parses "/path -- command args...".
 func splitCommand(args []string) (path string, words []string, err error) {
 	if len(args) == 0 {
-		return "", nil, usageError("a path is missing")
+		return "", nil, cli.UsageError("a path is missing")
 	}
 	path, words = args[0], args[1:]
 	switch {
 	case len(words) > 0 && words[0] == "--": // the rest is the command, whatever it looks like
 		words = words[1:]
 	case len(words) > 0 && isFlag(words[0]):
-		return "", nil, flagAfterPath(words[0])
+		return "", nil, cli.UsageError("flags must precede the path: %s", words[0])
 	}
 	if len(words) == 0 {
-		return "", nil, usageError("a command is missing")
+		return "", nil, cli.UsageError("a command is missing")
 	}
 	return path, words, checkPath(path)
 }
 
-// lookPath finds a program. Codes are those of a shell.
+// lookPath finds a program. Its errors have the exit codes of a shell.
 func lookPath(name string) (string, error) {
 	program, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &exit{exitNotFound, err}
-	case err != nil: // it is there
-		return "", &exit{exitCannotRun, err}
+		return "", &cli.Exit{Code: cli.ExitNotFound, Err: err}
+	case err != nil: // it exists
+		return "", &cli.Exit{Code: cli.ExitCannotRun, Err: err}
 	}
 	return program, nil
 }
 
-// percent is the part of the session timeout after which a session that no server confirms is given
-// up, so that the command has its grace before the servers let the next one in.
+// percent returns the part of the session timeout after which an unconfirmed session is given up,
+// so that the command has its grace before another client can acquire.
 func (r *run) percent() int {
 	if r.onLoss != lossTerm {
 		return 100
@@ -156,26 +152,26 @@ func (r *run) percent() int {
 	return int(100 * (r.session - r.grace) / r.session)
 }
 
-// graceIn is the grace in a session of which the servers may have granted less than was asked for.
+// graceIn returns the grace in a session, whose timeout the servers may have shortened.
 func (r *run) graceIn(timeout time.Duration) time.Duration {
 	return min(r.grace, timeout*time.Duration(100-r.percent())/100)
 }
 
-// hold runs the command.
-func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.Hold, j *job) error {
+// hold runs the command while the lock is held.
+func (r *run) hold(ctx context.Context, t *cli.App, c *contended, held *revocable.Hold, j *job) error {
 	hold := held.Hold
-	// From before the last questions to the servers on: ctx may not have ended yet when the answers are here.
+	// Registered before the last requests: ctx may not have ended yet when their replies arrive.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, listened(endSignals()...)...)
+	signal.Notify(signals, cli.Listened(cli.EndSignals()...)...)
 	defer signal.Stop(signals)
-	if r.onLoss != lossIgnore { // a command that goes on would keep others from nothing
+	if r.onLoss != lossIgnore { // with ignore the command does not keep other holders waiting
 		shadow, err := c.shadows.cast(ctx, hold)
 		if err != nil {
 			return before(ctx, hold, err)
 		}
 		defer shadow.remove(hold)
 	}
-	// This asks whether our node is there, after the shadow was made: so whoever holds later sees that.
+	// This checks the own node after the shadow was created, so each later holder sees the shadow.
 	token, err := hold.FencingToken(ctx)
 	if err != nil {
 		return before(ctx, hold, err)
@@ -186,7 +182,7 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.H
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case s := <-signals:
-		return signaledBy(s.(syscall.Signal))
+		return cli.Signaled(s.(syscall.Signal))
 	case <-hold.Done():
 		return loss(hold)
 	default:
@@ -195,16 +191,16 @@ func (r *run) hold(ctx context.Context, t *tool, c *contended, held *revocable.H
 	command, err := startChild(j.program, j.words, append(os.Environ(),
 		"ZKLOCK_PATH="+c.path, "ZKLOCK_NODE="+hold.Path(), "ZKLOCK_TOKEN="+strconv.FormatInt(token, 10)))
 	if err != nil {
-		return &exit{exitCannotRun, err}
+		return &cli.Exit{Code: cli.ExitCannotRun, Err: err}
 	}
-	a := &attendance{run: r, tool: t, child: command, hold: held, client: c.shadows.client, signals: signals}
+	a := &attendance{run: r, App: t, child: command, hold: held, client: c.shadows.client, signals: signals}
 	return a.attend()
 }
 
-// before is what went wrong before the command was started.
+// before returns the error for a failure before the start of the command.
 func before(ctx context.Context, hold *lock.Hold, err error) error {
 	if hold.Err() != nil || errors.Is(err, lock.ErrNodeDeleted) {
 		return loss(hold)
 	}
-	return interruption(ctx, err)
+	return cli.Interruption(ctx, err)
 }

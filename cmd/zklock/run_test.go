@@ -3,34 +3,35 @@
 package main
 
 import (
-	"flag"
+	"io"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestTheDefaultGraceFitsTheSession: -session alone is enough, however short the session is.
+// TestTheDefaultGraceFitsTheSession: --session alone is enough, however short the session is.
 func TestTheDefaultGraceFitsTheSession(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
 		grace time.Duration
 	}{
 		{nil, 5 * time.Second},
-		{[]string{"-session", "2m"}, 5 * time.Second},
-		{[]string{"-session", "6s"}, time.Second},
-		{[]string{"-session", "6s", "-grace", "3s"}, 3 * time.Second},
-		{[]string{"-session", "6s", "-grace", "0"}, 0},
+		{[]string{"--session", "2m"}, 5 * time.Second},
+		{[]string{"--session", "6s"}, time.Second},
+		{[]string{"--session", "6s", "--grace", "3s"}, 3 * time.Second},
+		{[]string{"--session", "6s", "--grace", "0"}, 0},
 	} {
 		for _, command := range []interface {
 			command
 			check() error
 		}{&run{}, &elect{}} {
-			fs := flag.NewFlagSet("", flag.ContinueOnError)
-			command.flags(fs)
+			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+			command.flags(newApp(io.Discard, io.Discard), fs)
 			require.NoError(t, fs.Parse(c.flags))
 			require.NoError(t, command.check(), c.flags)
 			r, ok := command.(*run)
@@ -42,7 +43,7 @@ func TestTheDefaultGraceFitsTheSession(t *testing.T) {
 	}
 	server := zktest.NewServer(t)
 	for _, verb := range []string{"run", "elect"} {
-		code, _, stderr := call(t, server, verb, "-session", "6s", "/lock", "true")
+		code, _, stderr := call(t, server, verb, "--session", "6s", "/lock", "true")
 		assert.Zero(t, code, stderr)
 	}
 }

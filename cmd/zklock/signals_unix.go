@@ -7,14 +7,9 @@ import (
 	"syscall"
 )
 
-// endSignals are those that are meant for us, and end us, or for the command that runs.
-func endSignals() []os.Signal {
-	return []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
-}
-
-// wordSignals are those that ask a command to do something, such as to read its configuration, and goes on. If
-// it ends instead, we end with it.
+// wordSignals returns the signals that request an action of a command, such as to reload its
+// configuration. If the command exits instead, zklock exits, too.
 func wordSignals() []os.Signal { return []os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} }
 
-// jobSignals are those of a shell to a job.
+// jobSignals returns the signals of job control.
 func jobSignals() []os.Signal { return []os.Signal{syscall.SIGTSTP, syscall.SIGCONT} }

@@ -5,19 +5,22 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
+	"io"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestNothingIsStartedWithoutTheLock loses the lock after the last question to the servers, and before their answer is used.
+// TestNothingIsStartedWithoutTheLock loses the lock after the last request to the servers, and
+// before zklock uses the reply.
 func TestNothingIsStartedWithoutTheLock(t *testing.T) {
 	for _, onLoss := range []string{lossTerm, lossIgnore} {
 		server := zktest.NewServer(t)
@@ -32,27 +35,27 @@ func TestNothingIsStartedWithoutTheLock(t *testing.T) {
 			},
 		}))
 		r, said := &run{}, &bytes.Buffer{}
-		fs := flag.NewFlagSet("", flag.ContinueOnError)
-		r.flags(fs)
-		require.NoError(t, fs.Parse([]string{"-on-loss", onLoss}))
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		r.flags(newApp(io.Discard, io.Discard), fs)
+		require.NoError(t, fs.Parse([]string{"--on-loss", onLoss}))
 		require.NoError(t, r.check())
-		tool := &tool{out: said, err: said}
-		q, hold, err := r.enter(t.Context(), tool, client, "/lock")
+		app := newApp(said, said)
+		q, hold, err := r.enter(t.Context(), app, client, "/lock")
 		require.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "started")
 		j, err := newJob([]string{"/lock", "--", "sh", "-c", "echo > " + file})
 		require.NoError(t, err)
 		armed.Store(true)
 		ended := make(chan error, 1)
-		go func() { ended <- r.hold(t.Context(), tool, q, hold, j) }() // ends with the command
+		go func() { ended <- r.hold(t.Context(), app, q, hold, j) }() // ends with the command
 		testbed.Receive(t, asked, "the question for the token")
 		require.NoError(t, server.Delete(hold.Path()))
 		testbed.Receive(t, hold.Done(), "word of the loss")
 		close(goOn)
 		err = testbed.Receive(t, ended, "the end")
-		var end *exit
+		var end *cli.Exit
 		require.ErrorAs(t, err, &end)
-		require.Equal(t, exitLost, end.code)
+		require.Equal(t, exitLost, end.Code)
 		require.NoFileExists(t, file)
 	}
 }

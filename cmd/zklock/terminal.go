@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is the one that we and the command were started from. A nil terminal is none.
+// terminal is the controlling terminal. It is nil without one.
 type terminal struct{ file *os.File }
 
 func openTerminal() *terminal {
@@ -35,8 +35,8 @@ func (t *terminal) close() {
 
 func (t *terminal) fd() int { return int(t.file.Fd()) }
 
-// ours reports whether the terminal's keys are for our process group.
-func (t *terminal) ours() bool {
+// foreground reports whether zklock's process group is in the foreground.
+func (t *terminal) foreground() bool {
 	if t == nil {
 		return false
 	}
@@ -44,14 +44,15 @@ func (t *terminal) ours() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// give makes the terminal a process group's.
+// give moves a process group to the foreground.
 func (t *terminal) give(group int) {
 	_ = unix.IoctlSetPointerInt(t.fd(), unix.TIOCSPGRP, group) // it may have hung up
 }
 
-// lend gives the child the terminal if it is ours: also again, if a shell that starts the rest of a pipeline has taken it back.
+// lend moves the child to the foreground if zklock is in the foreground. It repeats that after a
+// shell that starts the rest of a pipeline has reclaimed the terminal.
 func (c *child) lend() (lent bool) {
-	if c.terminal.ours() {
+	if c.terminal.foreground() {
 		c.foreground = true
 		c.terminal.give(c.pid)
 		return true
@@ -59,7 +60,7 @@ func (c *child) lend() (lent bool) {
 	return false
 }
 
-// reclaim makes the terminal ours again, for the shell or the script that goes on after us.
+// reclaim moves zklock back to the foreground, for the shell or the script that continues after it.
 func (c *child) reclaim() {
 	if c.foreground {
 		c.foreground = false
@@ -67,66 +68,68 @@ func (c *child) reclaim() {
 	}
 }
 
-// handBack makes the terminal ours again when the command has ended. If a key has ended it, then the others of our process group hear of that,
-// too, as they do without us between: a script does not go on after Ctrl-C.
+// handBack reclaims the terminal when the command has ended. If a key has ended the command, the
+// rest of zklock's process group receives the signal as well, as without zklock: a script does not
+// continue after Ctrl-C.
 func (c *child) handBack() {
 	s := c.status.Signal()
 	byKey := c.foreground && c.status.Signaled() && (s == syscall.SIGINT || s == syscall.SIGQUIT) && c.passed != s
 	c.reclaim()
 	if byKey {
-		_ = syscall.Kill(0, s) // we hear it too, and are about to end
+		_ = syscall.Kill(0, s) // zklock receives it too, and is about to end
 	}
 }
 
-// endByKey ends us by SIGINT if that has ended us or the command, and we are in the foreground of a terminal, so that it was most likely
-// Ctrl-C: bash goes on with a script after that unless what it waits for has died of the signal.
+// endByKey lets zklock die of SIGINT if SIGINT has ended it or its command in the foreground of a
+// terminal, which is most likely Ctrl-C. Bash continues a script unless the process that it waits
+// for has died of the signal.
 func endByKey(s syscall.Signal) {
 	if s != syscall.SIGINT || signal.Ignored(syscall.SIGINT) {
 		return
 	}
 	terminal := openTerminal()
 	defer terminal.close()
-	if !terminal.ours() {
+	if !terminal.foreground() {
 		return
 	}
 	signal.Reset(syscall.SIGINT)
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGINT)
-	time.Sleep(deathTimeout) // another thread of ours may be the one that the signal ends us with
+	time.Sleep(deathTimeout) // another thread may receive the signal
 }
 
-// deathTimeout is how long a signal to ourselves may take to end us.
+// deathTimeout is how long a signal to the own process may take to end it.
 const deathTimeout = time.Second
 
-// pauses reports whether a command that was stopped by s is to be stopped together with us, as a
-// shell expects of a job. If not, it goes on by itself or is paused by somebody.
+// pauses reports whether zklock is to stop with a command that s has stopped, as a shell expects of
+// a job. Otherwise the command continues, or another process has paused it.
 func (c *child) pauses(s syscall.Signal) bool {
 	c.stopped = true
 	switch s {
 	case syscall.SIGTTIN, syscall.SIGTTOU: // it needs the terminal
 		if c.lend() {
-			c.goOn()
+			c.resume()
 			return false
 		}
 		return c.terminal != nil
 	case syscall.SIGTSTP:
 		return c.terminal != nil
 	}
-	return c.foreground // nobody else would see that the terminal is free
+	return c.foreground // the shell would not see that the terminal is free
 }
 
-// goOn has a command that is stopped go on, with the terminal if that is ours.
-func (c *child) goOn() {
+// resume continues a stopped command, in the foreground if zklock is in the foreground.
+func (c *child) resume() {
 	c.lend()
 	c.stopped = false
 	_ = syscall.Kill(-c.pid, syscall.SIGCONT)
 }
 
-// contTimeout is how long it may take until we hear of the SIGCONT that we go on with.
+// contTimeout is how long the SIGCONT that continues zklock may take to arrive.
 const contTimeout = 200 * time.Millisecond
 
-// stopWithUs stops the command with all that it has started, and then our own process group, as Ctrl-Z does
-// without us between. It returns when we go on: with false if nobody has stopped and continued us, since no
-// shell looks after our process group. signals gets SIGTSTP, and gets it again.
+// stopWithUs stops the command's process group, and then zklock's own, as Ctrl-Z does without
+// zklock. It returns when zklock continues. stopped is false if the kernel has not stopped it,
+// since its process group is orphaned. signals receives SIGTSTP again afterwards.
 func (c *child) stopWithUs(signals chan os.Signal) (stopped bool) {
 	_ = syscall.Kill(-c.pid, syscall.SIGSTOP)
 	c.reclaim()

@@ -5,11 +5,9 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -23,16 +21,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
-	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
+	"github.com/gocurator/curator/internal/test/transcript"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
@@ -40,24 +40,26 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// The tests run zklock as its users do: in processes of its own. The test binary is zklock when this
-// is in its environment.
+// The tests run zklock as its users do: in processes of its own. The test binary is zklock when
+// this is in its environment.
 const beZklock = "ZKLOCK_TEST_MAIN"
 
-// giveTerminalTo is in the environment of a test binary that makes the terminal that of the process group of this process.
+// giveTerminalTo is in the environment of a test binary that gives the terminal to the process
+// group of this process.
 const giveTerminalTo = "ZKLOCK_TEST_GIVE_TERMINAL_TO"
 
-// endDead is in the environment of a test binary that ends a command which has ended by itself. It is a process of its own, since it waits for
-// all children.
+// endDead is in the environment of a test binary that ends a command which has ended by itself. It
+// is a process of its own, since it waits for all children.
 const endDead = "ZKLOCK_TEST_END_DEAD"
 
-// lateSignal is in the environment of a test binary that runs "echo in" at /lock, and whose context no signal ends: as if the goroutine
-// that receives them for it had not run yet. It names the file that is made when all others have received one.
+// lateSignal is in the environment of a test binary that runs "echo in" at /lock, and whose context
+// no signal ends: as if the goroutine that receives them for it had not run yet. It names the file
+// that is created when all other receivers have received the signal.
 const lateSignal = "ZKLOCK_TEST_LATE_SIGNAL"
 
 func runWithLateSignal(received string) (code int) {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, endSignals()...)
+	signal.Notify(signals, cli.EndSignals()...)
 	go func() { // ends with the program
 		<-signals
 		signal.Stop(signals) // returns when the signal has been sent to all channels
@@ -65,9 +67,9 @@ func runWithLateSignal(received string) (code int) {
 			panic(err)
 		}
 	}()
-	t, r, ctx := &tool{out: os.Stdout, err: os.Stderr}, &run{}, context.Background()
-	fs := flag.NewFlagSet("run", flag.ContinueOnError)
-	r.flags(fs)
+	t, r, ctx := newApp(os.Stdout, os.Stderr), &run{}, context.Background()
+	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	r.flags(newApp(io.Discard, io.Discard), fs)
 	if err := r.check(); err != nil {
 		panic(err)
 	}
@@ -85,16 +87,17 @@ func runWithLateSignal(received string) (code int) {
 		panic(err)
 	}
 	defer hold.Release()
-	var end *exit
+	var end *cli.Exit
 	if errors.As(r.hold(ctx, t, q, hold, j), &end) {
-		return end.code
+		return end.Code
 	}
 	return 0
 }
 
-// zklock is the program, as far as it needs no process of its own.
+// zklock runs the program in the test's process.
 func zklock(args []string, out, stderr io.Writer) int {
-	return (&tool{out: out, err: stderr}).zklock(args)
+	a := newApp(out, stderr)
+	return a.Execute(context.Background(), root(a), args)
 }
 
 func TestMain(m *testing.M) {
@@ -121,13 +124,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// process is a program that runs, with what it has printed.
+// process is a running program with its output.
 type process struct {
 	*exec.Cmd
 	out, err bytes.Buffer // to be read once it has ended
 }
 
-// prepare is zklock with these arguments, not started.
+// prepare returns a zklock with these arguments that is not started.
 func prepare(t *testing.T, servers []string, args ...string) *process {
 	return program(t, servers, os.Args[0], args...)
 }
@@ -143,7 +146,7 @@ func program(t *testing.T, servers []string, name string, args ...string) *proce
 	return p
 }
 
-// start starts p, and sees to it that it does not outlive the test.
+// start starts p, and kills it at the end of the test.
 func start(t *testing.T, p *process) *process {
 	t.Helper()
 	require.NoError(t, p.Start())
@@ -163,7 +166,7 @@ func (p *process) end() int {
 		Signaled() bool
 		Signal() syscall.Signal
 	}); ok && status.Signaled() {
-		return exitSignal + int(status.Signal()) // as a shell has it
+		return cli.ExitSignal + int(status.Signal()) // as a shell has it
 	}
 	return p.ProcessState.ExitCode()
 }
@@ -181,7 +184,7 @@ func newClient(t *testing.T, server *zktest.Server) *framework.Client {
 	return testbed.On(server).Client(t)
 }
 
-// begun waits until a command has made a file, and returns what is in it.
+// begun waits until a command has created a file, and returns its content.
 func begun(t *testing.T, file string) string {
 	t.Helper()
 	var text []byte
@@ -206,74 +209,81 @@ func TestBadCommandLines(t *testing.T) {
 		"run / -- true",
 		"run /a/ -- true",
 		"run -nonsense /a -- true",
-		"run -read -write /a -- true",
-		"run -read -permits 2 /a -- true",
-		"run -permits -1 /a -- true",
-		"run -permits 0 /a -- true",
-		"run -permits many /a -- true",
-		"run -try -wait 1s /a -- true",
-		"run -wait -1s /a -- true",
-		"run -on-loss pray /a -- true",
-		"run -grace -1s /a -- true",
-		"run -session 4s -grace 3s /a -- true",
-		"run -session 0 -grace 0 /a -- true",
-		"elect -session 0s -grace 0s /a true",
-		"run -servers :0 /a -- true",
-		"run -namespace /a /a -- true",
+		"run --read --write /a -- true",
+		"run --read --permits 2 /a -- true",
+		"run --permits -1 /a -- true",
+		"run --permits 0 /a -- true",
+		"run --permits many /a -- true",
+		"run --try --wait 1s /a -- true",
+		"run --wait -1s /a -- true",
+		"run --on-loss pray /a -- true",
+		"run --grace -1s /a -- true",
+		"run --session 4s --grace 3s /a -- true",
+		"run --session 0s --grace 0s /a -- true",
+		"run --wait 10 /a -- true",
+		"run -wait 10s /a -- true",
+		"run -try /a -- true",
+		"elect --session 0s --grace 0s /a true",
+		"run --servers :0 /a -- true",
+		"run --namespace /a /a -- true",
 		"ls",
 		"ls a",
 		"ls /a /b",
 		"revoke",
-		"revoke -force -1s /a",
-		"revoke -force soon /a",
-		"serve /a",
+		"revoke --force -1s /a",
+		"revoke --force soon /a",
+		"serve",
 		"elect",
 		"elect /a",
 		"elect / true",
-		"elect -try /a true",
-		"elect -on-loss ignore /a true",
-		"elect -session 4s -grace 3s /a true",
-		"elect -id \xff /a true",
+		"elect --try /a true",
+		"elect --on-loss ignore /a true",
+		"elect --session 4s --grace 3s /a true",
+		"elect --id \xff /a true",
 		"run -E 256 /a true",
-		"run -exit-code -1 /a true",
-		"run -servers , /a true",
-		"run -connect 0s /a true",
-		"ls -connect -1s /a",
-		"run -servers zk1/a/ -namespace /b /a true",
+		"run --exit-code -1 /a true",
+		"run --servers , /a true",
+		"run --connect 0s /a true",
+		"ls --connect -1s /a",
+		"run --servers zk1/a/ --namespace /b /a true",
 		"hold",
 		"hold /a true",
-		"hold -permits 0 /a",
+		"hold --permits 0 /a",
 		"completion",
 		"completion csh",
 		"man x",
 		"version x",
-		"run /a -try -- true",
-		"run /a -try true",
-		"elect /a -selector -- true",
-		"hold /a -try",
-		"ls /a -json",
+		"run /a --try -- true",
+		"run /a --try true",
+		"elect /a --selector -- true",
+		"ls --recursive",
+		"ls -r a",
+		"run -r / true",
 	} {
 		t.Run(line, func(t *testing.T) {
 			var out, stderr bytes.Buffer
-			assert.Equal(t, exitUsage, zklock(strings.Fields(line), &out, &stderr))
-			assert.Regexp(t, `^zklock: [^\n]+ -h lists [^\n]+\n$`, stderr.String(), "one line says what is wrong")
+			assert.Equal(t, cli.ExitUsage, zklock(strings.Fields(line), &out, &stderr))
+			assert.Regexp(t, `^zklock: [^\n]+ --help lists [^\n]+\n$`, stderr.String(), "one line says what is wrong")
 			assert.Empty(t, out.String())
 		})
 	}
 }
 
-// TestWhatIsWrongWithACommandLine is said in words that name it.
+// TestWhatIsWrongWithACommandLine: the message names the faulty argument.
 func TestWhatIsWrongWithACommandLine(t *testing.T) {
 	for line, want := range map[string]string{
-		"run /a -try -- true":       "flags go before the path: -try",
-		"run /a -wait 3s sh":        "flags go before the path: -wait",
-		"elect /a -id x -- true":    "flags go before the path: -id",
-		"hold /a -try":              "flags go before the path: -try",
-		"ls /a -json":               "flags go before the path: -json",
-		"ls /a /b":                  `unexpected argument "/b"`,
-		"version x":                 `unexpected argument "x"`,
-		"run /a -- -try":            `"-try": executable file not found`,
-		"run /a no-such-thing -try": `"no-such-thing": executable file not found`,
+		"run /a --try -- true":       "flags must precede the path: --try",
+		"run /a --wait 3s sh":        "flags must precede the path: --wait",
+		"elect /a --id x -- true":    "flags must precede the path: --id",
+		"run --wait 10 /a true":      "a unit is missing, as in 10s",
+		"run -w 1h1 /a true":         "a number with a unit",
+		"run --permits 0 /a true":    "not a number from 1",
+		"lock /a":                    `unknown command "lock"`,
+		"":                           "a command is missing",
+		"ls /a /b":                   `unexpected argument "/b"`,
+		"version x":                  `unknown command "x"`,
+		"run /a -- --try":            `"--try": executable file not found`,
+		"run /a no-such-thing --try": `"no-such-thing": executable file not found`,
 	} {
 		var out, stderr bytes.Buffer
 		assert.NotZero(t, zklock(strings.Fields(line), &out, &stderr), line)
@@ -282,10 +292,10 @@ func TestWhatIsWrongWithACommandLine(t *testing.T) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, line := range []string{"help", "-h", "run -h", "ls -h", "revoke -h", "serve -h", "hold --help", "elect -h", "completion -h", "man -h"} {
+	for _, line := range []string{"help", "-h", "run -h", "ls -h", "revoke -h", "completion bash -h", "hold --help", "elect -h", "completion -h", "man -h"} {
 		var out, stderr bytes.Buffer
 		assert.Zero(t, zklock(strings.Fields(line), &out, &stderr), line)
-		assert.Contains(t, out.String(), "usage:", line)
+		assert.Contains(t, out.String(), "Usage:", line)
 		assert.Empty(t, stderr.String(), line)
 	}
 }
@@ -296,19 +306,19 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 		"exit 0":        0,
 		"exit 3":        3,
 		"exit 75":       75,
-		"kill -KILL $$": exitSignal + 9,
+		"kill -KILL $$": cli.ExitSignal + 9,
 	} {
 		code, _, stderr := call(t, server, "run", "/lock", "--", "sh", "-c", script)
 		assert.Equal(t, want, code, script)
 		assert.Empty(t, stderr, script)
 	}
 	code, _, _ := call(t, server, "run", "/lock", "--", "no-such-program")
-	assert.Equal(t, exitNotFound, code)
+	assert.Equal(t, cli.ExitNotFound, code)
 	file := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
 	for _, there := range []string{file, filepath.Dir(file)} {
 		code, _, _ = call(t, server, "run", "/lock", there)
-		assert.Equal(t, exitCannotRun, code, there)
+		assert.Equal(t, cli.ExitCannotRun, code, there)
 	}
 	assertNothingStays(t, server, "/lock")
 }
@@ -327,40 +337,41 @@ func assertNothingStays(t *testing.T, server *zktest.Server, path string) {
 
 func TestNoServerAnswers(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	p := start(t, prepare(t, []string{"127.0.0.1:1"}, "run", "-connect", "1s", "/lock", "true"))
-	assert.Equal(t, exitUnavailable, p.end())
+	p := start(t, prepare(t, []string{"127.0.0.1:1"}, "run", "--connect", "1s", "/lock", "true"))
+	assert.Equal(t, cli.ExitUnavailable, p.end())
 	assert.Regexp(t, `^zklock: no server answers at 127.0.0.1:1: .*connection refused\n$`, p.err.String())
 
-	p = start(t, prepare(t, []string{"no-such-host.invalid"}, "ls", "-connect", "4s", "/lock"))
-	assert.Equal(t, exitUnavailable, p.end())
+	p = start(t, prepare(t, []string{"no-such-host.invalid"}, "ls", "--connect", "4s", "/lock"))
+	assert.Equal(t, cli.ExitUnavailable, p.end())
 	lines := strings.Split(p.err.String(), "\n")
 	require.Len(t, lines, 3, p.err.String())
 	assert.Contains(t, lines[0], "waiting for a server at no-such-host.invalid: ", "after 2 s")
 	assert.Contains(t, lines[1], "lookup no-such-host.invalid")
 }
 
-// TestNoServerSaysWhy: if the connection is lost during a wait, the error does not say that somebody holds.
+// TestNoServerSaysWhy: if the connection is lost during a wait, the error does not say that
+// another client holds.
 func TestNoServerSaysWhy(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
-	m, err := mutex.New(newClient(t, server), "/lock", lock.WithErrorPolicy(connstate.Session))
+	m, err := mutex.New(newClient(t, server), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 	require.NoError(t, err)
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	p := start(t, prepare(t, server.Servers(), "run", "-wait", "2s", "/lock", "true"))
+	p := start(t, prepare(t, server.Servers(), "run", "--wait", "2s", "/lock", "true"))
 	queued(t, m, 2)
 	server.RefuseConnections(true)
 	server.CutConnections()
-	assert.Equal(t, exitUnavailable, p.end())
+	assert.Equal(t, cli.ExitUnavailable, p.end())
 	assert.NotContains(t, p.err.String(), "held by")
-	assert.Contains(t, p.err.String(), "no server says why")
+	assert.Contains(t, p.err.String(), "no reply about its holder")
 	server.RefuseConnections(false)
 	_ = hold.Release() // it may be lost
 }
 
 func TestConnectString(t *testing.T) {
 	server := zktest.NewServer(t)
-	code, _, stderr := call(t, server, "run", "-servers", server.Addr()+","+server.Addr()+"/app", "-namespace", "billing", "/lock", "true")
+	code, _, stderr := call(t, server, "run", "--servers", server.Addr()+","+server.Addr()+"/app", "--namespace", "billing", "/lock", "true")
 	require.Zero(t, code, stderr)
 	assert.True(t, server.Exists("/app/billing/lock"))
 }
@@ -371,8 +382,8 @@ func TestExitCodeOfWhoDoesNotAcquire(t *testing.T) {
 	require.NoError(t, err)
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	for _, flags := range [][]string{{"-E", "9"}, {"-exit-code", "9"}} {
-		for _, how := range [][]string{{"-try"}, {"-wait", "50ms"}} {
+	for _, flags := range [][]string{{"-E", "9"}, {"--exit-code", "9"}} {
+		for _, how := range [][]string{{"--try"}, {"--wait", "50ms"}} {
 			code, _, stderr := call(t, server, slices.Concat([]string{"run"}, flags, how, []string{"/lock", "true"})...)
 			assert.Equal(t, 9, code, stderr)
 		}
@@ -398,7 +409,7 @@ func TestHold(t *testing.T) {
 		return p, fields[1]
 	}
 	p, _ := holding()
-	code, _, stderr := call(t, server, "run", "-try", "/lock", "true")
+	code, _, stderr := call(t, server, "run", "--try", "/lock", "true")
 	assert.Equal(t, exitNotAcquired, code)
 	assert.Contains(t, stderr, "zklock hold")
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
@@ -412,12 +423,12 @@ func TestHold(t *testing.T) {
 	assertNothingStays(t, server, "/lock")
 
 	p, node := holding()
-	require.NoError(t, newClient(t, server).Delete(testbed.Context(t), node, -1))
+	require.NoError(t, newClient(t, server).Delete(testbed.Context(t), node))
 	assert.Equal(t, exitLost, p.end())
 	assert.Contains(t, p.err.String(), "lost "+node)
 }
 
-// TestNobodyReadsWhatHoldSays: the lock is given back at once, and does not stay until the session is over.
+// TestNobodyReadsWhatHoldSays: the lock is released at once, not when the session expires.
 func TestNobodyReadsWhatHoldSays(t *testing.T) {
 	closed := func() *os.File {
 		reader, writer, err := os.Pipe()
@@ -429,7 +440,7 @@ func TestNobodyReadsWhatHoldSays(t *testing.T) {
 	server := zktest.NewServer(t)
 	p := prepare(t, server.Servers(), "hold", "/lock")
 	p.Stdout = closed()
-	require.Equal(t, exitUnavailable, start(t, p).end())
+	require.Equal(t, cli.ExitUnavailable, start(t, p).end())
 	assert.Contains(t, p.err.String(), "broken pipe")
 	assertNothingStays(t, server, "/lock")
 
@@ -446,58 +457,45 @@ func TestNobodyReadsWhatHoldSays(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	for _, line := range []string{"version", "-version", "--version"} {
+	for _, line := range []string{"version", "-v", "--version"} {
 		var out, stderr bytes.Buffer
 		assert.Zero(t, zklock([]string{line}, &out, &stderr))
 		assert.Regexp(t, `^zklock \S+ \(go\S+, \w+/\w+\)\n$`, out.String())
 	}
 }
 
-// TestEveryFlagIsDocumented: what shells complete and what the manual says comes from the flags themselves.
+// TestEveryFlagIsDocumented: README.md lists the flags and the exit codes.
 func TestEveryFlagIsDocumented(t *testing.T) {
-	texts := map[string]string{}
-	for _, line := range []string{"completion bash", "completion zsh", "completion fish", "man"} {
-		var out, stderr bytes.Buffer
-		require.Zero(t, zklock(strings.Fields(line), &out, &stderr), stderr.String())
-		texts[line] = out.String()
-	}
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	for _, c := range subcommands() {
-		for _, o := range c.options() {
-			assert.Regexp(t, "[`[]-"+o.name+"[` \\]]", string(readme), "README.md")
+	flags := 0
+	for _, c := range root(newApp(io.Discard, io.Discard)).Commands() {
+		if c.Name() == "completion" || c.Name() == "man" {
+			continue
 		}
-		for line, text := range texts {
-			assert.Contains(t, text, c.name, line)
-			for _, o := range c.options() {
-				want := map[string]string{"completion fish": "-o " + o.name, "man": "\\-" + strings.ReplaceAll(o.name, "-", "\\-")}[line]
-				assert.Contains(t, text, cmp.Or(want, "-"+o.name), line)
-			}
-		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			flags++
+			assert.Regexp(t, "[`[]--"+f.Name+"[` \\]]", string(readme), "README.md")
+		})
 	}
-	for _, e := range exitCodes {
-		assert.Contains(t, string(readme), strconv.Itoa(e.code))
+	assert.Greater(t, flags, 60)
+	for _, code := range []int{cli.ExitUsage, exitNoLock, cli.ExitUnavailable, exitLost, exitNotAcquired, exitConflict, cli.ExitCannotRun, cli.ExitNotFound, exitAsked} {
+		assert.Contains(t, string(readme), strconv.Itoa(code))
+		assert.Contains(t, exitCodes, strconv.Itoa(code))
 	}
 }
 
-// TestBashCompletes asks a bash what it makes of command lines.
-func TestBashCompletes(t *testing.T) {
-	bash, err := exec.LookPath("bash") // make and the scripts need it, too
-	require.NoError(t, err)
+// TestCompletion sends the requests of a shell.
+func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
-		"zklock ru":                "run",
-		"zklock run -perm":         "-permits",
-		"zklock ls -js":            "-json",
-		"zklock completion f":      "fish",
-		"zklock run -permits -":    "",
-		"zklock run /l -- printen": "printenv",
+		"ru":           "run",
+		"run --perm":   "--permits",
+		"ls --js":      "--json",
+		"completion f": "fish",
 	} {
-		words := strings.Fields(line)
-		p := program(t, nil, bash, "-c", `source <("$ZKLOCK" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _zklock; echo "${COMPREPLY[*]}"`, "bash")
-		p.Args = append(p.Args, words...)
-		require.Zero(t, start(t, p).end(), p.err.String())
-		got := slices.Compact(strings.Fields(p.out.String())) // compgen -c says some twice
-		assert.Equal(t, want, strings.Join(got, " "), "%s; %s", line, p.err.String())
+		var out, stderr bytes.Buffer
+		require.Zero(t, zklock(append([]string{"__completeNoDesc"}, strings.Fields(line)...), &out, &stderr), stderr.String())
+		assert.Equal(t, want, strings.Split(out.String(), "\n")[0], line)
 	}
 }
 
@@ -510,7 +508,7 @@ func TestBuildsForWindows(t *testing.T) {
 
 func TestEnvironmentOfTheCommand(t *testing.T) {
 	server := zktest.NewServer(t)
-	for _, flags := range [][]string{nil, {"-read"}, {"-write"}, {"-permits", "3"}} {
+	for _, flags := range [][]string{nil, {"--read"}, {"--write"}, {"--permits", "3"}} {
 		args := append(append([]string{"run"}, flags...), "/some/lock", "--", "sh", "-c", "env; cat")
 		p := prepare(t, server.Servers(), args...)
 		p.Stdin = strings.NewReader("standard input\n")
@@ -531,7 +529,7 @@ func TestEnvironmentOfTheCommand(t *testing.T) {
 
 func TestNamespace(t *testing.T) {
 	server := zktest.NewServer(t)
-	code, out, stderr := call(t, server, "run", "-namespace", "billing", "/lock", "--", "sh", "-c", "echo $ZKLOCK_PATH")
+	code, out, stderr := call(t, server, "run", "--namespace", "billing", "/lock", "--", "sh", "-c", "echo $ZKLOCK_PATH")
 	require.Zero(t, code, stderr)
 	assert.Equal(t, "/lock\n", out)
 	assert.True(t, server.Exists("/billing/lock"))
@@ -543,7 +541,7 @@ func TestNotAcquiredNamesTheHolder(t *testing.T) {
 	require.NoError(t, err)
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	for _, flags := range [][]string{{"-try"}, {"-wait", "100ms"}} {
+	for _, flags := range [][]string{{"--try"}, {"--wait", "100ms"}} {
 		code, out, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "echo", "in")...)
 		assert.Equal(t, exitNotAcquired, code)
 		assert.Empty(t, out)
@@ -560,12 +558,12 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	require.NoError(t, err)
 	hold, err := l.Read().Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	code, _, _ := call(t, server, "run", "-try", "-read", "/lock", "true")
+	code, _, _ := call(t, server, "run", "--try", "--read", "/lock", "true")
 	assert.Zero(t, code)
-	code, _, _ = call(t, server, "run", "-try", "-write", "/lock", "true")
+	code, _, _ = call(t, server, "run", "--try", "--write", "/lock", "true")
 	assert.Equal(t, exitNotAcquired, code)
 	require.NoError(t, hold.Release())
-	code, _, _ = call(t, server, "run", "-try", "-write", "/lock", "true")
+	code, _, _ = call(t, server, "run", "--try", "--write", "/lock", "true")
 	assert.Zero(t, code)
 }
 
@@ -575,11 +573,11 @@ func TestPermits(t *testing.T) {
 	require.NoError(t, err)
 	first, err := s.Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	code, _, _ := call(t, server, "run", "-try", "-permits", "2", "/pool", "true")
+	code, _, _ := call(t, server, "run", "--try", "--permits", "2", "/pool", "true")
 	assert.Zero(t, code)
 	second, err := s.Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	code, _, stderr := call(t, server, "run", "-try", "-permits", "2", "/pool", "true")
+	code, _, stderr := call(t, server, "run", "--try", "--permits", "2", "/pool", "true")
 	assert.Equal(t, exitNotAcquired, code)
 	assert.Contains(t, stderr, "and 1 more")
 	require.NoError(t, first.Release())
@@ -608,13 +606,13 @@ func TestSignalEndsTheWaiting(t *testing.T) {
 	p := start(t, prepare(t, server.Servers(), "run", "/lock", "echo", "in"))
 	queued(t, m, 2)
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.end())
 	assert.Empty(t, p.out.String())
 	queued(t, m, 1)
 	require.NoError(t, hold.Release())
 }
 
-// queued waits until so many are in the queue.
+// queued waits until the queue has n participants.
 func queued(t *testing.T, m *mutex.Mutex, n int) []lock.Participant {
 	t.Helper()
 	var all []lock.Participant
@@ -629,7 +627,8 @@ func queued(t *testing.T, m *mutex.Mutex, n int) []lock.Participant {
 // works is a shell command that runs until a signal ends it.
 const works = "while :; do sleep 0.01; done"
 
-// holder starts a zklock whose command prepares itself and then works, and returns its session. The command is prepared by then.
+// holder starts a zklock whose command prepares itself and then works, and returns its session. The
+// command is prepared by then.
 func holder(t *testing.T, server *zktest.Server, prepares, works string, flags ...string) (p *process, session int64) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
@@ -649,9 +648,9 @@ func TestLossEndsTheCommand(t *testing.T) {
 		out                   string
 	}{
 		{"politely", polite, works, nil, exitLost, "cleaning up\n"},
-		{"by force, after a while", stubborn, works, []string{"-grace", "100ms"}, exitLost, ""},
-		{"at once", polite, works, []string{"-on-loss", "kill"}, exitLost, ""},
-		{"not at all", ":", "while kill -0 $PPID && [ ! -e done ]; do sleep 0.01; done; exit 4", []string{"-on-loss", "ignore"}, 4, ""},
+		{"by force, after a while", stubborn, works, []string{"--grace", "100ms"}, exitLost, ""},
+		{"at once", polite, works, []string{"--on-loss", "kill"}, exitLost, ""},
+		{"not at all", ":", "while kill -0 $PPID && [ ! -e done ]; do sleep 0.01; done; exit 4", []string{"--on-loss", "ignore"}, 4, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := zktest.NewServer(t)
@@ -672,10 +671,10 @@ func TestLossEndsTheCommand(t *testing.T) {
 	}
 }
 
-// TestCommandIsDeadBeforeTheNextOneStarts ends a session by force, so that the next one holds at once,
-// while a command does not end.
+// TestCommandIsDeadBeforeTheNextOneStarts ends a session by force, so that the next one holds at
+// once, while a command does not end.
 func TestCommandIsDeadBeforeTheNextOneStarts(t *testing.T) {
-	for _, flags := range [][]string{{"-grace", "500ms"}, {"-on-loss", "kill"}} {
+	for _, flags := range [][]string{{"--grace", "500ms"}, {"--on-loss", "kill"}} {
 		server := zktest.NewServer(t)
 		p, session := holder(t, server, "echo $$; trap '' TERM", works, flags...)
 		next := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", "ps -o pid= -o stat= -A"))
@@ -706,27 +705,27 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 		require.NoError(t, err)
 	}
 	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine \u001b[2J that crashed","gone_within_ms":3600000}`)
-	for _, flags := range [][]string{{"-try"}, {"-wait", "2s"}} { // time to acquire what nobody holds
+	for _, flags := range [][]string{{"--try"}, {"--wait", "2s"}} { // time to acquire a free lock
 		code, _, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "true")...)
 		assert.Equal(t, exitNotAcquired, code)
 		assert.Contains(t, stderr, `a machine \x1b[2J that crashed`)
 	}
-	require.NoError(t, client.Delete(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000", -1))
+	require.NoError(t, client.Delete(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000"))
 
 	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":300}`)
 	code, _, stderr := call(t, server, "run", "/lock", "true")
 	assert.Zero(t, code, "it has waited long enough")
-	assert.Contains(t, stderr, "waiting for that to end")
+	assert.Contains(t, stderr, "waiting until that command has ended, at most")
 	assertNothingStays(t, server, "/lock")
 
 	shadow(`nonsense`)
 	code, _, stderr = call(t, server, "run", "/lock", "true")
-	assert.Equal(t, exitUnavailable, code)
+	assert.Equal(t, cli.ExitUnavailable, code)
 	assert.Contains(t, stderr, "delete it")
 }
 
-// TestWhoDoesNotWaitCountsForThoseWhoComeLater: a job that is started with -try each minute runs again after a crash, also if no try waits for
-// as long as the command of the crashed machine may run.
+// TestWhoDoesNotWaitCountsForThoseWhoComeLater: a job that is started with --try each minute runs
+// again after a crash, although no try waits for the lifetime of the crashed command.
 func TestWhoDoesNotWaitCountsForThoseWhoComeLater(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
@@ -734,7 +733,7 @@ func TestWhoDoesNotWaitCountsForThoseWhoComeLater(t *testing.T) {
 		[]byte(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":3000}`), framework.ContainerParents())
 	require.NoError(t, err)
 	try := func() int {
-		code, _, _ := call(t, server, "run", "-try", "/lock", "true")
+		code, _, _ := call(t, server, "run", "--try", "/lock", "true")
 		return code
 	}
 	began := time.Now()
@@ -744,16 +743,17 @@ func TestWhoDoesNotWaitCountsForThoseWhoComeLater(t *testing.T) {
 	assertNothingStays(t, server, "/lock")
 }
 
-// TestShadowsOfAnotherNamespace: who shares the lock with us is not taken for somebody who has lost it, by whatever path.
+// TestShadowsOfAnotherNamespace: a client that shares the lock by another path is not mistaken for
+// one that has lost it.
 func TestShadowsOfAnotherNamespace(t *testing.T) {
-	for _, flags := range [][]string{{"-read"}, {"-permits", "2"}} {
+	for _, flags := range [][]string{{"--read"}, {"--permits", "2"}} {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
-		first := prepare(t, server.Servers(), append(append([]string{"run", "-namespace", "app"}, flags...),
+		first := prepare(t, server.Servers(), append(append([]string{"run", "--namespace", "app"}, flags...),
 			"/lock", "sh", "-c", sayPid(file)+works)...)
 		start(t, first)
 		begun(t, file)
-		code, _, stderr := call(t, server, append(append([]string{"run", "-wait", "20s"}, flags...), "/app/lock", "true")...)
+		code, _, stderr := call(t, server, append(append([]string{"run", "--wait", "20s"}, flags...), "/app/lock", "true")...)
 		assert.Zero(t, code)
 		assert.Empty(t, stderr)
 		require.NoError(t, first.Process.Signal(syscall.SIGTERM))
@@ -761,8 +761,8 @@ func TestShadowsOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// TestASignalWhileTheShadowIsMade: nothing is left for others to wait for. zklock gives a connection up whose server is silent,
-// which takes two thirds of the session's timeout.
+// TestASignalWhileTheShadowIsMade: no shadow is left. zklock gives a connection up whose server is
+// silent, which takes two thirds of the session's timeout.
 func TestASignalWhileTheShadowIsMade(t *testing.T) {
 	for _, verb := range []string{"run", "elect"} {
 		t.Run(verb, func(t *testing.T) {
@@ -770,8 +770,9 @@ func TestASignalWhileTheShadowIsMade(t *testing.T) {
 			server := zktest.NewServer(t)
 			require.NoError(t, server.Create("/lock.zklock", nil))
 			gate := server.BlockReplies(zktest.OnCreate(), zktest.OnPath("/lock.zklock/"))
-			// After those two thirds the next connection has 1.5 s, until the session is given up or zklock ends.
-			p := start(t, prepare(t, server.Servers(), verb, "-session", "5s", "-grace", "100ms", "/lock", "echo", "in"))
+			// After those two thirds the next connection has 1.5 s, until the session is given up
+			// or zklock ends.
+			p := start(t, prepare(t, server.Servers(), verb, "--session", "5s", "--grace", "100ms", "/lock", "echo", "in"))
 			<-gate.Arrived()
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 			testbed.Eventually(t, func() bool {
@@ -779,7 +780,7 @@ func TestASignalWhileTheShadowIsMade(t *testing.T) {
 				return err == nil && len(names) == 0
 			}, "the node is removed")
 			gate.Open()
-			assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
+			assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
 			assert.Empty(t, p.out.String())
 			assertNothingStays(t, server, "/lock")
 		})
@@ -799,12 +800,12 @@ func TestASignalJustBeforeTheCommandStarts(t *testing.T) {
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	begun(t, received)
 	gate.Open()
-	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
 	assert.Empty(t, p.out.String())
 	assertNothingStays(t, server, "/lock")
 }
 
-// pending reports whether a process has not taken notice of a signal.
+// pending reports whether a signal to a process is pending.
 func pending(t *testing.T, pid int, s syscall.Signal) bool {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -818,7 +819,7 @@ func pending(t *testing.T, pid int, s syscall.Signal) bool {
 	return bits&(1<<(s-1)) != 0
 }
 
-// zombie reports whether a process is dead and nobody has taken notice.
+// zombie reports whether a process is dead and was not waited for.
 func zombie(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(text), ") Z ")
@@ -835,14 +836,14 @@ func TestListing(t *testing.T) {
 	assert.Contains(t, stderr, "no lock at /nothing (idle")
 	_, err := client.Create(ctx, "/jobs/nightly", nil, framework.PersistentParents())
 	require.NoError(t, err)
-	code, out, stderr = call(t, server, "ls", "-json", "/jobs")
+	code, out, stderr = call(t, server, "ls", "--json", "/jobs")
 	assert.Equal(t, exitNoLock, code)
 	assert.Empty(t, out)
 	assert.Contains(t, stderr, "/jobs is no lock; below it: nightly")
 	code, out, stderr = call(t, server, "ls", "/jobs/nightly")
 	assert.Zero(t, code, stderr)
-	assert.Equal(t, "/jobs/nightly: nobody holds, nobody waits\n", out)
-	_, out, _ = call(t, server, "ls", "-json", "/jobs/nightly")
+	assert.Equal(t, "/jobs/nightly: no holders, no waiters\n", out)
+	_, out, _ = call(t, server, "ls", "--json", "/jobs/nightly")
 	assert.Contains(t, out, `"kind": "unknown"`)
 
 	m, err := mutex.New(client, "/mutex", lock.WithData([]byte("a\nb")))
@@ -886,7 +887,7 @@ func TestListing(t *testing.T) {
 			Participants []line
 		}
 		testbed.Eventually(t, func() bool {
-			code, out, stderr := call(t, server, "ls", "-json", c.path)
+			code, out, stderr := call(t, server, "ls", "--json", c.path)
 			require.Zero(t, code, stderr)
 			require.NoError(t, json.Unmarshal([]byte(out), &found))
 			return len(found.Participants) == 2
@@ -919,7 +920,7 @@ func TestListing(t *testing.T) {
 	_, out, _ = call(t, server, "ls", "/mutex")
 	assert.Contains(t, out, `"a\nb"`, "data cannot write on the terminal what they like")
 	code, _, stderr = call(t, server, "ls", hold.Path())
-	assert.Equal(t, exitUsage, code)
+	assert.Equal(t, cli.ExitUsage, code)
 	assert.Contains(t, stderr, "is a node of the lock /mutex")
 }
 
@@ -931,7 +932,7 @@ func TestRevoke(t *testing.T) {
 	call(t, server, "run", "/lock", "true")
 	code, out, _ := call(t, server, "revoke", "/lock")
 	assert.Zero(t, code)
-	assert.Equal(t, "/lock: nobody holds\n", out)
+	assert.Equal(t, "/lock: no holders\n", out)
 
 	p, _ := holder(t, server, "trap 'echo asked; exit 5' TERM", works)
 	code, out, stderr = call(t, server, "revoke", "/lock")
@@ -940,22 +941,23 @@ func TestRevoke(t *testing.T) {
 	assert.Equal(t, 5, p.end(), "it was asked and ended by itself")
 	assert.Equal(t, "asked\n", p.out.String())
 
-	p, _ = holder(t, server, "trap '' TERM", works, "-grace", "100ms")
+	p, _ = holder(t, server, "trap '' TERM", works, "--grace", "100ms")
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
-	code, _, stderr = call(t, server, "revoke", "-force", "100ms", queued(t, m, 1)[0].Path)
+	code, _, stderr = call(t, server, "revoke", "--force", "100ms", queued(t, m, 1)[0].Path)
 	require.Zero(t, code, stderr)
 	assert.Equal(t, exitLost, p.end(), "it ignores the signal")
 	assertNothingStays(t, server, "/lock")
 }
 
-// TestRevokeOfWhatIsNoLock: the message would replace the data of a service, and with -force its node would go.
+// TestRevokeOfWhatIsNoLock: the message would replace the data of a service, and --force would
+// delete its node.
 func TestRevokeOfWhatIsNoLock(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	_, err := client.Create(testbed.Context(t), "/services/host-1", []byte("address"), framework.PersistentParents(), framework.As(framework.Ephemeral))
 	require.NoError(t, err)
-	for _, flags := range [][]string{nil, {"-force", "0s"}} {
+	for _, flags := range [][]string{nil, {"--force", "0s"}} {
 		code, out, stderr := call(t, server, append(append([]string{"revoke"}, flags...), "/services/host-1")...)
 		assert.Equal(t, exitNoLock, code)
 		assert.Empty(t, out)
@@ -983,23 +985,7 @@ func TestReadme(t *testing.T) {
 	transcript.Check(t, "README.md", append(p.Env, "PATH="+bin+":"+os.Getenv("PATH")))
 }
 
-func TestServe(t *testing.T) {
-	p := prepare(t, nil, "serve", "-listen", "127.0.0.1:0")
-	p.Stdout = nil
-	out, err := p.StdoutPipe()
-	require.NoError(t, err)
-	start(t, p)
-	buffer := make([]byte, 1024)
-	n, err := out.Read(buffer)
-	require.NoError(t, err)
-	address, _, _ := strings.Cut(strings.TrimPrefix(string(buffer[:n]), "serving ZooKeeper on "), ",")
-	r := start(t, prepare(t, []string{address}, "run", "/lock", "true"))
-	assert.Zero(t, r.end(), r.err.String())
-	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, exitSignal+int(syscall.SIGTERM), p.end())
-}
-
-// increments has shells increment an unprotected counter, each so many times.
+// increments runs shells that each increment an unprotected counter n times.
 func increments(t *testing.T, servers []string, shells, rounds int, midway func()) {
 	counter := filepath.Join(t.TempDir(), "counter")
 	require.NoError(t, os.WriteFile(counter, []byte("0\n"), 0o600))
@@ -1046,9 +1032,9 @@ func TestThreeShells(t *testing.T) {
 	})
 }
 
-// TestKindsOfLocksThatDoNotExcludeEachOther: such holders would be in at the same time, without an error.
+// TestKindsOfLocksThatDoNotExcludeEachOther: without the check both would hold at the same time.
 func TestKindsOfLocksThatDoNotExcludeEachOther(t *testing.T) {
-	flags := map[string][]string{"mutex": nil, "reader": {"-read"}, "writer": {"-write"}, "one of 5": {"-permits", "5"}, "one of 1": {"-permits", "1"}}
+	flags := map[string][]string{"mutex": nil, "reader": {"--read"}, "writer": {"--write"}, "one of 5": {"--permits", "5"}, "one of 1": {"--permits", "1"}}
 	excludes := func(a, b string) bool { // or shares, knowingly
 		return a == b || strings.Contains("reader writer", a) && strings.Contains("reader writer", b)
 	}
@@ -1078,7 +1064,7 @@ func TestKindsOfLocksThatDoNotExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestKindsAreCheckedAgainByWhoHolds: the other one came while this one waited.
+// TestKindsAreCheckedAgainByWhoHolds: the other client queued while this one waited.
 func TestKindsAreCheckedAgainByWhoHolds(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)

@@ -1,68 +1,71 @@
-// Zkserver is a ZooKeeper server for tests and for trying things out, of services in any
-// language. It keeps everything in memory and fails on demand: its control port offers the
-// faults and controls of package zktest over HTTP.
+// Zkserver is a ZooKeeper server for the tests of services in any language, and for trying things
+// out. It keeps everything in memory and fails on demand: its control port offers the faults and
+// controls of package zktest over HTTP.
 //
-//	zkserver -listen 127.0.0.1:2181 -listen 127.0.0.1:2182 -control 127.0.0.1:2180
+//	zkserver --listen 127.0.0.1:2181 --listen 127.0.0.1:2182 --control 127.0.0.1:2180
 //	curl -d '{"fault": "lose reply", "ops": ["create"]}' http://127.0.0.1:2180/inject
 //
-// zkserver -h lists the flags, and GET / of the control port what it can do. See README.md beside
-// this file.
+// zkserver --help lists the flags, and GET / of the control port lists its requests. See README.md
+// in this directory.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/zktest"
 	"github.com/gocurator/curator/zktest/control"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := zkserver(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	a := newApp(os.Stdout, cli.Messages(os.Stderr))
+	os.Exit(a.Execute(context.Background(), root(a), os.Args[1:]))
 }
 
-const (
-	exitFailed = 1
-	exitUsage  = 2
-)
+func newApp(out, err io.Writer) *cli.App { return &cli.App{Name: "zkserver", Out: out, Err: err} }
 
-// zkserver is main with its surroundings: it serves until ctx ends, and returns the exit code.
-func zkserver(ctx context.Context, args []string, out, stderr io.Writer) int {
-	f := newFlags(stderr)
-	switch err := f.parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return 0
-	case err != nil:
-		fmt.Fprintf(stderr, "zkserver: %v\n", err)
-		return exitUsage
+// root serves until its context ends or a signal arrives.
+func root(a *cli.App) *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Short: "A ZooKeeper server in memory, for tests and for trying things out",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.validate(); err != nil {
+				return &cli.Exit{Code: cli.ExitUsage, Err: err}
+			}
+			ctx, stop := cli.Interrupted(cmd.Context())
+			defer stop()
+			server, err := zktest.Start(f.options()...)
+			if err != nil {
+				return cli.UsageError("%s", withoutPackage(err))
+			}
+			defer server.Close()
+			if err := serve(ctx, server, f, cmd.OutOrStdout()); err != nil {
+				return errors.New(withoutPackage(err))
+			}
+			return nil
+		},
 	}
-	server, err := zktest.Start(f.options()...)
-	if err != nil {
-		fmt.Fprintf(stderr, "zkserver: %s\n", strings.TrimPrefix(err.Error(), "zktest: "))
-		return exitUsage
-	}
-	defer server.Close()
-	if err := serve(ctx, server, f, out); err != nil {
-		fmt.Fprintf(stderr, "zkserver: %s\n", strings.TrimPrefix(err.Error(), "zktest: "))
-		return exitFailed
-	}
-	return 0
+	f.define(cmd.Flags())
+	return a.Prepare(cmd)
 }
 
-// serve has the server listen, until ctx ends.
+// withoutPackage returns the text of an error without the name of the package that the user of a
+// program does not know.
+func withoutPackage(err error) string { return strings.TrimPrefix(err.Error(), "zktest: ") }
+
+// serve lets the server listen until ctx ends.
 func serve(ctx context.Context, server *zktest.Server, f *flags, out io.Writer) error {
 	tls, err := f.tls()
 	if err != nil {
@@ -84,7 +87,9 @@ func serve(ctx context.Context, server *zktest.Server, f *flags, out io.Writer) 
 			return err
 		}
 		listeners = append(listeners, l)
-		fmt.Fprintf(out, "serving ZooKeeper on %s, in memory: what is stored is gone with this process\n", l.Addr())
+		if _, err := fmt.Fprintf(out, "serving ZooKeeper on %s, in memory: all nodes are lost when this process exits\n", l.Addr()); err != nil {
+			return err
+		}
 	}
 	for _, addr := range f.tlsListen {
 		l, err := server.Listen(addr, tls)
@@ -92,7 +97,9 @@ func serve(ctx context.Context, server *zktest.Server, f *flags, out io.Writer) 
 			return err
 		}
 		listeners = append(listeners, l)
-		fmt.Fprintf(out, "serving ZooKeeper on %s, with TLS\n", l.Addr())
+		if _, err := fmt.Fprintf(out, "serving ZooKeeper on %s, with TLS\n", l.Addr()); err != nil {
+			return err
+		}
 	}
 	if f.control == "" {
 		<-ctx.Done()
@@ -107,7 +114,9 @@ func serveControl(ctx context.Context, addr string, handler http.Handler, out io
 	if err != nil {
 		return fmt.Errorf("control port: %w", err)
 	}
-	fmt.Fprintf(out, "control port at http://%s\n", l.Addr())
+	if _, err := fmt.Fprintf(out, "control port at http://%s\n", l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
+	}
 	s := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,

@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"flag"
 	"fmt"
 	"io"
 	"math/big"
@@ -23,18 +22,26 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/admin"
+	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/transcript"
+	"github.com/gocurator/curator/framework/admin"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/transcript"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/sasl"
 	"github.com/gocurator/curator/zktest"
 )
+
+// zkserver runs the program until ctx ends.
+func zkserver(ctx context.Context, args []string, out, stderr io.Writer) int {
+	a := newApp(out, stderr)
+	return a.Execute(ctx, root(a), args)
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -53,15 +60,15 @@ func run(t *testing.T, args ...string) *program {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	stderr := &testbed.Output{}
-	go func() { ended <- zkserver(ctx, append(args, "-control", "127.0.0.1:0"), p.out, stderr) }()
+	go func() { ended <- zkserver(ctx, append(args, "--control", "127.0.0.1:0"), p.out, stderr) }() // ends with ctx
 	t.Cleanup(func() {
 		cancel()
 		require.Zero(t, <-ended, stderr)
 		http.DefaultClient.CloseIdleConnections()
 	})
-	require.Eventually(t, func() bool {
+	testbed.Eventually(t, func() bool {
 		return strings.Contains(p.out.String(), "control port at") || len(ended) > 0
-	}, 10*time.Second, time.Millisecond)
+	}, "zkserver starts")
 	for _, m := range regexp.MustCompile(`serving ZooKeeper on (\S+),`).FindAllStringSubmatch(p.out.String(), -1) {
 		p.addresses = append(p.addresses, m[1])
 	}
@@ -109,7 +116,7 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 func TestServesSeveralAddressesThatStopOneByOne(t *testing.T) {
-	p := run(t, "-listen", "127.0.0.1:0", "-listen", "127.0.0.1:0")
+	p := run(t, "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0")
 	require.Len(t, p.addresses, 2)
 	conn := connect(t, nil, p.addresses...)
 	_, err := conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll))
@@ -118,10 +125,10 @@ func TestServesSeveralAddressesThatStopOneByOne(t *testing.T) {
 	p.ask("POST", "/stop", `{"addr": "`+p.addresses[0]+`"}`)
 	_, err = net.Dial("tcp", p.addresses[0])
 	require.Error(t, err)
-	require.Eventually(t, func() bool {
+	testbed.Eventually(t, func() bool {
 		_, _, err := conn.Get("/a")
 		return err == nil
-	}, 20*time.Second, 10*time.Millisecond)
+	}, "the other server is used")
 	require.Equal(t, id, conn.SessionID())
 	require.Equal(t, p.addresses[1], conn.Server())
 }
@@ -129,8 +136,8 @@ func TestServesSeveralAddressesThatStopOneByOne(t *testing.T) {
 func TestFlagsBecomeOptions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"nodes": [{"path": "/loaded/node", "text": "x"}, {"path": "/ttl", "ttl": "1ms"}]}`), 0o600))
-	p := run(t, "-listen", "127.0.0.1:0", "-tick", "1s", "-min-session", "5s", "-words", "conf, ruok", "-ttl", "-load", file,
-		"-super-digest", zktest.Digest("super:secret"), "-quotas", "-max-buffer", "2000", "-latency", "20ms", "-container-check", "1h")
+	p := run(t, "--listen", "127.0.0.1:0", "--tick", "1s", "--min-session", "5s", "--words", "conf, ruok", "--ttl", "--load", file,
+		"--super-digest", zktest.Digest("super:secret"), "--quotas", "--max-buffer", "2000", "--latency", "20ms", "--container-check", "1h")
 	conf := word(t, p.addresses[0], "conf")
 	for _, want := range []string{"tickTime=1000", "minSessionTimeout=5000", "maxSessionTimeout=20000"} {
 		require.Contains(t, conf, want)
@@ -164,7 +171,7 @@ func TestFlagsBecomeOptions(t *testing.T) {
 }
 
 func TestSomeServersKnowLess(t *testing.T) {
-	p := run(t, "-listen", "127.0.0.1:0", "-keeper", "new", "-reconfig", "-no-containers")
+	p := run(t, "--listen", "127.0.0.1:0", "--keeper", "new", "--reconfig", "--no-containers")
 	conn := connect(t, nil, p.addresses[0])
 	_, err := conn.CreateContainer("/c", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll))
 	require.Error(t, err)
@@ -172,7 +179,7 @@ func TestSomeServersKnowLess(t *testing.T) {
 }
 
 func TestUsersOfSASL(t *testing.T) {
-	p := run(t, "-listen", "127.0.0.1:0", "-sasl", "user:se:cret", "-sasl", "other:secret2", "-require-sasl")
+	p := run(t, "--listen", "127.0.0.1:0", "--sasl", "user:se:cret", "--sasl", "other:secret2", "--require-sasl")
 	for user, password := range map[string]string{"user": "se:cret", "other": "secret2"} {
 		client, err := framework.New(p.addresses, framework.WithSASL(sasl.DigestMD5(user, password)))
 		require.NoError(t, err)
@@ -200,7 +207,7 @@ func word(t *testing.T, addr, word string) string {
 	return string(text)
 }
 
-// certificate writes a certificate that signs itself, and its key.
+// certificate writes a self-signed certificate and its key.
 func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool, both tls.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -225,7 +232,7 @@ func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool, b
 
 func TestTLSWithClientsCertificates(t *testing.T) {
 	cert, key, pool, both := certificate(t)
-	p := run(t, "-tls-listen", "127.0.0.1:0", "-tls-cert", cert, "-tls-key", key, "-tls-clients", cert)
+	p := run(t, "--tls-listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-clients", cert)
 	require.Len(t, p.addresses, 1, "no other address")
 	config := &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{both}}
 	connect(t, []zk.Dialer{func(network, addr string, _ time.Duration) (net.Conn, error) {
@@ -250,35 +257,34 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 		code int
 		says string
 	}{
-		"-nothing":                         {exitUsage, "-nothing"},
-		"more":                             {exitUsage, `"more"`},
-		"-tick soon":                       {exitUsage, "tick"},
-		"-tick -1s":                        {exitUsage, "tick"},
-		"-max-session 1s":                  {exitUsage, "session"},
-		"-max-buffer 1":                    {exitUsage, "buffer"},
-		"-words xxxx":                      {exitUsage, "xxxx"},
-		"-super-digest x":                  {exitUsage, "digest"},
-		"-sasl nobody":                     {exitUsage, "user:password"},
-		"-sasl :secret":                    {exitUsage, "user:password"},
-		"-require-sasl":                    {exitUsage, "-sasl"},
-		"-keeper ancient":                  {exitUsage, "ancient"},
-		"-latency -1s":                     {exitUsage, "latency"},
-		"-tls-listen 127.0.0.1:0":          {exitUsage, "-tls-cert"},
-		"-control 2180":                    {exitUsage, "2180"},
-		"-control 0.0.0.0:0":               {exitUsage, "loopback"},
-		"-control :2180":                   {exitUsage, "loopback"},
-		"-control example.org:2180":        {exitUsage, "loopback"},
-		"-listen " + taken.Addr().String(): {exitFailed, "in use"},
-		"-listen 127.0.0.1:0 -control " + taken.Addr().String():                                      {exitFailed, "in use"},
-		"-listen 127.0.0.1:0 -load " + broken:                                                        {exitFailed, "load x"},
-		"-listen 127.0.0.1:0 -load /no/such/file":                                                    {exitFailed, "/no/such/file"},
-		"-tls-listen 127.0.0.1:0 -tls-cert /no/such/file -tls-key x":                                 {exitFailed, "/no/such/file"},
-		"-tls-listen 127.0.0.1:0 -tls-cert " + cert + " -tls-key " + key + " -tls-clients " + broken: {exitFailed, "no certificate"},
+		"--nothing":                         {cli.ExitUsage, "--nothing"},
+		"more":                              {cli.ExitUsage, `"more"`},
+		"--tick soon":                       {cli.ExitUsage, "tick"},
+		"--tick -1s":                        {cli.ExitUsage, "tick"},
+		"--max-session 1s":                  {cli.ExitUsage, "session"},
+		"--max-buffer 1":                    {cli.ExitUsage, "buffer"},
+		"--words xxxx":                      {cli.ExitUsage, "xxxx"},
+		"--super-digest x":                  {cli.ExitUsage, "digest"},
+		"--sasl nobody":                     {cli.ExitUsage, "user:password"},
+		"--sasl :secret":                    {cli.ExitUsage, "user:password"},
+		"--require-sasl":                    {cli.ExitUsage, "--sasl"},
+		"--keeper ancient":                  {cli.ExitUsage, "ancient"},
+		"--latency -1s":                     {cli.ExitUsage, "latency"},
+		"--tls-listen 127.0.0.1:0":          {cli.ExitUsage, "--tls-cert"},
+		"--control 2180":                    {cli.ExitUsage, "2180"},
+		"--control 0.0.0.0:0":               {cli.ExitUsage, "loopback"},
+		"--control :2180":                   {cli.ExitUsage, "loopback"},
+		"--control example.org:2180":        {cli.ExitUsage, "loopback"},
+		"--listen " + taken.Addr().String(): {cli.ExitUnavailable, "in use"},
+		"--listen 127.0.0.1:0 --control " + taken.Addr().String():                                        {cli.ExitUnavailable, "in use"},
+		"--listen 127.0.0.1:0 --load " + broken:                                                          {cli.ExitUnavailable, "load x"},
+		"--listen 127.0.0.1:0 --load /no/such/file":                                                      {cli.ExitUnavailable, "/no/such/file"},
+		"--tls-listen 127.0.0.1:0 --tls-cert /no/such/file --tls-key x":                                  {cli.ExitUnavailable, "/no/such/file"},
+		"--tls-listen 127.0.0.1:0 --tls-cert " + cert + " --tls-key " + key + " --tls-clients " + broken: {cli.ExitUnavailable, "no certificate"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			out, stderr := &testbed.Output{}, &testbed.Output{}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
+			ctx := testbed.Context(t)
 			assert.Equal(t, want.code, zkserver(ctx, strings.Fields(line), out, stderr))
 			assert.Regexp(t, `^zkserver: [^\n]*\n$`, stderr.String())
 			assert.Contains(t, stderr.String(), want.says)
@@ -286,9 +292,9 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 		})
 	}
 	help := &testbed.Output{}
-	require.Zero(t, zkserver(t.Context(), []string{"-h"}, io.Discard, help))
-	require.Contains(t, help.String(), "usage:")
-	require.Contains(t, help.String(), "-super-digest")
+	require.Zero(t, zkserver(t.Context(), []string{"-h"}, help, io.Discard))
+	require.Contains(t, help.String(), "Usage:")
+	require.Contains(t, help.String(), "--super-digest")
 }
 
 // TestReadmeListsAllThatThereIs compares the tables with the flags and with what the control port
@@ -297,19 +303,21 @@ func TestReadmeListsAllThatThereIs(t *testing.T) {
 	text, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	var offers []struct{ Method, Path, Does string }
-	require.NoError(t, json.Unmarshal([]byte(run(t, "-listen", "127.0.0.1:0").ask("GET", "/", "")), &offers))
+	require.NoError(t, json.Unmarshal([]byte(run(t, "--listen", "127.0.0.1:0").ask("GET", "/", "")), &offers))
 	for _, o := range offers {
 		assert.Contains(t, string(text), fmt.Sprintf("| `%s %s` | %s |\n", o.Method, o.Path, o.Does))
 	}
-	newFlags(io.Discard).set.VisitAll(func(f *flag.Flag) {
-		_, usage := flag.UnquoteUsage(f)
-		assert.Contains(t, string(text), fmt.Sprintf("| `-%s` | %s |\n", f.Name, strings.ReplaceAll(usage, "*", `\*`)))
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	new(flags).define(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		_, usage := pflag.UnquoteUsage(f)
+		assert.Contains(t, string(text), fmt.Sprintf("| `--%s` | %s |\n", f.Name, strings.ReplaceAll(usage, "*", `\*`)))
 	})
 }
 
-// TestReadmesRequestsWork sends what the README has curl send.
+// TestReadmesRequestsWork sends the curl requests of the README.
 func TestReadmesRequestsWork(t *testing.T) {
-	p := run(t, "-listen", "127.0.0.1:0", "-listen", "127.0.0.1:0")
+	p := run(t, "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0")
 	sent := 0
 	curl := regexp.MustCompile(`^curl (?:-X (\S+) )?(?:-d '([^']*)' )?"?http://127\.0\.0\.1:2180(/[^\s"]*)"?$`)
 	for _, block := range transcript.Blocks(t, "README.md", "sh") {

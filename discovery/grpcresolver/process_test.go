@@ -21,10 +21,12 @@ import (
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/grpcresolver"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
-// serverEnv makes this test program a gRPC server, in a process that a test can kill. It has the id and the address of ZooKeeper.
+// serverEnv makes this test program a gRPC server, in a process that a test can kill. It has the id
+// and the address of ZooKeeper.
 const serverEnv = "CURATOR_GRPC_TEST_SERVER"
 
 func init() {
@@ -86,7 +88,7 @@ func startProcess(t *testing.T, server *zktest.Server, id string) (kill func()) 
 // sees waits until a resolver has passed on these instances.
 func (r *recorder) sees(t *testing.T, want ...string) {
 	t.Helper()
-	for ctx := within(t); ; {
+	for ctx := testbed.Context(t); ; {
 		var ids []string
 		select {
 		case state := <-r.states:
@@ -103,7 +105,8 @@ func (r *recorder) sees(t *testing.T, want ...string) {
 	}
 }
 
-// TestNoCallIsLostWhileServersAreDrainedAndKilled calls all the time, and gRPC repeats what failed because of a connection.
+// TestNoCallIsLostWhileServersAreDrainedAndKilled calls all the time, and gRPC repeats what failed
+// because of a connection.
 func TestNoCallIsLostWhileServersAreDrainedAndKilled(t *testing.T) {
 	const repeats = `{"loadBalancingConfig":[{"round_robin":{}}],"methodConfig":[{"name":[{}],"retryPolicy":{
 		"maxAttempts":5,"initialBackoff":"0.01s","maxBackoff":"1s","backoffMultiplier":4,"retryableStatusCodes":["UNAVAILABLE"]}}]}`

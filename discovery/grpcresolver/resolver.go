@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"net/url"
 	"reflect"
 	"strconv"
 	"sync"
@@ -17,45 +17,75 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Scheme is the scheme of targets, as in "curator:///orders".
+// Scheme is the scheme of targets such as "curator:///orders".
 const Scheme = "curator"
 
 const (
-	tryTimeout = 10 * time.Second // after it a connection that waits for its first list gets the reason
+	// tryTimeout is the time after which a connection without a first list is given the reason.
+	tryTimeout = 10 * time.Second
 	retryPause = time.Second
 )
 
-// Builder makes resolvers for gRPC connections: give it to grpc.WithResolvers. All methods are safe for concurrent use.
+// Builder builds resolvers for gRPC connections: pass it to grpc.WithResolvers. All methods are
+// safe for concurrent use.
 type Builder[T any] struct {
 	d    *discovery.Discovery[T]
+	cfg  config
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
 	ends sync.WaitGroup
 
-	mu       sync.Mutex // guards services, and that none is added after Close
+	mu       sync.Mutex // guards services, to which none is added after Close
 	services map[string]*service[T]
 }
 
-// service is a service that is followed, from its first resolver until the Builder is closed.
+// service is a followed service, from its first resolver until the Builder is closed.
 type service[T any] struct {
-	mu      sync.Mutex          // guards what follows
-	watch   *discovery.Watch[T] // nil until one is made
+	mu      sync.Mutex          // guards the fields below
+	watch   *discovery.Watch[T] // nil until there is one
 	err     error               // why there is none yet
-	changed chan struct{}       // closed with each change of these, and replaced
+	changed chan struct{}       // closed at each change of these, and replaced
 }
 
-// NewBuilder makes a Builder of resolvers for the services of d. Close it after the connections.
-func NewBuilder[T any](d *discovery.Discovery[T]) *Builder[T] {
-	b := &Builder[T]{d: d, services: make(map[string]*service[T])}
+// Option configures a Builder.
+type Option func(*config)
+
+type config struct {
+	protocol string
+	err      error // of an option
+}
+
+// WithProtocol sets the protocol by which Dubbo instances are called. The default is "tri".
+func WithProtocol(name string) Option {
+	return func(c *config) {
+		c.protocol = name
+		if name == "" {
+			c.err = fmt.Errorf("%w: empty protocol", framework.ErrBadArgument)
+		}
+	}
+}
+
+// NewBuilder returns a Builder for the services of d. The caller must call Close after closing the
+// connections.
+func NewBuilder[T any](d *discovery.Discovery[T], opts ...Option) *Builder[T] {
+	b := &Builder[T]{d: d, cfg: config{protocol: "tri"}, services: make(map[string]*service[T])}
+	for _, option := range opts {
+		if option != nil {
+			option(&b.cfg)
+		}
+	}
 	b.ctx, b.stop = context.WithCancel(context.Background())
 	return b
 }
 
-// Scheme is [Scheme].
+// Target returns the target of a service, with '%', '?' and '#' escaped for gRPC.
+func Target(service string) string { return Scheme + ":///" + url.PathEscape(service) }
+
+// Scheme returns [Scheme].
 func (b *Builder[T]) Scheme() string { return Scheme }
 
-// Close ends what follows the services. Connections keep the servers of their last list. It may be called again, and always
-// returns nil.
+// Close stops following services. Connections keep their last lists. It always returns nil, and may
+// be called again.
 func (b *Builder[T]) Close() error {
 	b.mu.Lock()
 	b.stop()
@@ -64,18 +94,21 @@ func (b *Builder[T]) Close() error {
 	return nil
 }
 
-// Build is called by gRPC, and does not wait. Errors are framework.ErrBadArgument if the target names no service or has an
-// authority, and framework.ErrClosed after Close.
+// Build implements resolver.Builder. Errors are framework.ErrBadArgument for an invalid option or
+// target, and framework.ErrClosed after Close.
 func (b *Builder[T]) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	name := target.Endpoint()
-	if name == "" || target.URL.Host != "" {
-		return nil, fmt.Errorf("resolve %v: %w: a target is %s:///service", &target.URL, framework.ErrBadArgument, Scheme)
+	if b.cfg.err != nil {
+		return nil, fmt.Errorf("resolve %v: %w", &target.URL, b.cfg.err)
+	}
+	if u := target.URL; name == "" || u.Host != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return nil, fmt.Errorf("resolve %v: %w: a target is %s:///service, with the service escaped by Target", &u, framework.ErrBadArgument, Scheme)
 	}
 	s, err := b.service(name)
 	if err != nil {
 		return nil, fmt.Errorf("resolve %v: %w", &target.URL, err)
 	}
-	r := &follower[T]{name: name, service: s, cc: cc}
+	r := &follower[T]{name: name, service: s, cc: cc, cfg: b.cfg}
 	ctx, stop := context.WithCancel(b.ctx)
 	r.stop = stop
 	r.ends.Go(func() { r.run(ctx) }) // ends with Close of the resolver or of the Builder
@@ -129,6 +162,7 @@ func (s *service[T]) follow(ctx context.Context, d *discovery.Discovery[T], name
 type follower[T any] struct {
 	name    string
 	service *service[T]
+	cfg     config
 	cc      resolver.ClientConn
 	stop    context.CancelFunc
 	ends    sync.WaitGroup
@@ -136,7 +170,7 @@ type follower[T any] struct {
 	published bool // cc has a state; only run uses it
 }
 
-// ResolveNow does nothing: the list is always the newest that is known.
+// ResolveNow does nothing: the list is always the newest.
 func (r *follower[T]) ResolveNow(resolver.ResolveNowOptions) {}
 
 // Close is called by gRPC when the connection is closed or idle.
@@ -145,7 +179,7 @@ func (r *follower[T]) Close() {
 	r.ends.Wait()
 }
 
-// run passes on the lists of the service and, until there is one, why there is none.
+// run passes on the lists of the service and, until there is one, the reason for its absence.
 func (r *follower[T]) run(ctx context.Context) {
 	s := r.service
 	for ctx.Err() == nil {
@@ -154,7 +188,7 @@ func (r *follower[T]) run(ctx context.Context) {
 		s.mu.Unlock()
 		switch {
 		case w != nil:
-			for list, err := range w.Changes(ctx) {
+			for list, err := range w.Available(ctx) {
 				switch {
 				case err == nil:
 					r.publish(list)
@@ -173,22 +207,17 @@ func (r *follower[T]) run(ctx context.Context) {
 	}
 }
 
-// publish passes a list on. After an empty state gRPC's own error hides ours, so an empty list is only an error unless
-// there is another one to replace.
+// publish passes a list on. After an empty state gRPC's own error hides the resolver's, so an empty
+// list is only an error unless there is another one to replace.
 func (r *follower[T]) publish(list []discovery.Instance[T]) {
 	var state resolver.State
 	for _, i := range list {
-		port := i.Port
-		if port == 0 {
-			port = i.SSLPort
+		if addr := r.addr(i); addr != "" {
+			state.Endpoints = append(state.Endpoints, resolver.Endpoint{
+				Addresses:  []resolver.Address{{Addr: addr}},
+				Attributes: attributes.New(instanceKey{}, attribute[T]{i}),
+			})
 		}
-		if i.Disabled || i.Address == "" || port == 0 {
-			continue
-		}
-		state.Endpoints = append(state.Endpoints, resolver.Endpoint{
-			Addresses:  []resolver.Address{{Addr: net.JoinHostPort(i.Address, strconv.Itoa(port))}},
-			Attributes: attributes.New(instanceKey{}, attribute[T]{i}),
-		})
 	}
 	if len(state.Endpoints) > 0 || r.published {
 		_ = r.cc.UpdateState(state) // an error asks a resolver that polls to try again
@@ -197,6 +226,18 @@ func (r *follower[T]) publish(list []discovery.Instance[T]) {
 	if len(state.Endpoints) == 0 {
 		r.cc.ReportError(fmt.Errorf("resolve %s:///%s: %w", Scheme, r.name, discovery.ErrNoInstance))
 	}
+}
+
+// addr returns the address at which an instance is called, or "".
+func (r *follower[T]) addr(i discovery.Instance[T]) string {
+	port := i.PortOf(r.cfg.protocol)
+	if port == 0 && i.Port == 0 {
+		port = i.SSLPort
+	}
+	if i.Address == "unix" && port != 0 { // without brackets gRPC dials a socket in the file system
+		return "[unix]:" + strconv.Itoa(port)
+	}
+	return i.Addr(port)
 }
 
 type instanceKey struct{}
@@ -209,7 +250,8 @@ func (a attribute[T]) Equal(other any) bool {
 	return ok && reflect.DeepEqual(a, o)
 }
 
-// Instance returns the instance that an endpoint was made of, for balancers that use its payload. It must not be changed.
+// Instance returns the instance of an endpoint, for balancers that use its payload. It must not be
+// modified.
 func Instance[T any](e resolver.Endpoint) (i discovery.Instance[T], found bool) {
 	a, found := e.Attributes.Value(instanceKey{}).(attribute[T])
 	return a.instance, found

@@ -24,6 +24,7 @@ import (
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/grpcresolver"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -33,12 +34,6 @@ const roundRobin = `{"loadBalancingConfig":[{"round_robin":{}}]}`
 
 type zone struct {
 	Zone map[string]string `json:"zone"` // cannot be compared with ==
-}
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 func newDiscovery(t *testing.T, server *zktest.Server) *discovery.Discovery[zone] {
@@ -51,7 +46,7 @@ func newDiscovery(t *testing.T, server *zktest.Server) *discovery.Discovery[zone
 	return d
 }
 
-// newServer makes a gRPC server whose answers have its id in their header.
+// newServer creates a gRPC server whose answers have its id in their header.
 func newServer(id string) *grpc.Server {
 	server := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		if err := grpc.SetHeader(ctx, metadata.Pairs("id", id)); err != nil {
@@ -82,7 +77,7 @@ func serve(t *testing.T, d *discovery.Discovery[zone], id string) (*discovery.Re
 		server.Stop()
 		require.NoError(t, <-ended)
 	})
-	r, err := registered(within(t), d, id, listener)
+	r, err := registered(testbed.Context(t), d, id, listener)
 	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r, server
@@ -108,15 +103,15 @@ func call(ctx context.Context, conn *grpc.ClientConn) (id string, err error) {
 func until(t *testing.T, conn *grpc.ClientConn, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	require.Eventually(t, func() bool {
+	testbed.Eventually(t, func() bool {
 		called := map[string]bool{}
 		for range 10 {
-			id, err := call(within(t), conn)
+			id, err := call(testbed.Context(t), conn)
 			require.NoError(t, err)
 			called[id] = true
 		}
 		return slices.Equal(slices.Sorted(maps.Keys(called)), want)
-	}, time.Minute, time.Millisecond)
+	}, "only these servers are called")
 }
 
 func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
@@ -125,12 +120,12 @@ func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
 	b := grpcresolver.NewBuilder(d)
 	t.Cleanup(func() { b.Close() })
 	conn := connect(t, b)
-	_, err := call(within(t), conn)
+	_, err := call(testbed.Context(t), conn)
 	require.Equal(t, codes.Unavailable, status.Code(err))
 	require.ErrorContains(t, err, "curator:///orders: no instance")
 
 	one, _ := serve(t, d, "one")
-	require.Eventually(t, func() bool { _, err := call(within(t), conn); return err == nil }, time.Minute, time.Millisecond)
+	testbed.Eventually(t, func() bool { _, err := call(testbed.Context(t), conn); return err == nil }, "a call succeeds")
 	until(t, conn, "one")
 	serve(t, d, "two")
 	until(t, conn, "one", "two")
@@ -144,14 +139,14 @@ func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
 	until(t, conn, "two", "three")
 
 	const watches = 3 // of the nodes of two and three, and of the service
-	require.Eventually(t, func() bool { return server.WatchCount() == watches }, time.Minute, time.Millisecond)
+	testbed.Eventually(t, func() bool { return server.WatchCount() == watches }, "no watch is left")
 	again := connect(t, b)
 	until(t, again, "two", "three")
 	require.Equal(t, watches, server.WatchCount(), "connections share a watch")
 }
 
-// TestAListOutlivesAnIdleConnection has gRPC close the resolver of an idle connection, as it does after 30 minutes, and build another
-// one while there is no ZooKeeper.
+// TestAListOutlivesAnIdleConnection has gRPC close the resolver of an idle connection, as it does
+// after 30 minutes, and build another one while there is no ZooKeeper.
 func TestAListOutlivesAnIdleConnection(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery(t, server)
@@ -161,14 +156,14 @@ func TestAListOutlivesAnIdleConnection(t *testing.T) {
 	conn := connect(t, b, grpc.WithIdleTimeout(100*time.Millisecond))
 	until(t, conn, "one")
 	idle := func() bool { return conn.GetState() == connectivity.Idle }
-	require.Eventually(t, idle, time.Minute, time.Millisecond)
+	testbed.Eventually(t, idle, "the connection is idle")
 	watches := server.WatchCount()
 	serve(t, d, "two")
 	until(t, conn, "one", "two")
 	require.Equal(t, watches+1, server.WatchCount(), "of the node of two: the resolvers share one")
 	server.RefuseConnections(true)
 	server.CutConnections()
-	require.Eventually(t, idle, time.Minute, time.Millisecond)
+	testbed.Eventually(t, idle, "the connection is idle again")
 	until(t, conn, "one", "two")
 	server.RefuseConnections(false)
 }
@@ -197,7 +192,8 @@ func build(t *testing.T, b resolver.Builder, target string) (*recorder, resolver
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}) // makes gRPC call Build
+	// makes gRPC call Build
+	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	return r, built, err
 }
 
@@ -277,7 +273,7 @@ func TestAClientThatIsClosedIsReported(t *testing.T) {
 		select {
 		case err := <-r.errors:
 			require.ErrorIs(t, err, framework.ErrClosed)
-		case <-within(t).Done():
+		case <-testbed.Context(t).Done():
 			t.Fatal("a connection waits for ever for its first list")
 		}
 		built.Close()

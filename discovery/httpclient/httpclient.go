@@ -2,17 +2,50 @@
 //
 //	w, err := d.Watch(ctx, "orders") // of package discovery
 //	transport, err := httpclient.New(w, discovery.RoundRobin, nil)
-//	client := &http.Client{Transport: transport}
-//	answer, err := client.Get("http://orders/7") // the host may be any: it becomes that of an instance
+//	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+//	answer, err := client.Get("http://orders/7") // any host: an instance replaces it
 //
 // # What it promises
 //
-//   - Each try goes to an instance that the request has not been sent to. One that fails is reported with discovery.Watch.Down, but
-//     not if the caller has given up, the request cannot be sent, or its body cannot be read.
-//   - A request is repeated only if the server cannot have seen it, or if it may be repeated by the rule of net/http: GET, HEAD,
-//     OPTIONS and TRACE, and any with the header Idempotency-Key or X-Idempotency-Key; and if it has no body or
-//     GetBody. Otherwise the error is returned. An answer is returned, whatever its status.
-//   - The name by which a server's certificate is checked never comes from ZooKeeper.
+//   - Each try is sent to an instance that the request was not sent to before. There are at most
+//     three tries.
+//   - A request is repeated only if it was not sent, or if net/http would repeat it: GET, HEAD,
+//     OPTIONS and TRACE, and any method with the header Idempotency-Key or X-Idempotency-Key. A
+//     request with a body also needs GetBody.
+//   - An answer is returned, whatever its status.
+//   - The name in a server's certificate is never compared with one from ZooKeeper.
+//
+// # Failures
+//
+// Whether a try that fails is reported with discovery.Watch.ReportError depends on its kind:
+//
+//   - Not sent: the request cannot be sent at all, such as one with a line break in its URL. It is
+//     not repeated, and not reported.
+//   - Given up: the caller ended the context, or its deadline passed, or the body could not be
+//     read. It is not repeated, and not reported. But if http.Client.Timeout passes while the
+//     instance owes the header of its answer, that is reported.
+//   - Refused: there was no connection to the instance, or no TLS session. It is reported, and
+//     repeated.
+//   - Broken off: the connection ended before the header of the answer. It is reported, and
+//     repeated if that is allowed.
+//
+// # Addresses
+//
+// With the scheme http, an instance that has only an SSL port is called by https, and so is an
+// instance of Spring Cloud with an SSL port, as Spring does. All other instances are called at
+// their port. With https, all are called at their SSL ports. Instances without the needed port or
+// without an address are skipped. So are instances that need https if the base has no
+// TLSClientConfig.ServerName.
+//
+// # The base
+//
+// The base sends the requests. A nil base is a clone of http.DefaultTransport without a proxy. It
+// gives up a connection after 3 s, and an answer whose header has not arrived after 30 s. Any other
+// base needs such limits as well: an instance that hangs stays in the list as long as its session
+// lives.
+//
+// For https the base must be an *http.Transport with TLSClientConfig.ServerName. A RoundTripper
+// that wraps one, for traces or metrics, belongs around the Transport rather than below it.
 package httpclient
 
 import (
@@ -22,7 +55,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
+	"net/url"
 	"strings"
 	"time"
 
@@ -31,6 +64,7 @@ import (
 )
 
 const (
+	maxTries      = 3
 	dialTimeout   = 3 * time.Second
 	headerTimeout = 30 * time.Second
 )
@@ -42,13 +76,11 @@ type Transport[T any] struct {
 	base     http.RoundTripper
 }
 
-// New makes a Transport for the instances of a Watch, which is closed after it. strategy chooses among those that a
-// request has not been sent to. base sends the requests.
+// New returns a Transport for the instances of a Watch, which must be closed after it. strategy
+// chooses among the instances that a request was not sent to.
 //
-// A nil base is a clone of http.DefaultTransport that gives up a connection after 3 s, and an answer whose header has not come after 30 s.
-// A base of your own needs such limits, too: an instance that hangs stays in the list as long as its session lives.
-//
-// The error is framework.ErrBadArgument if watch or strategy is nil.
+// base may be nil: see the package comment. The error is framework.ErrBadArgument if watch or
+// strategy is nil.
 func New[T any](watch *discovery.Watch[T], strategy discovery.Strategy[T], base http.RoundTripper) (*Transport[T], error) {
 	if watch == nil || strategy == nil {
 		return nil, fmt.Errorf("httpclient: %w: nil watch or strategy", framework.ErrBadArgument)
@@ -60,10 +92,11 @@ func New[T any](watch *discovery.Watch[T], strategy discovery.Strategy[T], base 
 }
 
 func defaultBase() *http.Transport {
-	base := &http.Transport{Proxy: http.ProxyFromEnvironment}
+	base := &http.Transport{}
 	if standard, ok := http.DefaultTransport.(*http.Transport); ok { // programs may replace it
 		base = standard.Clone()
 	}
+	base.Proxy = nil // a proxy for the internet knows no instance
 	base.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	base.ResponseHeaderTimeout = headerTimeout
 	return base
@@ -76,12 +109,11 @@ func (t *Transport[T]) CloseIdleConnections() {
 	}
 }
 
-// RoundTrip sends a request to an instance, and to another one if that fails: see the package comment. The scheme https uses the SSL
-// ports of instances, and needs a base with TLSClientConfig.ServerName: otherwise ZooKeeper would say whose certificate is right. http uses the
-// other ports. Instances without that port or without an address are left out.
-//
-// Errors are that of the last try, discovery.ErrNoInstance if there was none to send the request to, framework.ErrBadArgument for another
-// scheme, for https without a name and for a header that HTTP does not allow, and that of the request's context or body.
+// RoundTrip sends a request to an instance, and to another one if that fails. Errors are
+//   - the error of the last attempt, or of the request's context or body,
+//   - discovery.ErrNoInstance,
+//   - framework.ErrBadArgument for another scheme, for https without a ServerName, and for a
+//     request that cannot be sent.
 func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
 	err := t.check(request)
 	if err != nil {
@@ -89,58 +121,73 @@ func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) 
 		return nil, err
 	}
 	tried := map[string]bool{} // by path
-	for {
-		i, host, ends := t.pick(request, tried)
-		if ends != nil {
-			if err == nil { // nothing was sent, so nobody has closed it
+	for len(tried) < maxTries {
+		i, target, none := t.pick(request, tried)
+		if none != nil {
+			if err == nil { // not sent, so the body is not closed
 				closeBody(request)
 			}
-			return nil, cmp.Or(err, ends)
+			return nil, cmp.Or(err, none)
 		}
-		try := request.Clone(request.Context())
-		if len(tried) > 0 && request.GetBody != nil {
-			body, failed := request.GetBody()
-			if failed != nil {
-				return nil, failed
-			}
-			try.Body = body
-		}
-		if try.Body != nil && try.Body != http.NoBody {
-			try.Body = upload{try.Body}
+		a, failed := newAttempt(request, t.base, len(tried) > 0)
+		if failed != nil {
+			return nil, failed
 		}
 		tried[i.Path()] = true
-		try.Host = cmp.Or(request.Host, request.URL.Host)
-		try.URL.Host = host
 		var answer *http.Response
-		if answer, err = t.base.RoundTrip(try); err == nil {
+		if answer, err = t.base.RoundTrip(t.address(a.request, target)); err == nil {
 			answer.Request = request
 			return answer, nil
 		}
-		var unread *bodyError
-		if request.Context().Err() != nil || errors.As(err, &unread) { // it is the caller's, and says nothing of the instance
+		var over bool
+		switch a.failure(err) {
+		case wrongName:
+			return nil, fmt.Errorf("httpclient: %w: https needs a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
+		case notSent, givenUp:
 			return nil, err
+		case timedOut:
+			over = true
+		case refused:
+			over = !rereadable(request)
+		case brokenOff:
+			over = !rereadable(request) || !repeatable(request)
 		}
-		t.watch.Down(i)
-		if !repeatable(request, err) {
+		t.watch.ReportError(i)
+		if over {
 			return nil, err
 		}
 	}
+	return nil, err
 }
 
+// check refuses requests that could reach no instance.
 func (t *Transport[T]) check(request *http.Request) error {
 	switch request.URL.Scheme {
 	case "http":
 	case "https":
-		if base, ok := t.base.(*http.Transport); ok && (base.TLSClientConfig == nil || base.TLSClientConfig.ServerName == "") {
+		if !t.named() {
 			return fmt.Errorf("httpclient: %w: https needs a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
 		}
 	default:
-		return fmt.Errorf("httpclient: %w: scheme %q", framework.ErrBadArgument, request.URL.Scheme)
+		return fmt.Errorf("httpclient: %w: unsupported scheme %q", framework.ErrBadArgument, request.URL.Scheme)
 	}
-	for name, values := range request.Header { // net/http would refuse them at each instance
-		if name == "" || strings.ContainsFunc(name, notInName) || strings.ContainsFunc(strings.Join(values, ""), notInValue) {
-			return fmt.Errorf("httpclient: %w: header %q", framework.ErrBadArgument, name)
+	if strings.ContainsFunc(request.Method, notInName) {
+		return fmt.Errorf("httpclient: %w: invalid method %q", framework.ErrBadArgument, request.Method)
+	}
+	for _, fields := range []http.Header{request.Header, request.Trailer} {
+		for name, values := range fields {
+			if name == "" || strings.ContainsFunc(name, notInName) || strings.ContainsFunc(strings.Join(values, ""), notInValue) {
+				return fmt.Errorf("httpclient: %w: invalid header %q", framework.ErrBadArgument, name)
+			}
 		}
+	}
+	// net/http knows the rest: it writes the request, without the body.
+	head := *request
+	if request.Body != nil && request.Body != http.NoBody {
+		head.Body, head.ContentLength = io.NopCloser(strings.NewReader("")), -1
+	}
+	if err := head.Write(io.Discard); err != nil {
+		return fmt.Errorf("httpclient: %w: %w", framework.ErrBadArgument, err)
 	}
 	return nil
 }
@@ -151,20 +198,12 @@ func notInName(r rune) bool {
 
 func notInValue(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// upload is the body of a request. It says of an error that it came from there.
-type upload struct{ io.ReadCloser }
-
-func (u upload) Read(p []byte) (int, error) {
-	n, err := u.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		err = &bodyError{err}
-	}
-	return n, err
+// named reports whether the base may have a ServerName. For another RoundTripper than
+// *http.Transport, the connection shows that.
+func (t *Transport[T]) named() bool {
+	base, ok := t.base.(*http.Transport)
+	return !ok || base.TLSClientConfig != nil && base.TLSClientConfig.ServerName != ""
 }
-
-type bodyError struct{ error }
-
-func (e *bodyError) Unwrap() error { return e.error }
 
 func closeBody(request *http.Request) {
 	if request.Body != nil {
@@ -173,52 +212,59 @@ func closeBody(request *http.Request) {
 }
 
 // pick chooses one of the instances that were not tried.
-func (t *Transport[T]) pick(request *http.Request, tried map[string]bool) (i discovery.Instance[T], host string, err error) {
-	none := false
-	i, err = t.watch.Pick(func(turn discovery.Turn, among []*discovery.Instance[T]) int {
-		var left []*discovery.Instance[T]
-		var at []int
-		for n, i := range among {
-			if !tried[i.Path()] && hostOf(*i, request.URL.Scheme) != "" {
-				left, at = append(left, i), append(at, n)
-			}
+func (t *Transport[T]) pick(request *http.Request, tried map[string]bool) (i discovery.Instance[T], target url.URL, err error) {
+	unnamed := false
+	i, err = t.watch.Pick(t.strategy, func(i discovery.Instance[T]) bool {
+		target := targetOf(i, request.URL.Scheme)
+		if target.Host == "" || tried[i.Path()] {
+			return false
 		}
-		if none = len(left) == 0; none {
-			return 0
+		if target.Scheme == "https" && !t.named() {
+			unnamed = true
+			return false
 		}
-		chosen := t.strategy(turn, left)
-		if chosen < 0 || chosen >= len(left) {
-			return -1 // Pick says what is wrong
-		}
-		return at[chosen]
+		return true
 	})
-	if none {
+	switch {
+	case errors.Is(err, discovery.ErrNoInstance) && unnamed:
+		err = fmt.Errorf("httpclient: %w: the instances need https, which needs a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
+	case errors.Is(err, discovery.ErrNoInstance):
 		err = fmt.Errorf("httpclient: %w", discovery.ErrNoInstance)
 	}
-	return i, hostOf(i, request.URL.Scheme), err
+	return i, targetOf(i, request.URL.Scheme), err
 }
 
-// hostOf is where an instance takes requests of a scheme, or "".
-func hostOf[T any](i discovery.Instance[T], scheme string) string {
-	port := i.Port
-	if scheme == "https" {
-		port = i.SSLPort
+// targetOf returns the scheme and the host with which an instance is called. Host is "" if it
+// cannot be called.
+func targetOf[T any](i discovery.Instance[T], scheme string) url.URL {
+	if scheme == "https" || i.Secure() {
+		return url.URL{Scheme: "https", Host: i.Addr(i.SSLPort)}
 	}
-	if i.Address == "" || port == 0 {
-		return ""
-	}
-	return net.JoinHostPort(i.Address, strconv.Itoa(port))
+	return url.URL{Scheme: "http", Host: i.Addr(i.Port)}
 }
 
-// repeatable reports whether a request that failed with err may be sent again.
-func repeatable(request *http.Request, err error) bool {
-	if request.Body != nil && request.Body != http.NoBody && request.GetBody == nil {
-		return false
+// address addresses a request to an instance.
+func (t *Transport[T]) address(request *http.Request, target url.URL) *http.Request {
+	request.Host = cmp.Or(request.Host, request.URL.Host)
+	request.URL.Scheme, request.URL.Host = target.Scheme, target.Host
+	base, ok := t.base.(*http.Transport)
+	if !ok || base.Proxy == nil || target.Scheme != "http" || request.URL.Opaque != "" {
+		return request
 	}
-	var operation *net.OpError
-	if errors.As(err, &operation) && operation.Op == "dial" { // nothing was sent
-		return true
+	// A proxy is asked for a URI with the host of the header, unless the URI is opaque.
+	if proxy, err := base.Proxy(request); err == nil && proxy != nil && strings.HasPrefix(proxy.Scheme, "http") {
+		request.URL.Opaque = "//" + target.Host + request.URL.EscapedPath()
 	}
+	return request
+}
+
+// rereadable reports whether the body can be sent once more.
+func rereadable(request *http.Request) bool {
+	return request.Body == nil || request.Body == http.NoBody || request.GetBody != nil
+}
+
+// repeatable reports whether a request may be sent again that an instance may have received.
+func repeatable(request *http.Request) bool {
 	switch request.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true

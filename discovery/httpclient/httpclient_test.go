@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,13 +22,13 @@ import (
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/httpclient"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// network connects clients with listeners in memory, since virtual time stands still while a real network is waited for.
+// network connects clients with listeners in memory, since virtual time stands still while a real
+// network is waited for.
 type network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
@@ -118,7 +119,7 @@ func register(t *testing.T, client *framework.Client, i discovery.Instance[strin
 // caller makes an HTTP client of the service.
 func (n *network) caller(t *testing.T, client *framework.Client) (*http.Client, *discovery.Watch[string]) {
 	t.Helper()
-	d, err := discovery.New[string](client, "/services", discovery.DownAfter(1, time.Hour))
+	d, err := discovery.New[string](client, "/services", discovery.WithDownAfter(1, time.Hour))
 	require.NoError(t, err)
 	w, err := d.Watch(t.Context(), "orders")
 	require.NoError(t, err)
@@ -152,8 +153,8 @@ func get(client *http.Client) (string, error) {
 }
 
 func virtual(t *testing.T, test func(t *testing.T, n *network, client func(...framework.Option) *framework.Client)) {
-	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
-		test(t, &network{listeners: make(map[string]*listener)}, client)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		test(t, &network{listeners: make(map[string]*listener)}, w.Client)
 	})
 }
 
@@ -212,8 +213,9 @@ func TestOnlyWhatMayBeRepeatedIsRepeated(t *testing.T) {
 	for _, c := range []struct {
 		name, method, header string
 		body                 io.Reader
-		seen                 bool // the server hangs after it has the request, rather than refuse the connection
-		repeated             bool
+		// the server hangs after it has the request, rather than refuse the connection
+		seen     bool
+		repeated bool
 	}{
 		{"get", http.MethodGet, "", nil, true, true},
 		{"put", http.MethodPut, "", nil, true, false},
@@ -277,7 +279,7 @@ func TestARequestThatCannotBeSentMarksNobodyDown(t *testing.T) {
 				for range 2 {
 					one, err := w.Pick(discovery.RoundRobin)
 					require.NoError(t, err, "%v", refused)
-					w.Down(one)
+					w.ReportError(one)
 				}
 				if name == "body" {
 					require.ErrorIs(t, refused, errAborted)
@@ -291,7 +293,7 @@ func TestARequestThatCannotBeSentMarksNobodyDown(t *testing.T) {
 
 var errAborted = errors.New("the upload was aborted")
 
-// aborted is what is left of an upload whose client has gone.
+// aborted is the rest of an upload whose client has hung up.
 type aborted struct{}
 
 func (aborted) Read([]byte) (int, error) { return 0, errAborted }
@@ -367,13 +369,18 @@ func TestEachTryGoesToAnotherInstance(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			register(t, client(), discovery.Instance[string]{Name: "orders", ID: id, Address: id, Port: 80})
 		}
-		d, err := discovery.New[string](client(), "/services") // an instance is down after two errors
+		// an instance is down after two errors
+		d, err := discovery.New[string](client(), "/services")
 		require.NoError(t, err)
 		w, err := d.Watch(t.Context(), "orders")
 		require.NoError(t, err)
 		defer w.Close()
 		base := &refuses{}
-		last := func(_ discovery.Turn, among []*discovery.Instance[string]) int { return len(among) - 1 }
+		last := func(among []*discovery.Instance[string]) int {
+			return slices.IndexFunc(among, func(i *discovery.Instance[string]) bool {
+				return !slices.ContainsFunc(among, func(o *discovery.Instance[string]) bool { return o.ID > i.ID })
+			})
+		}
 		transport, err := httpclient.New(w, last, base)
 		require.NoError(t, err)
 		_, err = get(&http.Client{Transport: transport})

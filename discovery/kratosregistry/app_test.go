@@ -14,7 +14,7 @@ import (
 	"github.com/go-kratos/kratos/v2/transport/http"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -29,7 +29,8 @@ func run(t *testing.T, reg registry.Registrar, id string) (app *kratos.App, ende
 	return app, ended
 }
 
-// What a Kratos service does on its first day: two instances, a client that balances between them, one that stops.
+// What a Kratos service does on its first day: two instances, a client that balances between them,
+// one that stops.
 func TestAKratosClientCallsTheApplicationsThatRun(t *testing.T) {
 	kratoslog.SetLogger(kratoslog.NewFilter(kratoslog.DefaultLogger, kratoslog.FilterLevel(kratoslog.LevelFatal)))
 	ctx := testbed.Context(t)

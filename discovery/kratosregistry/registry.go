@@ -9,16 +9,18 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-kratos/kratos/v2/registry"
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	kept "github.com/gocurator/curator/recipes/node"
 )
 
-// Registry is a registry.Registrar and a registry.Discovery of Kratos. It has nothing to close: what is registered ends with
-// Deregister, a Watcher with Stop, and all of it with the client.
+// Registry is a registry.Registrar and a registry.Discovery of Kratos. It need not be closed: an
+// instance ends with Deregister, a Watcher with Stop, and both with the client.
 //
 // All methods are safe for concurrent use. Their errors are *framework.OpError.
 type Registry struct {
@@ -34,22 +36,23 @@ var (
 	_ registry.Discovery = (*Registry)(nil)
 )
 
-// registration is an instance of ours, by the path of its node.
+// registration is an instance of this process.
 type registration struct {
 	stop context.CancelFunc // ends the wait of the first Register
-	made chan struct{}      // closed when that has ended
+	made chan struct{}      // closed when the first Register has ended
 	node *kept.Node         // set before made is closed; nil if Register has failed
 }
 
-// Option configures a Registry. [New] refuses bad values with framework.ErrBadArgument.
+// Option configures a Registry. [New] refuses invalid values with framework.ErrBadArgument.
 type Option func(*config) error
 
 type config struct {
 	root       string
 	unreadable func(path string, err error)
+	grace      time.Duration
 }
 
-// WithRootPath sets the path below which the services are. The default is "/microservices", as Kratos' own.
+// WithRootPath sets the path of the services. The default is "/microservices", as in Kratos.
 func WithRootPath(path string) Option {
 	return func(c *config) error {
 		c.root = path
@@ -57,27 +60,39 @@ func WithRootPath(path string) Option {
 	}
 }
 
-// OnUnreadable calls f for each instance that is left out because its node cannot be read: once for each version of the node
-// and each Watcher, and once for each GetService. f should return soon. A node without data is no instance, and is not
-// reported. The default logs it with the client's logger.
-func OnUnreadable(f func(path string, err error)) Option {
+// WithGrace sets how long a Watcher keeps its last list after a service's last instance. The
+// default is a second; 0 disables it.
+func WithGrace(d time.Duration) Option {
+	return func(c *config) error {
+		c.grace = d
+		if d < 0 {
+			return fmt.Errorf("%w: grace %v", framework.ErrBadArgument, d)
+		}
+		return nil
+	}
+}
+
+// WithUnreadable calls f for each instance that is skipped because it cannot be read. The default
+// logs it.
+func WithUnreadable(f func(path string, err error)) Option {
 	return func(c *config) error {
 		if f == nil {
-			return fmt.Errorf("%w: OnUnreadable(nil)", framework.ErrBadArgument)
+			return fmt.Errorf("%w: nil unreadable function", framework.ErrBadArgument)
 		}
 		c.unreadable = f
 		return nil
 	}
 }
 
-// New makes a Registry. It asks no server. Errors are framework.ErrBadArgument and framework.ErrBadPath.
+// New returns a Registry. It sends no request. Errors are framework.ErrBadArgument and
+// framework.ErrBadPath.
 func New(client *framework.Client, opts ...Option) (*Registry, error) {
-	r := &Registry{client: client, cfg: config{root: "/microservices"}, registered: make(map[string]*registration)}
+	r := &Registry{client: client, cfg: config{root: "/microservices", grace: time.Second}, registered: make(map[string]*registration)}
 	if client == nil {
 		return nil, failed("registry", r.cfg.root, fmt.Errorf("%w: nil client", framework.ErrBadArgument))
 	}
 	r.cfg.unreadable = func(path string, err error) {
-		client.Logger().Warn("instance left out: its node cannot be read", slog.String("path", path), slog.Any("error", err))
+		engine.Of(client).Logger().Warn("instance skipped: its node cannot be read", slog.String("path", path), slog.Any("error", err))
 	}
 	for _, option := range opts {
 		err := fmt.Errorf("%w: nil option", framework.ErrBadArgument)
@@ -91,12 +106,11 @@ func New(client *framework.Client, opts ...Option) (*Registry, error) {
 	return r, nil
 }
 
-// Register makes the node of an instance and returns when it is there. ctx is for the waiting only. The node is kept until
-// Deregister. To register again what is registered writes it as it is now.
+// Register creates the node of an instance, and returns when it exists. ctx limits only this wait.
+// The node is kept until Deregister.
 //
-// Errors are framework.ErrBadArgument, framework.ErrBadPath, framework.ErrTooLong, framework.ErrClosed and that of ctx, which
-// also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth and so on; context.Canceled if Deregister was called. After an error of the
-// first Register no node of ours stays. A later one may still be written, as with node.Node.Set.
+// Registering the same id again writes the instance. If the first Register fails, its node is
+// removed; see the package comment for errors.
 func (r *Registry) Register(ctx context.Context, service *registry.ServiceInstance) error {
 	path, err := r.instancePath(service)
 	if err == nil {
@@ -133,11 +147,12 @@ func (r *Registry) register(ctx context.Context, path string, service *registry.
 	}
 }
 
-// make makes the node of a new registration.
+// make creates the node of a new registration.
 func (r *Registry) make(ctx context.Context, path string, data []byte, reg *registration) error {
 	defer close(reg.made)
-	err := r.client.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) { // waits for a server, as Keep does
-		return nil, r.makeParent(ctx, path)
+	// Follow waits for a server, as Keep does.
+	err := r.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+		return nil, makeParent(ctx, in, path)
 	})
 	if err == nil {
 		reg.node, err = kept.Keep(ctx, r.client, path, data, kept.WithIfTaken(kept.Replace))
@@ -148,13 +163,13 @@ func (r *Registry) make(ctx context.Context, path string, data []byte, reg *regi
 	return err
 }
 
-// makeParent makes the node of a service if there is none. Keep would make a container, which the servers delete when it is
-// empty; Kratos' own registry does not expect that.
-func (r *Registry) makeParent(ctx context.Context, path string) error {
+// makeParent creates the node of a service if it is missing. Keep would create a container, which
+// the servers delete when it is empty; Kratos' own registry does not expect that.
+func makeParent(ctx context.Context, client *framework.Client, path string) error {
 	dir, _ := framework.Split(path)
-	found, _, err := r.client.Exists(ctx, dir)
+	found, _, err := client.Exists(ctx, dir)
 	if err == nil && !found {
-		_, err = r.client.Create(ctx, dir, []byte{}, framework.PersistentParents())
+		_, err = client.Create(ctx, dir, []byte{}, framework.PersistentParents())
 	}
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
@@ -171,10 +186,10 @@ func (r *Registry) drop(path string, reg *registration) {
 	}
 }
 
-// Deregister deletes the node of an instance, and returns when it is gone. From the call on it is not made again. If ctx ends
-// before, it is deleted in the background, or goes with the session. An instance that this Registry has not registered is left
-// alone, and is no error. Errors are that of ctx, framework.ErrBadArgument, framework.ErrBadPath, and what the server refused,
-// such as zk.ErrNoAuth.
+// Deregister deletes the node of an instance, and returns when it is deleted. From the call on, the
+// node is not created again. An instance that this Registry has not registered is left alone.
+//
+// If ctx ends first, the node is deleted in the background, or with the session.
 func (r *Registry) Deregister(ctx context.Context, service *registry.ServiceInstance) error {
 	path, err := r.instancePath(service)
 	if err == nil {
@@ -209,8 +224,10 @@ func (r *Registry) deregister(ctx context.Context, path string) error {
 	}
 }
 
-// GetService returns the instances of a service, in the order of their ids. It asks the servers. Whoever asks often should use
-// a Watcher. An unknown service has no instances, and that is no error. Errors are those of cache.Cache.Sync.
+// GetService reads the instances of a service, sorted by id. Frequent callers should use a Watcher.
+// An unknown service has no instances.
+//
+// Errors are as for cache.Cache.Sync.
 func (r *Registry) GetService(ctx context.Context, name string) ([]*registry.ServiceInstance, error) {
 	w, err := r.watch(ctx, name)
 	if err != nil {
@@ -218,14 +235,14 @@ func (r *Registry) GetService(ctx context.Context, name string) ([]*registry.Ser
 	}
 	defer func() { _ = w.Stop() }() // returns nil
 	if err := w.values.Sync(ctx); err != nil {
-		return nil, failed("get service", r.path(name), cmp.Or(ctx.Err(), err)) // the end of ctx closes the cache, too
+		// The end of ctx also closes the cache.
+		return nil, failed("get service", r.path(name), cmp.Or(ctx.Err(), err))
 	}
 	list, _ := w.list()
 	return list, nil
 }
 
-// Watch follows a service until ctx ends or Stop is called. It does not wait: Next does. Errors are framework.ErrBadArgument,
-// framework.ErrBadPath and, here or from Next, framework.ErrClosed.
+// Watch follows a service until ctx ends or Stop is called. It returns at once; Next waits.
 func (r *Registry) Watch(ctx context.Context, name string) (registry.Watcher, error) {
 	w, err := r.watch(ctx, name)
 	if err != nil {
@@ -236,20 +253,20 @@ func (r *Registry) Watch(ctx context.Context, name string) (registry.Watcher, er
 
 func (r *Registry) path(name string) string { return framework.Join(r.cfg.root, name) }
 
-// instancePath is where an instance is.
+// instancePath returns the path of an instance.
 func (r *Registry) instancePath(service *registry.ServiceInstance) (string, error) {
 	if service == nil {
 		return r.cfg.root, fmt.Errorf("%w: nil instance", framework.ErrBadArgument)
 	}
 	dir := r.path(service.Name)
 	if service.Name == "" || service.ID == "" || strings.Contains(service.ID, "/") {
-		return dir, fmt.Errorf("%w: instance %q of service %q", framework.ErrBadArgument, service.ID, service.Name)
+		return dir, fmt.Errorf("%w: invalid instance %q of service %q", framework.ErrBadArgument, service.ID, service.Name)
 	}
 	path := framework.Join(dir, service.ID)
 	return path, framework.ValidatePath(path)
 }
 
-// failed names the operation that the user called, and its path, once. It returns nil for nil.
+// failed wraps an error with one operation and path, the user's. It returns nil for nil.
 func failed(op, path string, err error) error {
 	if err == nil {
 		return nil

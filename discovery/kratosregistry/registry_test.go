@@ -13,7 +13,7 @@ import (
 
 	"github.com/gocurator/curator/discovery/kratosregistry"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -89,7 +89,8 @@ func TestNothingComesBackAfterDeregister(t *testing.T) {
 		require.NoError(t, r.Register(t.Context(), orders("2")))
 		require.NoError(t, r.Deregister(t.Context(), orders("1")))
 		s.Spare(true)
-		time.Sleep(2 * time.Minute) // virtual time, in which a session that was lost is over, and what was kept is made again
+		// virtual time, in which a lost session expires, and kept nodes are recreated
+		time.Sleep(2 * time.Minute)
 		children, err := s.Server.Children("/microservices/orders")
 		require.NoError(t, err)
 		require.Equal(t, []string{"2"}, children)
@@ -106,25 +107,25 @@ func TestNothingComesBackAfterDeregister(t *testing.T) {
 }
 
 func TestDeregisterEndsInTheBackgroundWhenItsContextIsDone(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		r := newRegistry(t, client())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		r := newRegistry(t, w.Client())
 		require.NoError(t, r.Register(t.Context(), orders("1")))
-		server.RefuseConnections(true)
-		server.CutConnections()
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, r.Deregister(ctx, orders("1")), context.DeadlineExceeded)
-		require.True(t, server.Exists("/microservices/orders/1"))
-		server.RefuseConnections(false)
-		time.Sleep(2 * time.Minute) // virtual time, in which it could come back
-		require.False(t, server.Exists("/microservices/orders/1"))
+		require.True(t, w.Server.Exists("/microservices/orders/1"))
+		w.Server.RefuseConnections(false)
+		time.Sleep(2 * time.Minute) // virtual time, in which it could return
+		require.False(t, w.Server.Exists("/microservices/orders/1"))
 	})
 }
 
 func TestDeregisterEndsARegisterThatWaits(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		r := newRegistry(t, client())
-		created := server.Block(zktest.OnCreate(), zktest.OnPath("/microservices/orders/1"))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		r := newRegistry(t, w.Client())
+		created := w.Server.Block(zktest.OnCreate(), zktest.OnPath("/microservices/orders/1"))
 		done := make(chan error)
 		go func() { done <- r.Register(t.Context(), orders("1")) }()
 		<-created.Arrived()
@@ -142,19 +143,20 @@ func TestDeregisterEndsARegisterThatWaits(t *testing.T) {
 		created.Open()
 		require.NoError(t, <-again, "it was not deregistered")
 		require.NoError(t, r.Deregister(t.Context(), orders("1")))
-		time.Sleep(2 * time.Minute) // virtual time, in which the first create could still be carried out
-		require.False(t, server.Exists("/microservices/orders/1"))
+		// virtual time, in which the first create could still be carried out
+		time.Sleep(2 * time.Minute)
+		require.False(t, w.Server.Exists("/microservices/orders/1"))
 	})
 }
 
 func TestRegisterWaitsForAServer(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		r := newRegistry(t, client())
-		server.Stop()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		r := newRegistry(t, w.Client())
+		w.Server.Stop()
 		done := make(chan error)
 		go func() { done <- r.Register(t.Context(), orders("1")) }()
 		time.Sleep(5 * time.Minute) // virtual time: the length of the outage
-		require.NoError(t, server.Restart())
+		require.NoError(t, w.Server.Restart())
 		require.NoError(t, <-done)
 		require.NoError(t, r.Deregister(t.Context(), orders("1")))
 	})
@@ -179,7 +181,8 @@ func TestToRegisterAgainWritesTheInstance(t *testing.T) {
 	require.False(t, server.Exists("/microservices/orders/1"))
 }
 
-// Kratos' own registry leaves the node of the earlier process as it is, and so is not registered when that session ends.
+// Kratos' own registry leaves the node of the earlier process as it is, and so is not registered
+// when that session ends.
 func TestTheNodeOfAnEarlierProcessIsReplaced(t *testing.T) {
 	ctx := testbed.Context(t)
 	server, crashed := inProcess(t)
@@ -198,7 +201,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	client := testbed.On(zktest.NewServer(t)).Client(t)
 	_, err := kratosregistry.New(nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	for _, option := range []kratosregistry.Option{nil, kratosregistry.OnUnreadable(nil)} {
+	for _, option := range []kratosregistry.Option{nil, kratosregistry.WithUnreadable(nil)} {
 		_, err := kratosregistry.New(client, option)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}
@@ -234,7 +237,7 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
 	reports := make(chan string, 20)
-	r := newRegistry(t, client, kratosregistry.OnUnreadable(func(path string, _ error) { reports <- path }))
+	r := newRegistry(t, client, kratosregistry.WithUnreadable(func(path string, _ error) { reports <- path }))
 	require.NoError(t, r.Register(ctx, orders("good")))
 	for id, data := range map[string]string{"text": "10.0.0.1:80", "null": "null", "other": `{"id":"x","name":"stock"}`, "type": `{"name":"orders","endpoints":"a"}`, "empty": ""} {
 		require.NoError(t, server.Create("/microservices/orders/"+id, []byte(data)))

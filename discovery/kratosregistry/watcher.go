@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-kratos/kratos/v2/registry"
 
@@ -37,7 +38,7 @@ type version struct {
 
 func (r *Registry) watch(ctx context.Context, name string) (*watcher, error) {
 	if name == "" {
-		return nil, fmt.Errorf("%w: empty name of a service", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: empty service name", framework.ErrBadArgument)
 	}
 	c, err := cache.New(r.client, r.path(name), cache.WithDepth(1))
 	if err != nil {
@@ -52,7 +53,8 @@ func (r *Registry) watch(ctx context.Context, name string) (*watcher, error) {
 	return w, nil
 }
 
-// follow notes that there may be another list, once all that was there is known. It closes the cache when the context is done.
+// follow signals a possible change of the list, once the first list is complete. It closes the
+// cache when the context is done.
 func (w *watcher) follow() {
 	defer close(w.ended)
 	loaded := false
@@ -79,7 +81,7 @@ func (w *watcher) decode(n cache.Node) (i registry.ServiceInstance, err error) {
 	case read == nil:
 		err = errors.New("null is not an instance")
 	case read.Name != w.name:
-		err = fmt.Errorf("instance of service %q", read.Name)
+		err = fmt.Errorf("instance belongs to service %q", read.Name)
 	default:
 		return *read, nil
 	}
@@ -87,37 +89,63 @@ func (w *watcher) decode(n cache.Node) (i registry.ServiceInstance, err error) {
 	return i, err
 }
 
-// Next returns the instances in the order of their ids: first when there are some, and then after each change. It waits for
-// that. A slow reader gets the newest list instead of every one. Without a connection it waits for the next one.
+// Next waits for the next list of instances, in the order of their ids. The first list is not
+// empty. A slow reader gets the newest list, not every one.
 //
-// The error is that of the context of Watch; framework.ErrEnded after Stop; and framework.ErrClosed if the client was closed. The
-// last two also wrap context.Canceled, at which Kratos' clients stop asking.
+// The error is the one of Watch's context, framework.ErrEnded after Stop, or framework.ErrClosed.
+// The last two also wrap context.Canceled, at which Kratos' clients stop asking.
 func (w *watcher) Next() ([]*registry.ServiceInstance, error) {
+	var grace <-chan time.Time // of an empty list; nil: there is none
 	for {
 		if err := w.err(); err != nil {
 			return nil, failed("next", w.cache.Path(), err)
 		}
+		over := false
 		select {
 		case <-w.news:
-			if list, another := w.next(); another {
-				return list, nil
-			}
+		case <-grace:
+			over = true
 		case <-w.ended:
+			continue
+		}
+		list, state := w.next(over)
+		switch {
+		case state == another:
+			return list, nil
+		case state == same:
+			grace = nil
+		case grace == nil: // empty
+			grace = time.After(w.r.cfg.grace)
 		}
 	}
 }
 
-// next returns the list, and whether it is another one than before.
-func (w *watcher) next() (list []*registry.ServiceInstance, another bool) {
+// shape compares a list with the one that was returned before.
+type shape int
+
+const (
+	same shape = iota
+	another
+	empty // and the other one was not
+)
+
+// next returns the list. An empty one counts as another one when the grace is over.
+func (w *watcher) next(over bool) ([]*registry.ServiceInstance, shape) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list, versions := w.list()
-	another = !slices.Equal(versions, w.shown)
+	switch {
+	case slices.Equal(versions, w.shown):
+		return nil, same
+	case len(versions) == 0 && !over:
+		return nil, empty
+	}
 	w.shown = versions
 	return list, another
 }
 
-// list returns copies of the instances, since Kratos sorts the endpoints of what it compares.
+// list returns copies of the instances, since Kratos sorts the endpoints of the ones that it
+// compares.
 func (w *watcher) list() (list []*registry.ServiceInstance, versions []version) {
 	for v := range w.values.All() {
 		if v.Err != nil {

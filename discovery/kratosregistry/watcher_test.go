@@ -11,7 +11,7 @@ import (
 
 	"github.com/gocurator/curator/discovery/kratosregistry"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -31,10 +31,10 @@ func watch(t *testing.T, r *kratosregistry.Registry) registry.Watcher {
 }
 
 func TestAWatcherGetsEachChangeAndKeepsItsListThroughAnOutage(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
 		ctx := t.Context()
-		service := newRegistry(t, client())
-		w, err := newRegistry(t, client()).Watch(ctx, "orders")
+		service := newRegistry(t, world.Client())
+		w, err := newRegistry(t, world.Client()).Watch(ctx, "orders")
 		require.NoError(t, err)
 		defer w.Stop()
 		lists := make(chan []string, 10)
@@ -55,18 +55,18 @@ func TestAWatcherGetsEachChangeAndKeepsItsListThroughAnOutage(t *testing.T) {
 		require.NoError(t, service.Deregister(ctx, orders("1")))
 		require.Equal(t, []string{"2"}, <-lists)
 
-		server.RefuseConnections(true)
-		server.CutConnections()
+		world.Server.RefuseConnections(true)
+		world.Server.CutConnections()
 		time.Sleep(time.Second) // virtual time: the outage
-		server.RefuseConnections(false)
+		world.Server.RefuseConnections(false)
 		time.Sleep(time.Minute) // virtual time, in which all has been read again
 		require.Empty(t, lists, "an outage that changes nothing is no change")
 
-		server.Stop()
-		require.NoError(t, server.Restart())
+		world.Server.Stop()
+		require.NoError(t, world.Server.Restart())
 		require.NoError(t, service.Deregister(ctx, orders("2")))
 		require.Empty(t, <-lists)
-		late, err := newRegistry(t, client()).Watch(ctx, "stock")
+		late, err := newRegistry(t, world.Client()).Watch(ctx, "stock")
 		require.NoError(t, err)
 		require.Equal(t, []string{"3"}, ids(next(t, late)), "complete from the start")
 		require.NoError(t, late.Stop())
@@ -136,7 +136,7 @@ func TestAVersionThatCannotBeReadIsNoInstance(t *testing.T) {
 	require.Equal(t, []string{"2"}, ids(next(t, w)))
 }
 
-// Any data of a node are an instance or reported, and the watcher goes on.
+// Any data of a node are an instance or reported, and the watcher continues.
 func FuzzAnInstanceOfAnother(f *testing.F) {
 	for _, text := range []string{"", "null", "{}", "[]", `{"id":"1","name":"orders","version":"v","metadata":{"a":"b"},"endpoints":["grpc://a:1?isSecure=true"]}`,
 		`{"name":"orders","metadata":null,"endpoints":[null]}`, `{"name":1}`, "\xff"} {
@@ -152,7 +152,7 @@ func FuzzAnInstanceOfAnother(f *testing.F) {
 		f.Fatal(err)
 	}
 	defer client.Close()
-	r, err := kratosregistry.New(client, kratosregistry.OnUnreadable(func(string, error) {}))
+	r, err := kratosregistry.New(client, kratosregistry.WithUnreadable(func(string, error) {}))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -169,4 +169,38 @@ func FuzzAnInstanceOfAnother(f *testing.F) {
 		require.Contains(t, []int{1, 2}, len(list))
 		require.Equal(t, "good", list[0].ID)
 	})
+}
+
+// A provider that registers again is missing for a moment, although it never stopped.
+func TestNext_ReturnsAnEmptyListOnlyAfterTheGrace(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		r, err := kratosregistry.New(world.Client(), kratosregistry.WithGrace(3*time.Second))
+		require.NoError(t, err)
+		data := []byte(`{"id":"1","name":"orders"}`)
+		require.NoError(t, world.Server.Create("/microservices/orders/1", data))
+		w, err := r.Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		defer w.Stop()
+		lists := make(chan []string, 10)
+		go func() { // ends with the watcher
+			for list, err := w.Next(); err == nil; list, err = w.Next() {
+				lists <- ids(list)
+			}
+		}()
+		require.Equal(t, []string{"1"}, <-lists)
+		require.NoError(t, world.Server.Delete("/microservices/orders/1"))
+		time.Sleep(3*time.Second - time.Millisecond) // virtual time: just before the grace is over
+		require.Empty(t, lists)
+		list, err := r.GetService(t.Context(), "orders")
+		require.NoError(t, err)
+		require.Empty(t, list, "the truth")
+		require.NoError(t, world.Server.Create("/microservices/orders/1", data))
+		require.Equal(t, []string{"1"}, <-lists)
+		require.NoError(t, world.Server.Delete("/microservices/orders/1"))
+		began := time.Now()
+		require.Empty(t, <-lists)
+		require.Equal(t, 3*time.Second, time.Since(began))
+	})
+	_, err := kratosregistry.New(testbed.On(zktest.NewServer(t)).Client(t), kratosregistry.WithGrace(-1))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
 }

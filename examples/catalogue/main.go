@@ -1,15 +1,16 @@
-// Catalogue keeps a price list in ZooKeeper that many programs read and one program rarely changes. The list
-// has one node per article, so a change takes several writes, and a reader between two of them would see prices
-// of two editions.
+// Catalogue keeps a price list in ZooKeeper that many programs read and one program rarely changes.
+// The list has one node per article, so a change takes several writes, and a reader between two of
+// them would see prices of two editions.
 //
-// Readers hold the read side of a read/write lock while they read, many at a time. The publisher holds the
-// write side while it writes. Then it downgrades: it acquires the read side, releases the write side, and
-// checks what it has written together with the other readers, while the next publisher still waits.
+// Readers hold the read side of a read/write lock while they read, many at a time. The publisher
+// holds the write side while it writes. Then it downgrades: it acquires the read side, releases the
+// write side, and checks what it has written together with the other readers, while the next
+// publisher still waits.
 //
 //	go run ./examples/catalogue
 //	go run ./examples/catalogue -servers host:port,... -readers 10 -editions 5
 //
-// It exits with 1 if anyone has seen a mixture.
+// It exits with 1 if a reader has seen a mixture.
 package main
 
 import (
@@ -37,7 +38,7 @@ func main() {
 	flag.IntVar(&shop.publishers, "publishers", 2, "number of publishers, each with its own session")
 	flag.IntVar(&shop.editions, "editions", 5, "editions per publisher")
 	flag.IntVar(&shop.articles, "articles", 5, "articles in the catalogue")
-	flag.StringVar(&shop.path, "path", "/curator-catalogue", "where to put the lock and the catalogue")
+	flag.StringVar(&shop.path, "path", "/curator-catalogue", "`path` of the lock and the catalogue")
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
@@ -73,7 +74,7 @@ func (s shop) run(ctx context.Context, servers []string) error {
 	for n := range s.articles {
 		_, err := client.Create(ctx, s.article(n), []byte("first edition"), framework.PersistentParents())
 		if errors.Is(err, zk.ErrNodeExists) {
-			_, err = client.Set(ctx, s.article(n), []byte("first edition"), -1)
+			_, err = client.Set(ctx, s.article(n), []byte("first edition"))
 		}
 		if err != nil {
 			return err
@@ -111,7 +112,7 @@ func (s shop) run(ctx context.Context, servers []string) error {
 	return log.summary(s.publishers * s.editions)
 }
 
-// with gives f a session and the lock.
+// with calls f with a client of its own and the lock.
 func (s shop) with(servers []string, f func(*framework.Client, *rwlock.Lock) error) error {
 	client, err := framework.New(servers)
 	if err != nil {
@@ -125,7 +126,7 @@ func (s shop) with(servers []string, f func(*framework.Client, *rwlock.Lock) err
 	return f(client, l)
 }
 
-// browse reads the catalogue until all is published, and once more.
+// browse reads the catalogue until all editions are published, and once more.
 func (s shop) browse(ctx context.Context, client *framework.Client, l *rwlock.Lock, published <-chan struct{}, log *journal) error {
 	for last := false; !last; {
 		select {
@@ -145,7 +146,7 @@ func (s shop) browse(ctx context.Context, client *framework.Client, l *rwlock.Lo
 	return nil
 }
 
-// publish changes the catalogue, some times.
+// publish publishes the editions of one publisher.
 func (s shop) publish(ctx context.Context, client *framework.Client, l *rwlock.Lock, publisher int, log *journal) error {
 	for n := range s.editions {
 		edition := fmt.Sprintf("edition %d of publisher %d", n+1, publisher)
@@ -156,7 +157,7 @@ func (s shop) publish(ctx context.Context, client *framework.Client, l *rwlock.L
 	return nil
 }
 
-// edit is what this example shows: write, downgrade, read, release.
+// edit writes an edition, downgrades, reads and releases.
 func (s shop) edit(ctx context.Context, client *framework.Client, l *rwlock.Lock, edition string, log *journal) error {
 	write, err := l.Write().Acquire(ctx)
 	if err != nil {
@@ -167,7 +168,7 @@ func (s shop) edit(ctx context.Context, client *framework.Client, l *rwlock.Lock
 		return err
 	}
 
-	// From here on others may read, but nobody can write before we have read, too.
+	// From here on others may read, but none can write before this reader has finished.
 	read, err := l.Read().Acquire(write.Context())
 	if err != nil {
 		return err
@@ -188,8 +189,8 @@ func (s shop) edit(ctx context.Context, client *framework.Client, l *rwlock.Lock
 	return read.Release()
 }
 
-// write puts the edition into each article, one by one. Each write has the guard of the write hold, so a
-// publisher that was stopped for too long cannot overwrite a later edition.
+// write puts the edition into each article, one by one. Each write has the guard of the write hold,
+// so a publisher that was stopped for too long cannot overwrite a later edition.
 func (s shop) write(client *framework.Client, hold *lock.Hold, edition string) error {
 	for n := range s.articles {
 		_, err := client.Multi(hold.Context(), hold.Guard(),
@@ -216,16 +217,16 @@ func (s shop) read(ctx context.Context, client *framework.Client) (edition strin
 	return edition, nil
 }
 
-// journal is what all report to.
+// journal collects the reports of readers and publishers.
 type journal struct {
 	out io.Writer
 
-	mu              sync.Mutex // guards what follows
+	mu              sync.Mutex // guards the fields below
 	inside, most    int        // readers at a time
 	reads, editions int
 }
 
-// enter counts a reader, and returns a function that ends that.
+// enter counts a reader until the returned function is called.
 func (j *journal) enter() (leave func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -246,7 +247,7 @@ func (j *journal) published(edition string) {
 	fmt.Fprintln(j.out, "published and proof-read:", edition)
 }
 
-// summary prints the result. Its error is what went wrong.
+// summary prints the result. It returns an error if the run failed.
 func (j *journal) summary(want int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -2,26 +2,24 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// check runs the program and looks at what it says.
+// check runs the program and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	s := shop{out: &out, path: "/catalogue", readers: 4, publishers: 2, editions: 3, articles: 4}
 	require.NoError(t, s.run(ctx, servers), "%s", &out)

@@ -3,9 +3,10 @@
 //	/curator-config/limits             {"Rate": 100}
 //	/curator-config/features/<name>    on or off
 //
-// The service reads the tree into a cache. From then on a request to the service asks no ZooKeeper server: it
-// uses the current settings. Meanwhile an operator changes the tree: settings are added and deleted, and one is
-// invalid and is reported. The service continues with the last good one, also while there is no connection.
+// The service reads the tree into a cache. From then on a request to the service asks no ZooKeeper
+// server: it uses the current settings. An operator changes the tree: settings are added
+// and deleted, and one is invalid and is reported. The service continues with the last good one,
+// also while there is no connection.
 //
 //	go run ./examples/config
 //	go run ./examples/config -servers host:port,... -follow
@@ -50,7 +51,7 @@ func main() {
 	})
 }
 
-// service is what is configured.
+// service is the configured service.
 type service struct {
 	out    io.Writer
 	path   string
@@ -66,7 +67,7 @@ type settings struct {
 	features []string // in order of their names
 }
 
-// setting is what one node says.
+// setting is the value of one node.
 type setting struct {
 	Rate int
 	On   bool
@@ -135,7 +136,7 @@ func (s *service) run(ctx context.Context, servers []string) error {
 	return nil
 }
 
-// reconfigure applies what changes.
+// reconfigure applies changes of the configuration.
 func (s *service) reconfigure(ctx context.Context, values *cache.Values[setting], applied chan<- step) {
 	for ch, err := range values.Changes(ctx) {
 		if err != nil {
@@ -158,8 +159,8 @@ func (s *service) reconfigure(ctx context.Context, values *cache.Values[setting]
 	}
 }
 
-// apply makes settings of all values. Put values that belong together into one node: of two nodes that are
-// changed at once, one may be read before the other.
+// apply replaces the settings by the values of the cache. Put values that belong together into one
+// node: of two nodes that are changed at once, one may be read before the other.
 func (s *service) apply(values *cache.Values[setting]) {
 	now := &settings{rate: 10} // the default
 	for v := range values.All() {
@@ -180,7 +181,7 @@ func (s *settings) String() string {
 	return fmt.Sprintf("serving with rate %d and features [%s]", s.rate, strings.Join(s.features, " "))
 }
 
-// serve is the work: it uses the current settings for each request, and never waits.
+// serve simulates requests. Each one uses the current settings and never waits for ZooKeeper.
 func (s *service) serve(ctx context.Context) {
 	for ctx.Err() == nil {
 		if s.settings.Load().rate > 0 {
@@ -200,7 +201,7 @@ type operator struct {
 	applied <-chan step
 }
 
-// step is what a node is to hold: nothing if it is to be deleted.
+// step is the new data of a node. Without data the node is deleted.
 type step struct{ path, data string }
 
 var errDone = errors.New("done")
@@ -231,14 +232,14 @@ func (o operator) run(ctx context.Context) error {
 	return errDone
 }
 
-// change makes a step.
+// change is one step of the operator.
 func change(ctx context.Context, client *framework.Client, next step) error {
 	if next.data == "" {
-		return client.Delete(ctx, next.path, -1)
+		return client.Delete(ctx, next.path)
 	}
 	_, err := client.Create(ctx, next.path, []byte(next.data), framework.PersistentParents())
 	if errors.Is(err, zk.ErrNodeExists) {
-		_, err = client.Set(ctx, next.path, []byte(next.data), -1)
+		_, err = client.Set(ctx, next.path, []byte(next.data))
 	}
 	return err
 }

@@ -5,24 +5,23 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// check runs the program and looks at what it says.
+// check runs the program and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	s := &service{out: &out, path: "/config"}
 	require.NoError(t, s.run(ctx, servers), "%s", &out)
@@ -51,7 +50,8 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers())
 }
 
-// TestConfigurationIsFollowedThroughAnOutage has the connection end, and the configuration change meanwhile.
+// TestConfigurationIsFollowedThroughAnOutage has the connection end, and the configuration change
+// in between.
 func TestConfigurationIsFollowedThroughAnOutage(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, err := framework.New(server.Servers())
@@ -65,10 +65,10 @@ func TestConfigurationIsFollowedThroughAnOutage(t *testing.T) {
 	rate := func(want int) func() bool {
 		return func() bool { now := s.settings.Load(); return now != nil && now.rate == want }
 	}
-	require.Eventually(t, rate(7), time.Minute, time.Millisecond)
+	testbed.Eventually(t, rate(7), "the first rate is read")
 	server.CutConnections()
 	require.NoError(t, change(t.Context(), client, step{s.limitsPath(), `{"Rate": 8}`}))
-	require.Eventually(t, rate(8), time.Minute, time.Millisecond)
+	testbed.Eventually(t, rate(8), "the new rate is read")
 	cancel()
 	require.NoError(t, <-ended)
 }

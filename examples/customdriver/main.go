@@ -1,9 +1,9 @@
-// Customdriver is a recipe of your own, built with a lock driver: a room for many members of one group at a
-// time, but never for two groups (see room.go).
+// Customdriver is a custom recipe on a lock driver: a room for many members of one group at a time,
+// but never for two groups (see room.go).
 //
-// The room is a database. Exports may run together, and so may imports. But an export that runs beside an
-// import would write inconsistent data to its file. A read/write lock does not help: with it, imports would run
-// one after the other.
+// The room is a database. Exports may run together, and so may imports. But an export that runs
+// beside an import would write inconsistent data to its file. A read/write lock does not help: with
+// it, imports would run one after the other.
 //
 //	go run ./examples/customdriver
 //	go run ./examples/customdriver -servers host:port,... -workers 4 -rounds 10
@@ -32,7 +32,7 @@ func main() {
 	flag.IntVar(&job.workers, "workers", 4, "number of exporters, and of importers, each with its own session")
 	flag.IntVar(&job.rounds, "rounds", 10, "exports or imports per worker")
 	flag.DurationVar(&job.work, "work", 5*time.Millisecond, "longest time that one takes")
-	flag.StringVar(&job.path, "path", "/curator-room", "where to put the room")
+	flag.StringVar(&job.path, "path", "/curator-room", "`path` of the room")
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
@@ -77,7 +77,7 @@ func (j job) run(ctx context.Context, servers []string) error {
 	return db.summary(j.workers * j.rounds)
 }
 
-// serve is one worker: a session, and its rounds in the room.
+// serve runs one worker with its own session.
 func (j job) serve(ctx context.Context, servers []string, kind string, db *database) error {
 	client, err := framework.New(servers)
 	if err != nil {
@@ -113,7 +113,7 @@ var kinds = []string{"export", "import"}
 type database struct {
 	out io.Writer
 
-	mu                 sync.Mutex // guards what follows
+	mu                 sync.Mutex // guards the fields below
 	inside, most, done map[string]int
 	meetings           int
 }
@@ -136,7 +136,7 @@ func (d *database) leave(kind string) {
 	d.done[kind]++
 }
 
-// summary prints the result. Its error is what went wrong.
+// summary prints the result. It returns an error if the run failed.
 func (d *database) summary(want int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

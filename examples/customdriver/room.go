@@ -15,9 +15,9 @@ import (
 //	<path>/_c_<uuid>-<group>.room-<sequence>
 const nodeName = ".room-"
 
-// NewRoom makes the lock of a room for one group: any number of a group can be in the room at a time, but never
-// two groups. First come, first served: a member that comes after a member of another group waits, even if its
-// own group is in the room.
+// NewRoom returns the lock of a room for one group. Any number of members of one group can be in
+// the room, but never two groups. The queue is first come, first served: a member behind a member
+// of another group waits, even if its own group is in the room.
 func NewRoom(client *framework.Client, path, group string) (*lock.Queue, error) {
 	if group == "" || strings.Contains(group, "/") || strings.Contains(group, nodeName) {
 		return nil, fmt.Errorf("room: %w: group %q", framework.ErrBadArgument, group)
@@ -25,9 +25,10 @@ func NewRoom(client *framework.Client, path, group string) (*lock.Queue, error) 
 	return lock.New(client, path, nodeName, driver{group: group})
 }
 
-// driver is all that a room adds to a queue. Package lock does everything else: sessions, clean-up, waiting.
+// driver is the part of a lock that is specific to a room. Package lock maintains sessions, cleans
+// up and waits.
 type driver struct {
-	lock.Standard // for SortKey: the order is that of the numbers
+	lock.Standard // for SortKey: nodes are ordered by number
 	group         string
 }
 
@@ -46,7 +47,7 @@ func (d driver) Decide(children []string, own string, _ int) (lock.Decision, err
 	if len(inTheWay) == 0 {
 		return lock.Decision{Held: true}, nil
 	}
-	return lock.Decision{Watch: inTheWay[len(inTheWay)-1:]}, nil // the nearest: before it goes, nothing can change for us
+	return lock.Decision{Watch: inTheWay[len(inTheWay)-1:]}, nil // the nearest: nothing can change before its deletion
 }
 
 // group returns the group of a node.

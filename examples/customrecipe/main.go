@@ -1,6 +1,6 @@
-// Customrecipe is a recipe of your own that is no lock: a job that is done once by a fleet (see once.go). It is written with
-// Client.Follow, which reads, waits for a change, and reads again, and with Session.Depend, which ends the work before
-// another process can begin it.
+// Customrecipe is a custom recipe that is not a lock: a fleet of processes does a job once (see
+// once.go). Client.Follow reads, waits for a change, and reads again. Session.Depend cancels the
+// work before another process can begin it.
 //
 //	go run ./examples/customrecipe
 //	go run ./examples/customrecipe -servers host:port,... -workers 5
@@ -24,8 +24,8 @@ import (
 
 func main() {
 	servers := demo.Servers()
-	workers := flag.Int("workers", 5, "number of processes that want the job done, each with its own session")
-	path := flag.String("path", "/curator-once", "where to note what is done")
+	workers := flag.Int("workers", 5, "number of processes that call Once, each with its own session")
+	path := flag.String("path", "/curator-once", "`path` of the record")
 	flag.Parse()
 	demo.Main(func(ctx context.Context) error {
 		list, stop, err := demo.Connect(ctx, os.Stdout, *servers)
@@ -37,7 +37,8 @@ func main() {
 	})
 }
 
-// migrate has each of some workers wait until the database is migrated, which the first of them fails to do.
+// migrate starts workers that wait until the database is migrated. The first attempt to migrate it
+// fails.
 func migrate(ctx context.Context, out io.Writer, servers []string, path string, workers int) error {
 	var tries, migrations atomic.Int32
 	var all sync.WaitGroup

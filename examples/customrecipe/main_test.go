@@ -10,9 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -32,10 +32,11 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers())
 }
 
-// TestAnotherDoesWhatADeadProcessBegan has the first process lose its session while it works. Its work ends before the next one begins.
+// TestAnotherDoesWhatADeadProcessBegan: the first process loses its session while it works. Its
+// work ends before the next process begins.
 func TestAnotherDoesWhatADeadProcessBegan(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		a, b := client(), client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		a, b := w.Client(), w.Client()
 		working := make(chan context.Context, 1)
 		first := make(chan error, 1)
 		go func() {
@@ -48,14 +49,14 @@ func TestAnotherDoesWhatADeadProcessBegan(t *testing.T) {
 		work := <-working
 		session, err := a.Session(t.Context())
 		require.NoError(t, err)
-		server.Freeze(session.ID())
+		w.Server.Freeze(session.ID())
 		require.NoError(t, Once(t.Context(), b, "/once", func(context.Context) error {
 			if work.Err() == nil {
 				return errors.New("two at a time")
 			}
 			return nil
 		}))
-		server.Thaw()
+		w.Server.Thaw()
 		require.ErrorIs(t, <-first, framework.ErrSessionLost)
 		require.NoError(t, Once(t.Context(), a, "/once", nil), "it is done")
 	})

@@ -1,4 +1,4 @@
-// First acquires a mutex, writes a node, and releases the mutex.
+// First acquires a mutex, creates a node while it holds, and releases the mutex.
 package main
 
 import (
@@ -13,12 +13,12 @@ import (
 )
 
 func main() {
-	server, err := zktest.Start() // a ZooKeeper server in this process, for a try
+	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	if err := run([]string{server.Addr()}); err != nil { // in a service: []string{"zk1:2181", "zk2:2181"}
+	if err := run(server.Servers()); err != nil { // in a service: []string{"zk1:2181", "zk2:2181"}
 		log.Fatal(err)
 	}
 }
@@ -29,20 +29,26 @@ func run(servers []string) error {
 		return err
 	}
 	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return nightly(ctx, client)
+}
 
+func nightly(ctx context.Context, client *framework.Client) error {
 	m, err := mutex.New(client, "/billing/nightly")
 	if err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	hold, err := m.Acquire(waiting) // waits until nobody else holds, for 10 s here
+	hold, err := m.Acquire(ctx) // waits in the queue; ctx limits the wait
 	if err != nil {
 		return err
 	}
-	defer hold.Release() // takes no context, so a cancelled caller cannot leave the lock behind
+	return hold.Do(ctx, func(ctx context.Context) error { // this ctx is cancelled before another client can hold
+		return bill(ctx, client)
+	}) // releases the lock, and reports if it was lost on the way
+}
 
-	ctx := hold.Context() // is cancelled before anyone else can acquire
+func bill(ctx context.Context, client *framework.Client) error {
 	path, err := client.Create(ctx, "/billing/nightly-started", []byte(time.Now().Format(time.RFC3339)))
 	if err != nil {
 		return err

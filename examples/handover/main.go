@@ -1,9 +1,9 @@
 // Handover runs a long batch job that releases its lock when a more urgent task needs it.
 //
-// The batch holds a revocable lock and works through its items. The urgent task asks the holder to release. The
-// batch finishes its current item, saves its progress, releases, and queues again. Later it continues. If a
-// batch does not react in time, its node is deleted. Then its guarded writes fail, and it starts again from the
-// saved progress.
+// The batch holds a revocable lock and works through its items. The urgent task asks the holder to
+// release. The batch finishes its current item, saves its progress, releases, and queues again.
+// Later it continues. If a batch does not react in time, its node is deleted. Then its guarded
+// writes fail, and it starts again from the saved progress.
 //
 //	go run ./examples/handover
 //	go run ./examples/handover -servers host:port,... -items 100 -urgent 5
@@ -35,10 +35,10 @@ func main() {
 	plant := plant{out: os.Stdout}
 	servers := demo.Servers()
 	flag.IntVar(&plant.items, "items", 60, "items of the batch")
-	flag.IntVar(&plant.urgent, "urgent", 3, "urgent tasks that come between")
+	flag.IntVar(&plant.urgent, "urgent", 3, "number of urgent tasks in between")
 	flag.DurationVar(&plant.think, "think", 20*time.Millisecond, "time that an item takes")
-	flag.DurationVar(&plant.grace, "grace", 5*time.Second, "time that the batch has to hand over")
-	flag.StringVar(&plant.path, "path", "/curator-handover", "where to put the lock and the progress")
+	flag.DurationVar(&plant.grace, "grace", 5*time.Second, "`time` for the batch to release the lock")
+	flag.StringVar(&plant.path, "path", "/curator-handover", "`path` of the lock and the progress")
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
@@ -102,17 +102,17 @@ func (p plant) run(ctx context.Context, servers []string) error {
 	return log.summary(p.urgent)
 }
 
-// reset puts the progress at zero, also where an earlier run left one.
+// reset sets the progress to zero, also after an earlier run.
 func (p plant) reset(ctx context.Context, client *framework.Client) error {
 	zero := []byte("0")
 	_, err := client.Create(ctx, p.progressPath(), zero, framework.PersistentParents())
 	if errors.Is(err, zk.ErrNodeExists) {
-		_, err = client.Set(ctx, p.progressPath(), zero, -1)
+		_, err = client.Set(ctx, p.progressPath(), zero)
 	}
 	return err
 }
 
-// batch does all items, with as many holds as needed.
+// batch processes all items in as many holds as needed.
 func (p plant) batch(ctx context.Context, client *framework.Client, log *journal) error {
 	m, err := mutex.New(client, p.lockPath())
 	if err != nil {
@@ -149,7 +149,7 @@ func (p plant) work(ctx context.Context, client *framework.Client, hold *revocab
 	if err != nil {
 		return false, err
 	}
-	log.say("batch: goes on with item %d", next)
+	log.say("batch: continues with item %d", next)
 	for ; next < p.items; next++ {
 		select {
 		case <-hold.Revoked():
@@ -167,8 +167,8 @@ func (p plant) work(ctx context.Context, client *framework.Client, hold *revocab
 	return true, nil
 }
 
-// item does one item. The progress is saved with the guard: a batch whose node was deleted cannot overwrite the
-// progress of a later holder.
+// item processes one item and saves the progress with the guard: a batch whose node was deleted
+// cannot overwrite the progress of a later holder.
 func (p plant) item(client *framework.Client, hold *revocable.Hold, n int) error {
 	select {
 	case <-time.After(p.think): // the work
@@ -180,7 +180,7 @@ func (p plant) item(client *framework.Client, hold *revocable.Hold, n int) error
 	return err
 }
 
-// urgentTasks does each urgent task when it is due.
+// urgentTasks runs each urgent task when it is due.
 func (p plant) urgentTasks(ctx context.Context, client *framework.Client, log *journal) error {
 	m, err := mutex.New(client, p.lockPath())
 	if err != nil {
@@ -204,8 +204,8 @@ func (p plant) urgentTasks(ctx context.Context, client *framework.Client, log *j
 	return nil
 }
 
-// takeOver queues, and asks the holder to release. It asks until it holds: the batch may have released and
-// acquired again before we were in the queue.
+// takeOver queues and asks the holder to release. It repeats the request until it holds: the batch
+// may have released and acquired again before this client was in the queue.
 func (p plant) takeOver(ctx context.Context, client *framework.Client, m *mutex.Mutex) (*lock.Hold, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -258,13 +258,13 @@ func (p plant) askStrangers(ctx context.Context, client *framework.Client, m *mu
 	return nil
 }
 
-// journal is what both report to.
+// journal collects the reports of the batch and the urgent tasks.
 type journal struct {
 	out   io.Writer
 	every int           // items between urgent tasks
-	due   chan struct{} // has a value for each urgent task that has come up
+	due   chan struct{} // has a value for each urgent task that is due
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	done   []int      // how often each item was
 	urgent int
 }
@@ -275,7 +275,7 @@ func (j *journal) say(format string, args ...any) {
 	fmt.Fprintf(j.out, format+"\n", args...)
 }
 
-// did counts an item, and makes urgent tasks due at even distances.
+// did counts an item, and makes an urgent task due after every few items.
 func (j *journal) did(item int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -283,7 +283,7 @@ func (j *journal) did(item int) {
 	if (item+1)%j.every == 0 {
 		select {
 		case j.due <- struct{}{}:
-		default: // all have come up
+		default: // all were due
 		}
 	}
 }
@@ -295,7 +295,7 @@ func (j *journal) inserted(task int) {
 	j.urgent++
 }
 
-// summary prints the result. Its error is what went wrong.
+// summary prints the result. It returns an error if the run failed.
 func (j *journal) summary(urgent int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -2,25 +2,24 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// check runs the program and looks at what it says.
+// check runs the program and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	p := plant{out: &out, path: "/handover", items: 40, urgent: 2, think: 10 * time.Millisecond, grace: time.Minute}
 	require.NoError(t, p.run(ctx, servers), "%s", &out)
@@ -39,11 +38,10 @@ func TestOnAnEnsemble(t *testing.T) {
 	check(t, ensemble.Start(t).Servers())
 }
 
-// An item that takes longer than the grace period is begun again. A batch that is asked between two items hands over, so there are
-// several urgent tasks.
+// An item that takes longer than the grace period is begun again. A batch that is asked between two
+// items hands over, so there are several urgent tasks.
 func TestABatchThatIsThrownOutStartsFromWhatWasSaved(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	p := plant{out: &out, path: "/handover", items: 6, urgent: 5, think: 200 * time.Millisecond, grace: 50 * time.Millisecond}
 	require.NoError(t, p.run(ctx, []string{zktest.NewServer(t).Addr()}), "%s", &out)

@@ -1,8 +1,8 @@
 // Pool keeps the connections of many services to one database below the limit that the
 // database sets, with a semaphore that they all share.
 //
-// The database refuses connections above its limit. Half-way through, its administrator raises that limit and
-// the shared number of leases, and waiters acquire at once.
+// The database refuses connections above its limit. Half-way through, its administrator raises that
+// limit and the shared number of leases, and waiters acquire at once.
 //
 //	go run ./examples/pool
 //	go run ./examples/pool -servers host:port,... -services 8 -queries 20 -limit 3 -raise 6
@@ -32,10 +32,10 @@ func main() {
 	servers := demo.Servers()
 	flag.IntVar(&job.services, "services", 8, "number of services, each with its own session")
 	flag.IntVar(&job.queries, "queries", 10, "queries per service")
-	flag.IntVar(&job.limit, "limit", 3, "connections that the database takes")
-	flag.IntVar(&job.raise, "raise", 6, "connections that it takes after half of the queries")
+	flag.IntVar(&job.limit, "limit", 3, "limit of connections to the database")
+	flag.IntVar(&job.raise, "raise", 6, "limit of connections after half of the queries")
 	flag.DurationVar(&job.query, "query", 10*time.Millisecond, "longest time that a query takes")
-	flag.StringVar(&job.path, "path", "/curator-pool", "where to put the semaphore and its limit")
+	flag.StringVar(&job.path, "path", "/curator-pool", "`path` of the semaphore and its limit")
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
@@ -98,7 +98,7 @@ func (j job) run(ctx context.Context, servers []string) error {
 	return db.summary(j.out, j.services*j.queries, time.Since(began))
 }
 
-// serve is one service: a session, and its queries.
+// serve runs one service with its own session.
 func (j job) serve(ctx context.Context, servers []string, service int, db *database) error {
 	client, err := framework.New(servers)
 	if err != nil {
@@ -123,7 +123,7 @@ func (j job) serve(ctx context.Context, servers []string, service int, db *datab
 			case <-time.After(rand.N(j.query + 1)):
 				return nil
 			case <-ctx.Done():
-				return context.Cause(ctx) // the lease may be somebody else's now
+				return context.Cause(ctx) // another client may have the lease now
 			}
 		})
 		if err != nil {
@@ -146,12 +146,12 @@ func (j job) administer(ctx context.Context, db *database, count *shared.Value[i
 	return nil
 }
 
-// errTooMany is what a full database says.
+// errTooMany is returned by a full database.
 var errTooMany = errors.New("too many connections")
 
 // database simulates a database. It counts its connections.
 type database struct {
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	limit      int
 	open, most int
 	queries    int
@@ -159,7 +159,7 @@ type database struct {
 	watchers   []waiter
 }
 
-// waiter is closed when so many queries have been served.
+// waiter waits until a number of queries has been served.
 type waiter struct {
 	queries int
 	done    chan struct{}
@@ -213,7 +213,7 @@ func (d *database) served(ctx context.Context, n int) error {
 	}
 }
 
-// summary prints the result. Its error is what went wrong.
+// summary prints the result. It returns an error if the run failed.
 func (d *database) summary(out io.Writer, want int, took time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

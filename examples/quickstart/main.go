@@ -1,9 +1,9 @@
-// Quickstart lets many workers, each with a ZooKeeper session of its own, contend for one mutex, and checks
-// that no two of them ever held it at the same time.
+// Quickstart lets many workers, each with a ZooKeeper session of its own, contend for one mutex,
+// and checks that no two of them ever held it at the same time.
 //
-// While it holds the mutex, each worker reads a counter, waits for up to 5 ms, and writes the counter plus one.
-// If two workers held at the same time, an increment would be lost. Quickstart also checks that fencing tokens
-// rise from holder to holder.
+// While it holds the mutex, each worker reads a counter, waits for up to 5 ms, and writes the
+// counter plus one. If two workers held at the same time, an increment would be lost. Quickstart
+// also checks that fencing tokens rise from holder to holder.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -servers host:port,... -workers 15 -rounds 20
@@ -36,7 +36,7 @@ func main() {
 	flag.IntVar(&job.workers, "workers", 15, "number of workers, each with its own session")
 	flag.IntVar(&job.rounds, "rounds", 10, "acquisitions per worker")
 	flag.DurationVar(&job.think, "think", 5*time.Millisecond, "longest time spent inside the mutex")
-	flag.StringVar(&job.path, "path", "/curator-quickstart", "where to put the mutex and the counter")
+	flag.StringVar(&job.path, "path", "/curator-quickstart", "`path` of the mutex and the counter")
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
@@ -98,17 +98,17 @@ func (j job) run(ctx context.Context, servers []string) error {
 	return log.summary(j.out, j.workers*j.rounds, string(counter), time.Since(began))
 }
 
-// reset makes a counter at zero, also where an earlier run left one.
+// reset sets a counter to zero, also one of an earlier run.
 func (j job) reset(ctx context.Context, client *framework.Client) error {
 	zero := []byte("0")
 	_, err := client.Create(ctx, j.counterPath(), zero, framework.ContainerParents())
 	if errors.Is(err, zk.ErrNodeExists) {
-		_, err = client.Set(ctx, j.counterPath(), zero, -1)
+		_, err = client.Set(ctx, j.counterPath(), zero)
 	}
 	return err
 }
 
-// work is one worker: a session, and j.rounds turns in the mutex.
+// work runs one worker with its own session for j.rounds turns.
 func (j job) work(ctx context.Context, servers []string, worker int, log *journal) error {
 	client, err := framework.New(servers)
 	if err != nil {
@@ -127,7 +127,7 @@ func (j job) work(ctx context.Context, servers []string, worker int, log *journa
 	return nil
 }
 
-// turn is what this example shows: acquire, change what the mutex protects, release.
+// turn acquires the mutex, changes the counter that it protects, and releases.
 func (j job) turn(ctx context.Context, client *framework.Client, m *mutex.Mutex, worker int, log *journal) error {
 	asked := time.Now()
 	hold, err := m.Acquire(ctx)
@@ -164,13 +164,13 @@ func (j job) increment(ctx context.Context, client *framework.Client) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	_, err = client.Set(ctx, j.counterPath(), []byte(strconv.Itoa(n+1)), -1)
+	_, err = client.Set(ctx, j.counterPath(), []byte(strconv.Itoa(n+1)))
 	return err
 }
 
-// journal is what all workers report to.
+// journal collects the reports of the workers.
 type journal struct {
-	mu                 sync.Mutex // guards what follows
+	mu                 sync.Mutex // guards the fields below
 	inside, violations int
 	acquisitions       int
 	lastToken          int64
@@ -201,7 +201,7 @@ func (l *journal) leave() {
 	l.inside--
 }
 
-// summary prints the result. Its error is what went wrong.
+// summary prints the result. It returns an error if the run failed.
 func (l *journal) summary(out io.Writer, want int, counter string, took time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,17 +1,17 @@
-// Scheduler runs jobs in one of several instances. The others wait. One of them continues when the active
-// instance is stopped for a deploy, or crashes.
+// Scheduler runs jobs in one of several instances. The others wait. One of them continues when the
+// active instance is stopped for a deploy, or crashes.
 //
-// Each instance campaigns for a term of leadership and runs jobs during its term. It records each finished job
-// with the term's guard. So an instance that was stopped for a while (SIGSTOP, a long pause) cannot record a
-// job that the next leader has done already. On SIGTERM the active instance finishes its current job and then
-// resigns.
+// Each instance campaigns for a term of leadership and runs jobs during its term. It records each
+// finished job with the term's guard. So an instance that was stopped for a while (SIGSTOP, a long
+// pause) cannot record a job that the next leader has done already. On SIGTERM the active instance
+// finishes its current job and then resigns.
 //
 //	go run ./examples/scheduler
 //	go run ./examples/scheduler -servers host:port,... -id a
 //
-// Without -servers it simulates a deploy: three instances in one process, of which each active one is stopped
-// and replaced. It exits with 1 if a job was done twice or left out. With -servers it is one instance, until it
-// is interrupted.
+// Without -servers it simulates a deploy: three instances in one process, and each active instance
+// is stopped and replaced. It exits with 1 if a job was done twice or left out. With -servers it is
+// one instance, until it is interrupted.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	s := scheduler{out: &lines{out: os.Stdout}}
 	servers := demo.Servers()
 	flag.StringVar(&s.id, "id", fmt.Sprintf("scheduler-%d", os.Getpid()), "name of the instance")
-	flag.StringVar(&s.path, "path", "/curator-scheduler", "where to put the election and the progress")
+	flag.StringVar(&s.path, "path", "/curator-scheduler", "`path` of the election and the progress")
 	flag.DurationVar(&s.every, "every", 100*time.Millisecond, "time that a job takes")
 	flag.DurationVar(&s.timeout, "session", 10*time.Second, "session timeout: how long a crash goes unnoticed")
 	deploys := flag.Int("deploys", 3, "active instances to stop and replace, without -servers")
@@ -116,7 +116,7 @@ func (s scheduler) lead(ctx context.Context, client *framework.Client, term *lea
 	}
 }
 
-// job does the next job. It finishes the job even if ctx ends meanwhile, unless the term ends.
+// job does the next job. It finishes the job even if ctx ends before, unless the term ends.
 func (s scheduler) job(ctx context.Context, client *framework.Client, term *leader.Term) (int, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -137,12 +137,13 @@ func (s scheduler) job(ctx context.Context, client *framework.Client, term *lead
 	done := &zk.SetDataRequest{Path: s.progressPath(), Data: []byte(strconv.Itoa(last + 1)), Version: stat.Version}
 	_, err = client.Multi(term.Context(), term.Guard(), done)
 	if errors.Is(err, zk.ErrBadVersion) {
-		err = nil // nobody else writes during our term: it was this request, whose answer was lost
+		err = nil // no other client writes during this term: this request was applied, and its reply lost
 	}
 	return last + 1, err
 }
 
-// deploy simulates a deploy: it runs three instances, and stops and replaces the active one several times.
+// deploy simulates a deploy: it runs three instances, and stops and replaces the active one several
+// times.
 func (s scheduler) deploy(ctx context.Context, servers []string, deploys int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -191,7 +192,7 @@ func (s scheduler) deploy(ctx context.Context, servers []string, deploys int) er
 		wg.Wait()
 		close(jobs)
 	}()
-	for d := range jobs { // those that finished a job
+	for d := range jobs { // the instances that finished a job
 		count++
 		last = max(last, d.job)
 	}
@@ -212,7 +213,7 @@ func (s scheduler) summary(count, last int) error {
 
 // lines is the output of several instances.
 type lines struct {
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	out io.Writer
 }
 

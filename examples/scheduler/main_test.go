@@ -2,25 +2,24 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// check plays a deploy and looks at what it says.
+// check plays a deploy and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	s := scheduler{out: &lines{out: &out}, path: "/scheduler", every: 2 * time.Millisecond, timeout: 10 * time.Second}
 	require.NoError(t, s.deploy(ctx, servers, 3), "%s", &out)

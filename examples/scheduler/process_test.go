@@ -17,13 +17,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
-// instanceEnv makes this test program an instance, in a process that a test can stop and kill. It has the id,
-// the session timeout and the servers.
+// instanceEnv makes this test program run as an instance, in a process that a test can stop and
+// kill. It has the id, the session timeout and the servers.
 const instanceEnv = "CURATOR_SCHEDULER_TEST_INSTANCE"
 
 func init() {
@@ -100,7 +100,8 @@ func (f *fleet) signal(id string, s syscall.Signal) {
 	require.NoError(f.t, f.running[id].Process.Signal(s))
 }
 
-// exits waits for the end of an instance that was asked to stop, and checks that it ends without an error.
+// exits waits for the end of an instance that was asked to stop, and checks that it ends without an
+// error.
 func (f *fleet) exits(id string) {
 	f.t.Helper()
 	require.NoError(f.t, f.running[id].Wait())
@@ -130,7 +131,7 @@ func (f *fleet) hear(what string, match func(id, line string) bool) (id string) 
 	}
 }
 
-// leads waits for a term of anybody but id.
+// leads waits for a term of another instance than but, and returns its id.
 func (f *fleet) leads(but string) (id string) {
 	f.t.Helper()
 	return f.hear("a leader", func(id, line string) bool { return line == "leads" && id != but })
@@ -165,7 +166,7 @@ func TestDeployHandsOver(t *testing.T) {
 			f.signal(active, syscall.SIGTERM)
 			var next string
 			stopped := false
-			f.hear("the hand-over", func(id, line string) bool { // lines of two processes come in any order
+			f.hear("the hand-over", func(id, line string) bool { // lines of two processes arrive in any order
 				stopped = stopped || id == active && strings.HasPrefix(line, "stops")
 				if line == "leads" && id != active {
 					next = id
@@ -196,7 +197,8 @@ func TestAnotherLeadsAfterACrash(t *testing.T) {
 	})
 }
 
-// TestAStoppedLeaderDoesNothingWhenItGoesOn stops the active instance (SIGSTOP) for longer than its session.
+// TestAStoppedLeaderDoesNothingWhenItGoesOn stops the active instance (SIGSTOP) for longer than its
+// session.
 func TestAStoppedLeaderDoesNothingWhenItGoesOn(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	onServers(t, func(t *testing.T, servers []string) {

@@ -1,17 +1,20 @@
-// Services has two services, and a client that loses no request while their instances come and go. The client calls orders, and each
-// instance of orders calls stock to answer. Both find whom they call in ZooKeeper, and send a request that failed to another instance
-// if it may be repeated: see package discovery/httpclient.
+// Services runs two services and a client that loses no request while instances start and stop. The
+// client calls orders, and each instance of orders calls stock to answer. Both find the instances
+// in ZooKeeper, and send a failed request to another instance if it may be repeated: see package
+// discovery/httpclient.
 //
-// An instance that is interrupted is drained: it unregisters, answers until its callers know that, and stops. One
-// that is killed or stopped (SIGKILL, SIGSTOP) stays in all lists until its session ends. Its callers leave it out after two failures.
+// An instance that is interrupted is drained: it unregisters, answers until its callers know that,
+// and stops. One that is killed or stopped (SIGKILL, SIGSTOP) stays in all lists until its session
+// ends. Its callers leave it out after two failures.
 //
 //	go run ./examples/services
 //	go run ./examples/services -servers host:port,... -serve stock
 //	go run ./examples/services -servers host:port,... -serve orders
 //	go run ./examples/services -servers host:port,... -call orders
 //
-// Without -servers it simulates a deploy: in one process each instance is replaced by a new one. With -servers it is one instance or
-// the client, until it is interrupted. It exits with 1 if a request was lost.
+// Without -servers it simulates a deploy: in one process each instance is replaced by a new one.
+// With -servers it is one instance or the client, until it is interrupted. It exits with 1 if a
+// request was lost.
 package main
 
 import (
@@ -42,7 +45,7 @@ func main() {
 	serve := flag.String("serve", "", "be an instance of this `service`, orders or stock; needs -servers")
 	id := flag.String("id", fmt.Sprintf("instance-%d", os.Getpid()), "name of the instance")
 	call := flag.String("call", "", "be a client of this `service`; needs -servers")
-	flag.StringVar(&p.path, "path", "/curator-services", "where to put the services")
+	flag.StringVar(&p.path, "path", "/curator-services", "`path` of the services")
 	flag.DurationVar(&p.session, "session", 10*time.Second, "session timeout: how long a crash goes unnoticed")
 	flag.DurationVar(&p.drain, "drain", time.Second, "how long an instance answers after it is unregistered")
 	flag.DurationVar(&p.patience, "patience", 3*time.Second, "how long a request waits for an answer before another instance gets it")
@@ -67,7 +70,7 @@ func main() {
 	})
 }
 
-// calls says which service another one calls to answer.
+// calls maps each service to the service that it calls.
 var calls = map[string]string{"orders": "stock", "stock": ""}
 
 // program is an instance or a client, or several of them.
@@ -75,14 +78,15 @@ type program struct {
 	log                             *log.Logger
 	path                            string
 	session, drain, patience, every time.Duration
-	answered                        func(by string) // nil, or called by the client after each answer with those who took part
+	answered                        func(by string) // nil, or called by the client after each answer with the instances that took part
 }
 
-// serve is an instance of a service until ctx is done. Its answer is its id, and behind it the answer of the service that it calls.
+// serve runs an instance of a service until ctx is done. It answers with its id and the answer of
+// the service that it calls.
 func (p program) serve(ctx context.Context, servers []string, service, id string) error {
 	next, known := calls[service]
 	if !known {
-		return fmt.Errorf("there is no service %q", service)
+		return fmt.Errorf("unknown service %q", service)
 	}
 	client, d, err := p.connect(servers)
 	if err != nil {
@@ -105,7 +109,7 @@ func (p program) serve(ctx context.Context, servers []string, service, id string
 	if err != nil {
 		return err
 	}
-	// Without the timeout Shutdown waits for seconds for connections on which no request has come.
+	// Without the timeout Shutdown waits seconds for connections without a request.
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := work(r.Context())
 		if err != nil {
@@ -135,7 +139,7 @@ func (p program) serve(ctx context.Context, servers []string, service, id string
 	return err
 }
 
-// call sends requests to a service until ctx is done. An error is a request that was lost.
+// call sends requests to a service until ctx is done. It returns an error if a request was lost.
 func (p program) call(ctx context.Context, servers []string, service string) error {
 	client, d, err := p.connect(servers)
 	if err != nil {
@@ -208,7 +212,7 @@ func (p program) connect(servers []string) (*framework.Client, *discovery.Discov
 	return client, d, err
 }
 
-// caller returns an HTTP client of a service, once there is an instance of it.
+// caller returns an HTTP client of a service when the service has an instance.
 func (p program) caller(
 	ctx context.Context, d *discovery.Discovery[any], service string, patience time.Duration,
 ) (_ *http.Client, disconnect func(), err error) {
@@ -216,7 +220,7 @@ func (p program) caller(
 	if err != nil {
 		return nil, nil, err
 	}
-	for list, end := range w.Changes(ctx) {
+	for list, end := range w.Observe(ctx) {
 		if err = end; err != nil || len(list) > 0 {
 			break
 		}
@@ -233,7 +237,7 @@ func (p program) caller(
 	}, nil
 }
 
-// get asks a service. An answer that is no success is an error.
+// get sends a request to a service. It returns an error for any status but 200.
 func get(ctx context.Context, client *http.Client, service string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+service+"/", nil)
 	if err != nil {
@@ -251,7 +255,7 @@ func get(ctx context.Context, client *http.Client, service string) (string, erro
 	return string(body), err
 }
 
-// deploy has the client call while the instance of each service is replaced.
+// deploy replaces the instance of each service while the client sends requests.
 func (p program) deploy(ctx context.Context, servers []string) error {
 	all, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"log"
 	"net"
 	"net/http"
@@ -13,18 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// check runs the program and looks at what it says.
+// check runs the program and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
+	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	p := program{log: log.New(&out, "", 0), path: "/services", session: 10 * time.Second, patience: 3 * time.Second, drain: 100 * time.Millisecond, every: time.Second}
 	require.NoError(t, p.deploy(ctx, servers), "%s", &out)
@@ -43,10 +42,9 @@ func TestOnAnEnsemble(t *testing.T) {
 }
 
 func TestALostRequestIsAnError(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
-	// Nobody listens there.
+	// No client listens there.
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"127.0.0.1","port":1}`)))
 	p := program{log: log.New(&bytes.Buffer{}, "", 0), path: "/services", session: 10 * time.Second, patience: time.Second, every: time.Second}
 	require.ErrorContains(t, p.call(ctx, server.Servers(), "orders"), "a request was lost: ")

@@ -20,14 +20,14 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
-// roleEnv makes this test program an instance or a client, in a process that a test can stop and kill. It has the service, the
-// id of an instance or "client", and the servers.
+// roleEnv makes this test program run as an instance or a client, in a process that a test can stop
+// and kill. It has the service, the id of an instance or "client", and the servers.
 const roleEnv = "CURATOR_SERVICES_TEST_ROLE"
 
 const processPath = "/processes"
@@ -39,7 +39,7 @@ func init() {
 	}
 	service, id, servers := role[0], role[1], strings.Split(role[2], ",")
 	p := program{
-		log: log.New(os.Stdout, "", 0), path: processPath, session: 4 * time.Second, drain: 500 * time.Millisecond, patience: 3 * time.Second,
+		log: log.New(os.Stdout, "", 0), path: processPath, session: 4 * time.Second, drain: 500 * time.Millisecond, patience: 20 * time.Second,
 		every: 100 * time.Millisecond,
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -106,7 +106,8 @@ func (f *fleet) signal(s syscall.Signal, ids ...string) {
 	}
 }
 
-// ends waits for the end of a process that was asked to stop, checks that it ends without an error, and returns what it said.
+// ends waits for the end of a process that was asked to stop, checks that it ends without an error,
+// and returns what it said.
 func (f *fleet) ends(id string) string {
 	f.t.Helper()
 	p := f.running[id]
@@ -140,7 +141,7 @@ func (f *fleet) registered(d *discovery.Discovery[any], service string, want ...
 	w, err := d.Watch(f.ctx, service)
 	require.NoError(f.t, err)
 	defer w.Close()
-	for list, err := range w.Changes(f.ctx) {
+	for list, err := range w.Observe(f.ctx) {
 		require.NoError(f.t, err)
 		var ids []string
 		for _, i := range list {
@@ -152,12 +153,11 @@ func (f *fleet) registered(d *discovery.Discovery[any], service string, want ...
 	}
 }
 
-// TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped has each of the two services lose three of its four instances: by
-// SIGTERM, SIGKILL and SIGSTOP. The last comes back.
+// TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped: each of the two services loses three
+// of its four instances, by SIGTERM, SIGKILL and SIGSTOP. The stopped one continues later.
 func TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped(t *testing.T) {
 	onServers := func(t *testing.T, servers []string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
+		ctx := testbed.Context(t)
 		f := &fleet{t: t, ctx: ctx, servers: servers, reports: make(chan string, 10000), running: make(map[string]*process)}
 		client, err := framework.New(servers)
 		require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped(t *testing.T) {
 		}
 	}
 	t.Run("inprocess", func(t *testing.T) {
-		onServers(t, zktest.NewServer(t, zktest.WithTick(500*time.Millisecond)).Servers())
+		onServers(t, zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": "500"})).Servers())
 	})
 	t.Run("ensemble", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Nightly)

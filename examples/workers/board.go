@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// board records who works on which partition, and counts violations.
+// board records the worker of each partition, and counts violations.
 type board struct {
 	out io.Writer
 
-	mu      sync.Mutex // guards what follows
-	workers [][]string // by partition: who works on it; more than one is a violation
+	mu      sync.Mutex // guards the fields below
+	workers [][]string // by partition: its workers; more than one is a violation
 	items   []int
 	moves   int
 	clashes int
@@ -60,26 +60,30 @@ func (b *board) worked(n int) {
 	b.items[n]++
 }
 
-// notify wakes those who wait. b.mu is held.
+// notify wakes the waiters. b.mu is held.
 func (b *board) notify() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// settled waits until each partition has exactly the worker that owns it among these members.
+// settled waits until each partition has one worker and the shares differ by at most one.
 func (b *board) settled(ctx context.Context, ids []string) error {
-	members := map[string][]byte{}
-	for _, id := range ids {
-		members[id] = nil
-	}
 	for {
 		b.mu.Lock()
-		good, changed := true, b.changed
-		for n, workers := range b.workers {
-			good = good && len(workers) == 1 && workers[0] == share(members, n)
+		shares, good, changed := map[string]int{}, true, b.changed
+		for _, workers := range b.workers {
+			good = good && len(workers) == 1
+			for _, id := range workers {
+				shares[id]++
+			}
 		}
 		b.mu.Unlock()
-		if good {
+		sum := 0
+		for _, id := range ids {
+			good = good && shares[id] >= len(b.workers)/len(ids)
+			sum += shares[id]
+		}
+		if good && sum == len(b.workers) {
 			return nil
 		}
 		select {
@@ -90,23 +94,22 @@ func (b *board) settled(ctx context.Context, ids []string) error {
 	}
 }
 
-// summary prints the result. Its error is what went wrong.
+// summary prints the result. It returns an error if the run failed.
 func (b *board) summary() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	idle, items := 0, 0
-	for n, workers := range b.workers {
-		items += b.items[n]
-		if len(workers) == 0 {
-			idle++
+	items, untouched := 0, 0
+	for _, n := range b.items {
+		if items += n; n == 0 {
+			untouched++
 		}
 	}
 	fmt.Fprintf(b.out, "\npartitions    %d, taken %d times\n", len(b.workers), b.moves)
 	fmt.Fprintf(b.out, "items         %d\n", items)
 	fmt.Fprintf(b.out, "clashes       %d\n", b.clashes)
-	fmt.Fprintf(b.out, "idle          %d\n", idle)
-	if b.clashes > 0 || idle > 0 {
-		return fmt.Errorf("%d clashes, %d partitions without a worker", b.clashes, idle)
+	fmt.Fprintf(b.out, "untouched     %d\n", untouched)
+	if b.clashes > 0 || untouched > 0 {
+		return fmt.Errorf("%d clashes, %d partitions without work", b.clashes, untouched)
 	}
 	return nil
 }

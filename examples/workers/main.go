@@ -1,15 +1,12 @@
-// Workers share the partitions of a queue, a table or a topic. Each worker is a member of a group, and computes
-// from the list of members which partitions are its own. When a worker joins, leaves or crashes, all workers
-// compute that again. A worker that loses a partition first stops working on it, and then releases the
-// partition's lock, for which the next worker waits.
-//
-// Membership alone is not enough: two workers may see a change of the group at different times, and both
-// consider a partition their own meanwhile. The lock decides.
+// Workers divide the partitions of a queue, a table or a topic with recipes/shard. When a worker
+// joins, leaves or crashes, as few partitions as possible move. A worker that loses a partition
+// stops working on it before another worker takes it.
 //
 //	go run ./examples/workers
 //	go run ./examples/workers -servers host:port,... -workers 4 -partitions 12
 //
-// It exits with 1 if two workers ever worked on one partition, or if nobody does in the end.
+// It exits with 1 if two workers ever worked on one partition, or if a partition was never worked
+// on.
 package main
 
 import (
@@ -30,7 +27,7 @@ func main() {
 	flag.IntVar(&p.workers, "workers", 4, "number of workers at first, each with its own session")
 	flag.IntVar(&p.partitions, "partitions", 12, "number of partitions")
 	flag.DurationVar(&p.session, "session", 4*time.Second, "session timeout: how long a crash goes unnoticed")
-	flag.StringVar(&p.path, "path", "/curator-workers", "where to put the group and the locks")
+	flag.StringVar(&p.path, "path", "/curator-workers", "`path` of the group and the locks")
 	flag.Parse()
 
 	demo.Main(func(ctx context.Context) error {
@@ -51,17 +48,18 @@ type pool struct {
 	session             time.Duration
 }
 
-func (p pool) run(ctx context.Context, servers []string) error {
+func (p pool) run(ctx context.Context, servers []string) (err error) {
 	if p.workers < 2 || p.partitions < 1 {
 		return errors.New("workers must be at least 2, partitions at least 1")
 	}
 	b := newBoard(p.out, p.partitions)
-	var all []*worker // the first left of them are gone
+	var all []*worker // the first left of them have left
 	left := 0
 	defer func() {
-		for _, w := range all {
-			w.stop()
+		for _, w := range all[left:] {
+			err = errors.Join(err, w.stop(ctx))
 		}
+		err = errors.Join(err, b.summary())
 	}()
 	add := func() error {
 		w, err := p.start(ctx, servers, fmt.Sprintf("worker-%d", len(all)+1), b)
@@ -79,10 +77,10 @@ func (p pool) run(ctx context.Context, servers []string) error {
 		what string
 		do   func() error
 	}{
-		{"all are here", func() error { return nil }},
-		{"one more comes", add},
-		{"the first one crashes", func() error { all[0].net.cut(); left++; return nil }},
-		{"the next one leaves", func() error { all[1].stop(); left++; return nil }},
+		{"all have joined", func() error { return nil }},
+		{"one more joins", add},
+		{"the first one crashes", func() error { left++; all[0].crash(); return nil }},
+		{"the next one is drained", func() error { left++; return all[1].stop(ctx) }},
 	}
 	for _, step := range steps {
 		b.say("\n%s", step.what)
@@ -95,7 +93,7 @@ func (p pool) run(ctx context.Context, servers []string) error {
 		}
 		b.say("each partition has its worker after %v", time.Since(began).Round(time.Millisecond))
 	}
-	return b.summary()
+	return nil
 }
 
 func ids(all []*worker) (ids []string) {

@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/mutex"
-	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/shard"
 )
 
 // worker is a member of the group, and works on its share of the partitions.
@@ -19,84 +16,28 @@ type worker struct {
 	id     string
 	net    *network
 	client *framework.Client
-	member *node.Member
-	locks  []*mutex.Mutex // by partition
+	member *shard.Member
 	board  *board
-	wg     sync.WaitGroup
-	cancel context.CancelFunc
+	ended  chan error // the result of Run
 }
 
-// start makes a worker with a session of its own.
+// start starts a worker with a session of its own.
 func (p pool) start(ctx context.Context, servers []string, id string, b *board) (_ *worker, err error) {
-	w := &worker{id: id, board: b, net: &network{}, cancel: func() {}}
+	w := &worker{id: id, board: b, net: &network{}, ended: make(chan error, 1)}
 	w.client, err = framework.New(servers, framework.WithSessionTimeout(p.session), framework.WithDialer(w.net.dial))
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			w.client.Close()
-		}
-	}()
-	for n := range p.partitions {
-		m, err := mutex.New(w.client, fmt.Sprintf("%s/partitions/%d", p.path, n))
-		if err != nil {
-			return nil, err
-		}
-		w.locks = append(w.locks, m)
-	}
-	// A worker that starts again after a crash may find the node of its old session, and waits.
-	w.member, err = node.Join(ctx, w.client, p.path+"/members", id, nil)
+	w.member, err = shard.Join(ctx, w.client, p.path, id, p.partitions)
 	if err != nil {
+		w.client.Close()
 		return nil, err
 	}
-	ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	w.wg.Go(func() { w.run(ctx) }) // ends with stop
+	go func() { w.ended <- w.member.Run(context.WithoutCancel(ctx), w.work) }() // ends with stop
 	return w, nil
 }
 
-// run takes and gives up partitions as the group changes.
-func (w *worker) run(ctx context.Context) {
-	taken := map[int]context.CancelFunc{}
-	for members, err := range w.member.Changes(ctx) {
-		if err != nil {
-			break // stop has been called, or the client is closed
-		}
-		for n := range w.locks {
-			mine := share(members, n) == w.id
-			giveUp, has := taken[n]
-			switch {
-			case mine && !has:
-				var partition context.Context
-				partition, taken[n] = context.WithCancel(ctx)
-				w.wg.Go(func() { w.take(partition, n) }) // ends with partition
-			case !mine && has:
-				giveUp()
-				delete(taken, n)
-			}
-		}
-	}
-	for _, giveUp := range taken {
-		giveUp()
-	}
-}
-
-// take works on a partition until ctx is done. The lock excludes the worker before and the one after.
-func (w *worker) take(ctx context.Context, n int) {
-	for ctx.Err() == nil {
-		err := w.locks[n].Do(ctx, func(ctx context.Context) error { return w.work(ctx, n) })
-		if errors.Is(err, framework.ErrClosed) {
-			return
-		}
-		// If the lock was lost and the partition is ours still, we queue again.
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// work works until ctx ends: as long as the partition is ours and we hold its lock.
+// work works on a partition until ctx is done: another worker takes the partition afterwards.
 func (w *worker) work(ctx context.Context, n int) error {
 	w.board.begin(n, w.id)
 	defer w.board.end(n, w.id)
@@ -110,30 +51,18 @@ func (w *worker) work(ctx context.Context, n int) error {
 	return nil
 }
 
-// share returns the member that owns a partition. Each pair of both has a score, and the highest wins. So when
-// a member joins or leaves, as few partitions as possible move.
-func share(members map[string][]byte, n int) (winner string) {
-	var highest string
-	for id := range members {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", id, n))
-		if score := string(sum[:]); score > highest {
-			winner, highest = id, score
-		}
+// stop hands over all partitions, leaves the group, and closes the client.
+func (w *worker) stop(ctx context.Context) error {
+	defer w.client.Close() // ends Run if Drain has failed
+	if err := w.member.Drain(ctx); err != nil {
+		return err
 	}
-	return winner
-}
-
-// stop releases all partitions, and then leaves the group.
-func (w *worker) stop() {
-	w.cancel()
-	w.wg.Wait()
-	_ = w.member.Close() // if it fails, the session's end does it
-	w.client.Close()
+	return <-w.ended
 }
 
 // network is the network of a worker.
 type network struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the rest
 	gone  bool
 	conns []net.Conn
 }
@@ -153,8 +82,8 @@ func (n *network) dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, nil
 }
 
-// cut ends the network of the worker for ever. The worker stops working by itself, and the servers end its
-// session.
+// cut ends the network of the worker for good, as a crash does. The worker stops working by itself,
+// and its session expires.
 func (n *network) cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -162,4 +91,11 @@ func (n *network) cut() {
 	for _, conn := range n.conns {
 		conn.Close()
 	}
+}
+
+// crash ends a worker whose network is cut.
+func (w *worker) crash() {
+	w.net.cut()
+	w.client.Close()
+	<-w.ended
 }

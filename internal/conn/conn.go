@@ -16,15 +16,19 @@ import (
 )
 
 var (
-	// ErrOutOfOrder is why a connection ended whose server answered something else than the
-	// oldest request.
-	ErrOutOfOrder = errors.New("answers are out of order")
+	// ErrOutOfOrder closes a connection whose server answered another request than the oldest.
+	ErrOutOfOrder = errors.New("replies out of order")
 
-	// ErrSilent is why a connection ended that brought nothing for two thirds of the timeout.
+	// ErrSilent closes a connection on which nothing has arrived for two thirds of the timeout.
 	ErrSilent = errors.New("the server is silent")
 
-	// errMoved is why a connection ended over which the session could not write any more. Servers hang up then; those before
-	// ZooKeeper 3.6 do not if the write was a multi. The next connection puts it right.
+	// ErrStuck closes a connection whose server has answered no request for two thirds of the
+	// timeout, although it may have answered pings.
+	ErrStuck = errors.New("the server answers no requests")
+
+	// errMoved closes a connection over which the session can no longer write. Servers hang up
+	// then, except before ZooKeeper 3.6 if the write was a multi. The next connection can write
+	// again.
 	errMoved = errors.New("the leader says that the session has moved to another server")
 )
 
@@ -40,92 +44,101 @@ type Conn struct {
 	roomy    bool // a short write does not wait for a reader
 	handlers Handlers
 
-	down  chan struct{} // closed when the connection is of no more use
-	done  chan struct{} // closed when all is over
-	more  wait.Signal   // there is something in outbox
+	down  chan struct{} // closed when the connection is no longer usable
+	done  chan struct{} // closed when every goroutine but the closing one has exited
+	more  wait.Signal   // outbox is not empty
 	loops sync.WaitGroup
 
-	out sync.Mutex // held while writing, so that what is sent is in the order of inFlight
+	out sync.Mutex // held while writing, so that the order on the wire is the order of inFlight
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	requests
 	nudges nudges
+	worked time.Time // when the last reply to a request arrived
+	aside  time.Time // when the last complete reply or event arrived
 	state  state
 	cause  error // why it was closed; may be nil
 }
 
-// state is what a connection does with a new request. States come in this order; draining may be left out.
+// state says how a connection treats a new request. States follow each other in this order;
+// draining may be skipped.
 type state int
 
 const (
 	running  state = iota // sends it
 	draining              // refuses it, unless it is marked as Last
-	closed                // keeps it for fail, so that it is answered after those before it
-	failed                // refuses it: fail has answered all
+	closed                // keeps it for fail, so that its error follows those of earlier requests
+	failed                // refuses it: fail has answered all others
 )
 
 // Handlers are called on the connection's goroutine, in the order of the wire. They must not block.
 type Handlers struct {
-	// Answered is called before the reply is handed to its request. An error ends the connection instead. It is not called for
-	// credentials: a server answers them without noting that it has heard the session.
+	// Answered is called before the reply is passed to its request. An error ends the connection
+	// instead. It is not called for credentials: a server answers them without recording that it
+	// has heard the session.
 	Answered func(Answer) error
 
 	Ended func() // once, when the connection has ended, before requests get their errors
 
-	// Event is for each event of a watch. zxid is that of its transaction; not positive if the server did not say.
+	// Event is called for each event of a watch. zxid is the event's transaction; it is not
+	// positive if the server did not name it.
 	Event func(event zk.Event, zxid int64)
 
 	Nudge      bool // send nudges: see the package comment
 	MaxRequest int  // bytes; a longer request gets ErrTooLong and is not sent. 0 is any
 }
 
-// Answer is what a reply says of the session.
+// Answer has what a reply says of the session.
 type Answer struct {
-	Sent, Received time.Time // not later than the first byte left; not earlier than the last came
+	Sent, Received time.Time // Sent is before the first byte was written, Received after the last was read
 	Committed      bool      // see [proto.Code.Committed]
-	Zxid           int64     // of the last transaction that the server knew of; not positive if it did not say
+	Zxid           int64     // the server's last transaction; not positive if it did not say
 	Code           proto.Code
 }
 
-// Request is one request and who waits for its answer.
+// Request is one request and the receiver of its reply.
 type Request struct {
 	Op      proto.Op
-	Frame   []byte  // begun by [Begin]; it belongs to the connection from Send on
-	Written func()  // nil, or called when it has been written; it must not block
-	Handler Handler // gets the answer
-	Last    bool    // it may be sent after Drain
+	Frame   []byte  // from [Begin]; it belongs to the connection after Send
+	Written func()  // nil, or called after the write; it must not block
+	Handler Handler // receives the reply
+	Last    bool    // may be sent after Drain
 }
 
-// Handler gets the answer to one request.
+// Handler receives the reply to one request.
 type Handler interface {
-	// Reply is called once, on the connection's goroutine or inside Send, and must not block. err is
-	// nil if the server carried the request out; then body has the answer, and is valid until Reply
-	// returns. Otherwise err is what the server said (see [CodeError]), zk.ErrNoServer if the
-	// request was not sent, and an error that wraps zk.ErrConnectionClosed if the connection ended before the
-	// answer came. It is ErrTooLong if the request was not sent for that.
+	// Reply is called once, on the connection's goroutine or inside Send, and must not block. If
+	// err is nil, the server carried the request out, and body has the reply, valid until Reply
+	// returns. Otherwise err is one of these:
 	//
-	// Only in one case is Reply called twice: if body.Err is not nil when it returns, the answer is malformed, and the
-	// connection ends. Then Reply must have passed nothing on. It is called again when the connection has ended.
+	//   - the server's error: see [CodeError]
+	//   - zk.ErrNoServer: the request was not sent
+	//   - an error that wraps [ErrTooLong]: it was not sent, for its length
+	//   - an error that wraps zk.ErrConnectionClosed: the connection ended before the reply
+	//
+	// Reply is called twice in one case only: if body.Err is not nil when it returns, the reply is
+	// malformed, and the connection ends. Reply must not have passed anything on then. The second
+	// call follows the end of the connection.
 	Reply(body *proto.Decoder, err error)
 }
 
-// Begin returns a frame for [Request.Frame] to which the body is to be appended. size is how many bytes
-// it is expected to have.
+// Begin returns a frame for [Request.Frame], to which the caller appends the body. size is the
+// expected length of the body.
 func Begin(size int) []byte {
 	return append(proto.Begin(8+size), 0, 0, 0, 0, 0, 0, 0, 0) // room for the header
 }
 
-// requests are those without an answer.
+// requests are the unanswered ones.
 type requests struct {
 	outbox     []*Request // not written
 	inFlight   fifo[sent]
 	pings      fifo[sent]
 	auths      fifo[sent]
-	unanswered int // bytes of those in the three queues
-	syncs      int // also those in outbox
+	unanswered int // bytes of the requests in the three queues
+	syncs      int // includes those in outbox
 }
 
-// sent is a request on its way.
+// sent is a request that was written and not answered.
 type sent struct {
 	xid     int32
 	op      proto.Op
@@ -134,34 +147,35 @@ type sent struct {
 	handler Handler
 }
 
-// Start begins to read, to write what waits, and to ping. It is called once.
+// Start starts the goroutines that read, write and ping. It is called once.
 func (c *Conn) Start(h Handlers) {
 	c.handlers = h
 	c.mu.Lock()
 	c.nudges.wanted = h.Nudge
 	c.mu.Unlock()
-	c.loops.Go(c.write)     // ends with down
-	c.loops.Go(c.keepAlive) // ends with down
-	c.loops.Go(c.read)      // ends with nc
+	c.loops.Go(c.write)     // exits with down
+	c.loops.Go(c.keepAlive) // exits with down
+	c.loops.Go(c.read)      // exits with nc
 	go c.end()              // waits for these
 }
 
-// Done is closed when the connection has ended, every request has got its answer or an error,
-// and all goroutines of the connection but the one that closes it have returned.
+// Done returns a channel that is closed when the connection has ended: every request has its reply
+// or an error, and all goroutines of the connection but the closing one have exited.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Down is closed at the beginning of the end, before requests get their errors.
+// Down returns a channel that is closed when the connection begins to end, before requests get
+// their errors.
 func (c *Conn) Down() <-chan struct{} { return c.down }
 
-// Err is why the connection was closed, once Down is closed.
+// Err returns why the connection was closed, once Down is closed.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
-// Close ends the connection. It does not wait for Done, and may be called again. With cause nil a TLS
-// connection is ended in good order, which can wait for the peer.
+// Close ends the connection. It does not wait for Done, and may be called again. If cause is nil, a
+// TLS connection is closed with a close notification, which can wait for the peer.
 func (c *Conn) Close(cause error) {
 	c.mu.Lock()
 	first := c.state < closed
@@ -175,20 +189,21 @@ func (c *Conn) Close(cause error) {
 	close(c.down)
 	nc := c.nc
 	if secure, ok := nc.(*tls.Conn); ok && cause != nil {
-		nc = secure.NetConn() // a goodbye in TLS could wait for a peer that does not read
+		nc = secure.NetConn() // a close notification could wait for a peer that does not read
 	}
 	_ = nc.Close()
 }
 
-// Drain lets no request be sent any more that is not marked as Last: they get zk.ErrNoServer.
+// Drain refuses requests from now on, with zk.ErrNoServer, unless they are marked as Last.
 func (c *Conn) Drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state = max(c.state, draining)
 }
 
-// CloseSession asks the server to end the session, after all requests that were sent
-// before, and closes the connection when it has answered, which CloseSession reports, or ctx is done.
+// CloseSession asks the server to end the session, after all earlier requests. It closes the
+// connection when the server has answered or ctx is done, and reports whether the server has
+// answered.
 func (c *Conn) CloseSession(ctx context.Context) (done bool) {
 	answered := make(outcome, 1)
 	c.Send(&Request{Op: proto.OpCloseSession, Frame: Begin(0), Handler: answered, Last: true})
@@ -207,12 +222,12 @@ type outcome chan error
 
 func (o outcome) Reply(_ *proto.Decoder, err error) { o <- err }
 
-// maxDirect is how many bytes can be on their way to a server that does not read, without
-// making a write wait: less than any socket has room for.
+// maxDirect is the number of bytes that can be in flight to a server that does not read, without
+// blocking a write: less than the buffer of any socket.
 const maxDirect = 4 << 10
 
-// Send sends a request, now if that cannot take long, or else as soon as the writing goroutine
-// comes to it. It does not block. Requests of one goroutine are sent in the order of its calls.
+// Send sends a request without blocking: it writes it if that cannot block, and otherwise queues it
+// for the writing goroutine. Requests of one goroutine are sent in the order of its calls.
 func (c *Conn) Send(r *Request) {
 	if err := CheckLength(len(r.Frame), c.handlers.MaxRequest); err != nil {
 		r.Handler.Reply(nil, err)
@@ -232,7 +247,7 @@ func (c *Conn) Send(r *Request) {
 	if r.Op == proto.OpSync {
 		c.syncs++
 	}
-	// What was answered was read. So if little is unanswered, there is room.
+	// Answered bytes have been read. So if few are unanswered, the buffer has room.
 	if !c.roomy || len(c.outbox) > 0 || c.unanswered+len(r.Frame) > maxDirect || !c.out.TryLock() {
 		c.outbox = append(c.outbox, r)
 		c.mu.Unlock()
@@ -249,8 +264,8 @@ func (c *Conn) Send(r *Request) {
 	}
 }
 
-// number gives a request its place in the order of replies. c.mu and c.out are held. The time is noted
-// before it is written, because it must not be later than the server's.
+// number gives a request its place in the order of replies. c.mu and c.out are held. It records the
+// time before the write, because that must not be later than the server's receipt.
 func (c *Conn) number(r *Request) {
 	s := sent{op: r.Op, at: time.Now(), size: len(r.Frame), handler: r.Handler}
 	switch r.Op {
@@ -272,13 +287,15 @@ func (c *Conn) number(r *Request) {
 
 // put writes. c.out is held.
 func (c *Conn) put(frames []byte) {
+	if len(frames) == 0 {
+		return
+	}
 	if _, err := c.nc.Write(frames); err != nil {
 		c.Close(fmt.Errorf("write: %w", err))
 	}
 }
 
-// isSocket reports whether the operating system holds what is written until it is read. A pipe in
-// memory does not.
+// isSocket reports whether the operating system buffers written bytes. A pipe in memory does not.
 func isSocket(nc net.Conn) bool {
 	if secure, ok := nc.(*tls.Conn); ok {
 		nc = secure.NetConn()

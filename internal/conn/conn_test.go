@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/internal/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -124,7 +124,6 @@ func deletion() (*Request, caller) {
 	return request(proto.OpDelete, &proto.VersionRequest{Path: "/a", Version: -1})
 }
 
-// TestABadWelcomeIsAnError is issue 10, B2 and B3: each of these crashed the client, or was taken for a session.
 func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 	var order []string
 	var answers []Answer
@@ -162,7 +161,8 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 	}
 }
 
-// TestEndedIsCalledBeforeRequestsFail: when a request fails because the connection was lost, holders know already.
+// TestEndedIsCalledBeforeRequestsFail: when a request fails because the connection was lost,
+// holders know already.
 func TestEndedIsCalledBeforeRequestsFail(t *testing.T) {
 	var order []string
 	c, p := open(t, 10*time.Second, Handlers{Ended: func() { order = append(order, "the end") }})
@@ -225,8 +225,9 @@ func TestPingsMayBeAnsweredEarly(t *testing.T) {
 	})
 }
 
-// TestARefusalMayComeEarly: a server answers what it does not know at once, and with enableEagerACLCheck what is not allowed. So does a
-// Keeper that has too little memory for a write, or has lost its leader.
+// TestARefusalMayComeEarly: a server answers what it does not know at once, and with
+// enableEagerACLCheck what is not allowed. So does a Keeper that has too little memory for a write,
+// or has lost its leader.
 func TestARefusalMayComeEarly(t *testing.T) {
 	for code, zxid := range map[proto.Code]int64{
 		proto.Unimplemented: -1, proto.NoAuth: 0, proto.InvalidACL: 0, proto.OutOfMemory: 0, proto.ConnectionLoss: 0, proto.OperationTimeout: 0,
@@ -256,7 +257,8 @@ func TestARefusalMayComeEarly(t *testing.T) {
 	}
 }
 
-// TestARefusalWithATransactionDoesNotComeEarly: it has its place in the order, so an answer is missing.
+// TestARefusalWithATransactionDoesNotComeEarly: it has its place in the order, so an answer is
+// missing.
 func TestARefusalWithATransactionDoesNotComeEarly(t *testing.T) {
 	c, p := open(t, 10*time.Second, Handlers{})
 	r, _ := deletion()
@@ -345,7 +347,7 @@ func TestAWriteThatCouldWaitIsLeftToTheLoop(t *testing.T) {
 	}
 }
 
-// answerAll is a peer that answers whatever comes, until the connection ends.
+// answerAll is a peer that answers every request, until the connection ends.
 func answerAll(far net.Conn) {
 	frames := proto.NewFrameReader(far, 1<<20)
 	var out []byte
@@ -412,16 +414,15 @@ func TestCodes(t *testing.T) {
 	require.ErrorIs(t, fmt.Errorf("get: %w", CodeError(proto.Throttled)), ServerError(proto.Throttled))
 	require.EqualError(t, CodeError(proto.QuotaExceeded), "zk: quota exceeded (-125)")
 	require.EqualError(t, CodeError(-99), "zk: code -99 (-99)")
-	for code, want := range map[proto.Code]retry.Verdict{
-		proto.ConnectionLoss: retry.Lost, proto.OperationTimeout: retry.Lost, proto.RequestTimeout: retry.Lost,
-		proto.Throttled: retry.Refused, proto.OutOfMemory: retry.Refused, proto.QuotaExceeded: retry.Answered, proto.RuntimeInconsistency: retry.Answered,
-		proto.NotReadOnly: retry.Answered, -99: retry.Answered,
+	for code, want := range map[proto.Code]verdict.Verdict{
+		proto.ConnectionLoss: verdict.Lost, proto.OperationTimeout: verdict.Lost, proto.RequestTimeout: verdict.Lost,
+		proto.Throttled: verdict.Refused, proto.OutOfMemory: verdict.Refused, proto.QuotaExceeded: verdict.Answered, proto.RuntimeInconsistency: verdict.Answered,
+		proto.NotReadOnly: verdict.Answered, -99: verdict.Answered,
 	} {
-		require.Equal(t, want, retry.Judge(fmt.Errorf("get: %w", CodeError(code))), code)
+		require.Equal(t, want, verdict.Of(fmt.Errorf("get: %w", CodeError(code))), code)
 	}
 }
 
-// FuzzServer has a server say anything at all: in the handshake, in reply to credentials, and later.
 // BenchmarkRequest is a round trip to a peer that does nothing but answer.
 func BenchmarkRequest(b *testing.B) {
 	near, far := overTCP(b)
@@ -485,7 +486,8 @@ func TestAnAnswerThatIsTooShortEndsTheConnection(t *testing.T) {
 	require.Equal(t, []string{"malformed", "ended", "failed"}, order)
 }
 
-// TestARefusedAnswerFailsItsRequestAfterEnded: when a request fails because the connection ended, holders know already.
+// TestARefusedAnswerFailsItsRequestAfterEnded: when a request fails because the connection ended,
+// holders know already.
 func TestARefusedAnswerFailsItsRequestAfterEnded(t *testing.T) {
 	var order []string
 	c, p := open(t, 10*time.Second, Handlers{

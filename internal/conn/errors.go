@@ -6,10 +6,10 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/internal/verdict"
 )
 
-// codes are the errors of go-zookeeper, which has them by number too, but for itself.
+// codes are go-zookeeper's errors. It has the same map, unexported.
 var codes = map[proto.Code]error{
 	proto.OK:                      nil,
 	proto.BadArguments:            zk.ErrBadArguments,
@@ -27,7 +27,8 @@ var codes = map[proto.Code]error{
 	proto.ReconfigDisabled:        zk.ErrReconfigDisabled,
 }
 
-// CodeError says what a server said: go-zookeeper's error value if it has one, and otherwise a [ServerError].
+// CodeError returns the error for a server's code: go-zookeeper's error value if it has one, and
+// otherwise a [ServerError].
 func CodeError(code proto.Code) error {
 	if err, found := codes[code]; found {
 		return err
@@ -35,19 +36,19 @@ func CodeError(code proto.Code) error {
 	return ServerError(code)
 }
 
-// ServerError is the error of a code for which go-zookeeper has no error value. Two of the same code are equal.
+// ServerError is a code for which go-zookeeper has no error value. Two of the same code are equal.
 type ServerError proto.Code
 
-// Error is the name of the code, and its number.
+// Error returns the name of the code, and its number.
 func (e ServerError) Error() string { return fmt.Sprintf("zk: %v (%d)", proto.Code(e), int32(e)) }
 
-// Verdict is for [retry.Judge].
-func (e ServerError) Verdict() retry.Verdict {
+// Verdict classifies the error for [verdict.Of].
+func (e ServerError) Verdict() verdict.Verdict {
 	switch proto.Code(e) {
 	case proto.ConnectionLoss, proto.OperationTimeout, proto.RequestTimeout:
-		return retry.Lost
+		return verdict.Lost
 	case proto.Throttled, proto.OutOfMemory:
-		return retry.Refused
+		return verdict.Refused
 	}
-	return retry.Answered
+	return verdict.Answered
 }

@@ -16,25 +16,37 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 )
 
-// TestAServerThatRunsAloneForgetsASession ends a session over one connection, when it has just come back over another one. The requests of
-// a busy client before and behind that let the server take in what the second connection sends, and forget the session before it
-// comes to that. Then ZooKeeper 3.8.0 and 3.9.6 answer with the code -12, or with that of an expired session, or not at all. The server must
-// have read the end of the session before the other connection comes, for which it closes the first one.
+// TestAServerThatRunsAloneForgetsASession ends a session over one connection, when it was just
+// resumed over another one. The requests of a busy client before and after that keep the server
+// busy: it reads a request of the second connection, and forgets the session before it processes
+// it. Then ZooKeeper 3.8.0 and 3.9.6 answer with the code -12, or with the code of an expired
+// session, or not at all. The server must have read the end of the session before the second
+// connection arrives, since it closes the first one then.
 func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 	e := ensemble.Start(t, ensemble.WithServers(1))
 	open := func(hello Hello) (*Conn, *bytes.Buffer, error) {
 		nc, err := net.Dial("tcp", e.Servers()[0])
 		require.NoError(t, err)
-		hello.Timeout = 10 * time.Second
+		hello.Timeout = 40 * time.Second // the longest that the server grants
 		said := &recorded{Conn: nc}
 		c, err := Open(t.Context(), said, hello)
 		if err == nil {
 			c.Start(Handlers{Answered: func(Answer) error { return nil }, Ended: func() {}})
 		}
 		return c, &said.said, err
+	}
+	// begin begins a session. A server that is slower than the session may hang up.
+	begin := func() *Conn {
+		for {
+			c, _, err := open(Hello{})
+			if err == nil {
+				return c
+			}
+			require.ErrorIs(t, err, io.EOF)
+		}
 	}
 	checks := func(n int) []byte {
 		var r proto.MultiRequest
@@ -48,28 +60,29 @@ func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 		c.Send(&Request{Op: op, Frame: frame, Handler: answered})
 		return answered
 	}
-	busy, _, err := open(Hello{})
-	require.NoError(t, err)
-	keepBusy := func() (last outcome) {
-		for range 6 {
+	keepBusy := func(busy *Conn, requests int) (last outcome) {
+		for range requests {
 			last = send(busy, proto.OpMulti, checks(20_000))
 		}
 		return last
 	}
-	// forgotten ends a session, and reports whether the server has answered that it does not know it.
-	forgotten := func() (unknown bool) {
-		first, _, err := open(Hello{})
-		require.NoError(t, err)
+	// forgotten ends a session with so many requests of the busy client behind that, and reports
+	// whether the server has answered that it does not know the session. How many are right depends
+	// on the machine.
+	forgotten := func(behind int) (unknown bool) {
+		busy := begin()
+		defer busy.CloseSession(context.Background())
+		first := begin()
 		n := received(t, e.Servers()[0], busy)
-		keepBusy()
+		keepBusy(busy, 6)
 		await(t, e.Servers()[0], busy, n+6)
 		send(first, proto.OpCloseSession, Begin(0))
 		await(t, e.Servers()[0], first, 2) // with the connect request
-		done := keepBusy()
+		done := keepBusy(busy, behind)
 		second, said, err := open(Hello{Session: first.Grant.Session, Password: first.Grant.Password})
 		if err == nil {
 			answered := send(second, proto.OpMulti, checks(1))
-			require.NoError(t, <-done)
+			<-done // an error if the machine was slower than the session
 			second.Close(nil)
 			<-second.Done()
 			unknown = bytes.Contains(said.Bytes(), []byte{0xff, 0xff, 0xff, 0xf4}) // -12
@@ -81,10 +94,8 @@ func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 		<-first.Done()
 		return unknown
 	}
-	for n := 0; !forgotten(); n++ { // of two, it does so once
-		require.Less(t, n, 30, "the server has always come to it too early or too late")
+	for behind := 6; !forgotten(behind); behind = 2 + behind%12 { // an idle machine needs two tries with 6
 	}
-	busy.CloseSession(context.Background())
 }
 
 // recorded is a connection that records what is read.
@@ -102,10 +113,11 @@ func (r *recorded) Read(p []byte) (int, error) {
 // await waits until a server has read n packets of a connection, or has closed it.
 func await(t *testing.T, server string, c *Conn, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return received(t, server, c) >= n }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return received(t, server, c) >= n }, 10*time.Minute, time.Millisecond)
 }
 
-// received returns how many packets a server has read of a connection; of one that it has closed, more than any.
+// received returns how many packets a server has read of a connection; of one that it has closed,
+// more than any.
 func received(t *testing.T, server string, c *Conn) int {
 	t.Helper()
 	nc, err := net.Dial("tcp", server)

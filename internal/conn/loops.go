@@ -12,7 +12,11 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// write writes what Send could not write at once.
+// maxTogether is the length of the longest request that is copied to be written together with
+// others.
+const maxTogether = 32 << 10
+
+// write writes the requests that Send has queued.
 func (c *Conn) write() {
 	var frames []byte
 	for {
@@ -26,20 +30,26 @@ func (c *Conn) write() {
 		if c.state >= closed {
 			c.mu.Unlock()
 			c.out.Unlock()
-			return // what is left was not sent
+			return // the remaining requests were not sent
 		}
 		batch := c.outbox
 		c.outbox = nil
-		frames = frames[:0]
 		for _, r := range batch {
 			c.number(r)
-			frames = append(frames, r.Frame...)
-			r.Frame = nil
 		}
 		c.mu.Unlock()
-		if len(frames) > 0 {
-			c.put(frames)
+		frames = frames[:0]
+		for _, r := range batch {
+			if len(r.Frame) > maxTogether { // too long to copy
+				c.put(frames)
+				c.put(r.Frame)
+				frames = frames[:0]
+			} else {
+				frames = append(frames, r.Frame...)
+			}
+			r.Frame = nil
 		}
+		c.put(frames)
 		c.out.Unlock()
 		for _, r := range batch {
 			if r.Written != nil {
@@ -52,7 +62,9 @@ func (c *Conn) write() {
 	}
 }
 
-// keepAlive pings, nudges, and ends the connection when nothing has come for too long.
+// keepAlive pings and nudges. It pings after each third of the session timeout, and closes the
+// connection when the server has sent nothing for two thirds, or has left a request without a reply
+// for as long.
 func (c *Conn) keepAlive() {
 	interval, limit := c.Grant.Timeout/3, c.Grant.Timeout/3*2
 	next := time.Now().Add(interval)
@@ -73,6 +85,16 @@ func (c *Conn) keepAlive() {
 			c.Close(ErrSilent)
 			return
 		}
+		if since := c.waiting(); !since.IsZero() {
+			stuck := since.Add(limit)
+			if !now.Before(stuck) {
+				c.Close(ErrStuck)
+				return
+			}
+			if stuck.Before(silent) {
+				silent = stuck
+			}
+		}
 		if !now.Before(next) {
 			c.Send(&Request{Op: proto.OpPing, Frame: Begin(0), Handler: noted{}})
 			next = now.Add(interval)
@@ -84,34 +106,61 @@ func (c *Conn) keepAlive() {
 	}
 }
 
-// noted is the handler of a ping or a nudge: that it is answered is all there is.
+// waiting returns since when the server has owed a reply to the oldest request: the later of when
+// that was sent and when the server last answered another one. It returns the zero Time if no
+// request is waiting. A long reply that is being read counts as an answer.
+func (c *Conn) waiting() (since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	oldest, found := c.inFlight.front()
+	if auth, asked := c.auths.front(); asked && (!found || auth.at.Before(oldest.at)) {
+		oldest, found = auth, true
+	}
+	if !found {
+		return since
+	}
+	since = oldest.at
+	if c.worked.After(since) {
+		since = c.worked
+	}
+	if heard := c.heard.at(); heard.After(c.aside) && heard.After(since) {
+		since = heard
+	}
+	return since
+}
+
+// noted is the handler of a ping or a nudge, whose reply has no further use.
 type noted struct{}
 
 func (noted) Reply(*proto.Decoder, error) {}
 
-// replies is what reads them. Only read uses it, once the connection is open.
+// replies is the state of the reading goroutine, once the connection is open.
 type replies struct {
 	frames  *proto.FrameReader
-	decoder proto.Decoder // of the reply that is being handed out
-	refused Handler       // of the reply for which the connection ends: Answered refused it, or it is malformed; nil: none
-	reason  error         // for that
+	decoder proto.Decoder // of the current reply
+	refused Handler       // of the reply that ends the connection: malformed, or refused by Answered; nil: none
+	reason  error         // why it was refused
 }
 
-// errHandler is why a connection ended whose handler has ended its goroutine, as a t.FailNow in a watch function does.
-var errHandler = errors.New("a handler has not returned")
+// errHandler closes a connection whose handler has ended its goroutine, as a t.FailNow in a watch
+// function does.
+var errHandler = errors.New("a handler did not return")
 
-// read hands out replies and events until the connection ends.
+// read dispatches replies and events until the connection ends.
 func (c *Conn) read() {
 	defer c.Close(errHandler)
 	for {
 		frame, err := c.in.frames.Next()
 		if err == nil {
 			c.in.decoder = proto.NewDecoder(frame)
+			if c.in.frames.Owned() {
+				c.in.decoder = proto.NewOwnedDecoder(frame)
+			}
 			err = c.dispatch(&c.in.decoder)
 		}
 		if err != nil {
 			if err == io.EOF {
-				err = fmt.Errorf("the server has closed the connection: %w", err)
+				err = fmt.Errorf("the server closed the connection: %w", err)
 			}
 			c.Close(err)
 			return
@@ -119,7 +168,7 @@ func (c *Conn) read() {
 	}
 }
 
-// end ends everything, when the connection has ended.
+// end completes the end of the connection.
 func (c *Conn) end() {
 	c.loops.Wait()
 	c.handlers.Ended()
@@ -127,7 +176,7 @@ func (c *Conn) end() {
 	close(c.done)
 }
 
-// dispatch hands one frame to whom it is for.
+// dispatch passes one frame to its handler.
 func (c *Conn) dispatch(d *proto.Decoder) error {
 	var header proto.ReplyHeader
 	header.Decode(d)
@@ -140,6 +189,9 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 		if err := d.Err(); err != nil {
 			return fmt.Errorf("event: %w", err)
 		}
+		c.mu.Lock()
+		c.aside = c.heard.at()
+		c.mu.Unlock()
 		c.handlers.Event(zk.Event{Type: zk.EventType(e.Type), State: zk.State(e.State), Path: e.Path}, header.Zxid)
 		return nil
 	}
@@ -151,7 +203,7 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	if s.op == proto.OpMulti && header.Code == proto.OK {
 		header.Code = proto.MultiCode(*d)
 	}
-	if header.Code == proto.UnknownSession { // it has ended, and the server has forgotten it
+	if header.Code == proto.UnknownSession { // it has expired, and the server has forgotten it
 		header.Code = proto.SessionExpired
 	}
 	if s.op != proto.OpAuth {
@@ -175,12 +227,12 @@ func (c *Conn) dispatch(d *proto.Decoder) error {
 	return nil
 }
 
-// answered takes the request off that an answer with this header must be for.
+// answered removes and returns the request to which a reply with this header belongs.
 func (c *Conn) answered(header proto.ReplyHeader, received time.Time) (sent, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	xid, queue := header.Xid, &c.inFlight
-	switch xid { // of what may be answered before requests that were sent earlier
+	switch xid { // kinds that may be answered before earlier requests
 	case proto.XidPing:
 		queue = &c.pings
 	case proto.XidAuth:
@@ -188,7 +240,7 @@ func (c *Conn) answered(header proto.ReplyHeader, received time.Time) (sent, err
 	}
 	oldest, found := queue.front()
 	if !found {
-		return sent{}, fmt.Errorf("%w: xid %d, and nothing was asked", ErrOutOfOrder, xid)
+		return sent{}, fmt.Errorf("%w: xid %d without a request", ErrOutOfOrder, xid)
 	}
 	s := *oldest
 	switch {
@@ -203,6 +255,11 @@ func (c *Conn) answered(header proto.ReplyHeader, received time.Time) (sent, err
 		return sent{}, fmt.Errorf("%w: xid %d instead of %d (%v)", ErrOutOfOrder, xid, oldest.xid, oldest.op)
 	}
 	c.unanswered -= s.size
+	if s.op == proto.OpPing {
+		c.aside = received
+	} else {
+		c.worked, c.aside = received, received
+	}
 	switch {
 	case s.op == proto.OpSync:
 		c.syncs--
@@ -212,10 +269,11 @@ func (c *Conn) answered(header proto.ReplyHeader, received time.Time) (sent, err
 	return s, nil
 }
 
-// refusedEarly reports whether a server has refused a request before it put it into the queue of what it carries out in order: one that
-// it does not know, and with enableEagerACLCheck one that is not allowed. A ClickHouse Keeper does so with a write for which it has too little
-// memory, and what it drops because it has no leader it answers in another order than it was sent in. The answer comes before those to
-// earlier requests, and names no transaction.
+// refusedEarly reports whether a server has rejected a request up front, before queueing it for
+// execution in order: an unknown operation, or with enableEagerACLCheck one that is not allowed. A
+// ClickHouse Keeper does so with a write for which it has too little memory, and answers the
+// requests that it drops for lack of a leader in any order. Such a reply precedes those to earlier
+// requests, and names no transaction.
 func refusedEarly(h proto.ReplyHeader) bool {
 	switch h.Code {
 	case proto.Unimplemented, proto.NoAuth, proto.InvalidACL, proto.OutOfMemory, proto.ConnectionLoss, proto.OperationTimeout:
@@ -224,7 +282,7 @@ func refusedEarly(h proto.ReplyHeader) bool {
 	return false
 }
 
-// fail answers for the server, which does not any more.
+// fail answers the remaining requests in place of the server.
 func (c *Conn) fail() {
 	if c.in.refused != nil {
 		c.in.refused.Reply(nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, c.in.reason))
@@ -264,7 +322,7 @@ func (q *fifo[T]) push(item T) {
 	q.items = append(q.items, item)
 }
 
-// front is the oldest item, which is valid until the next call.
+// front returns the oldest item, which is valid until the next call.
 func (q *fifo[T]) front() (*T, bool) {
 	if q.head == len(q.items) {
 		return nil, false
@@ -272,7 +330,7 @@ func (q *fifo[T]) front() (*T, bool) {
 	return &q.items[q.head], true
 }
 
-// take removes the first item that is picked.
+// take removes the first item that pick selects.
 func (q *fifo[T]) take(pick func(*T) bool) (item T, found bool) {
 	for i := q.head; i < len(q.items); i++ {
 		if pick(&q.items[i]) {
@@ -286,6 +344,6 @@ func (q *fifo[T]) take(pick func(*T) bool) (item T, found bool) {
 
 func (q *fifo[T]) pop() {
 	var none T
-	q.items[q.head] = none // so that the garbage collector frees what it refers to
+	q.items[q.head] = none // so that the garbage collector frees the item
 	q.head++
 }

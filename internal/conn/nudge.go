@@ -6,7 +6,7 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// A request waits too long when it takes longer than both of these.
+// A request is overdue when it takes longer than both of these.
 const (
 	minWait    = 50 * time.Millisecond
 	usualTimes = 20 // times the average of a write
@@ -14,25 +14,25 @@ const (
 	smoothing = 8 // a write moves the average by this part of the difference
 )
 
-// nudges is what decides when to send one.
+// nudges decides when to send one.
 type nudges struct {
 	wanted  bool
-	timer   *time.Timer   // fires when it is time for nudge
-	looking bool          // timer runs
+	timer   *time.Timer   // fires when nudge is due
+	looking bool          // the timer is running
 	usual   time.Duration // the average of a write
 }
 
-// longestWait is how long the oldest request may wait before a nudge.
+// longestWait returns how long the oldest request may wait before a nudge.
 func (n *nudges) longestWait() time.Duration { return max(minWait, usualTimes*n.usual) }
 
-// learn adds a write to the average. It counts as no longer than that, so that one that the server had
-// forgotten does not make us wait much longer for the next one.
+// learn adds a write to the average. It counts a write as no longer than longestWait, so that one
+// that the server had forgotten does not delay the next nudge much.
 func (n *nudges) learn(took time.Duration) {
 	n.usual += (min(took, n.longestWait()) - n.usual) / smoothing
 }
 
-// look has nudge called when the oldest request in flight may have waited too long. It does nothing while the timer
-// runs already, so a busy connection sets it once in 50 ms and not for each request.
+// look starts the timer for the oldest request in flight, unless it is running. So a busy
+// connection sets it once in 50 ms and not for each request.
 func (n *nudges) look() {
 	if n.wanted && !n.looking {
 		n.looking = true
@@ -40,8 +40,8 @@ func (n *nudges) look() {
 	}
 }
 
-// nudge sends a sync if the oldest request has waited too long, and looks again later. It has waited since the
-// server last sent something: in a long row of requests each waits for those ahead, and that is no trouble.
+// nudge sends a sync if the oldest request is overdue, and restarts the timer. A request is not
+// overdue while the server sends anything: in a long row of requests each waits for those ahead.
 func (c *Conn) nudge() {
 	c.mu.Lock()
 	oldest, found := c.inFlight.front()

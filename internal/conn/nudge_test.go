@@ -14,7 +14,7 @@ import (
 // openNudging opens a connection that sends nudges.
 func openNudging(t *testing.T) (*Conn, *peer) {
 	t.Helper()
-	return open(t, time.Hour, Handlers{Nudge: true}) // so that no ping comes in between
+	return open(t, time.Hour, Handlers{Nudge: true}) // so that no ping is sent in between
 }
 
 // write sends a delete, which the peer answers after a while.
@@ -29,7 +29,8 @@ func write(t *testing.T, c *Conn, p *peer, after time.Duration) {
 	require.NoError(t, <-answered)
 }
 
-// forget has the peer receive a request and not answer it before a nudge comes. It returns when that was.
+// forget has the peer receive a request and not answer it before a nudge. It returns when
+// that was.
 func forget(t *testing.T, c *Conn, p *peer, r *Request, answered caller) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -81,7 +82,8 @@ func TestASyncGetsNoNudge(t *testing.T) {
 	})
 }
 
-// TestOneNudgeAtATime has a server that answers nothing any more: not even the next requests bring another nudge.
+// TestOneNudgeAtATime has a server that answers nothing any more: not even the next requests bring
+// another nudge.
 func TestOneNudgeAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := openNudging(t)
@@ -110,7 +112,8 @@ func TestOneNudgeAtATime(t *testing.T) {
 	})
 }
 
-// TestARequestBehindANudgeGetsOneToo: it was sent while the nudge was not answered yet, and is forgotten in its turn.
+// TestARequestBehindANudgeGetsOneToo: it was sent while the nudge was not answered yet, and is
+// forgotten in its turn.
 func TestARequestBehindANudgeGetsOneToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := openNudging(t)
@@ -152,7 +155,8 @@ func TestASlowServerGetsNoNudges(t *testing.T) {
 	})
 }
 
-// TestForgottenOnceIsNotUsual: the next request that is forgotten must not wait as long as this one has.
+// TestForgottenOnceIsNotUsual: the next request that is forgotten must not wait as long as this one
+// has.
 func TestForgottenOnceIsNotUsual(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := openNudging(t)
@@ -169,7 +173,8 @@ func TestForgottenOnceIsNotUsual(t *testing.T) {
 	})
 }
 
-// TestALongRowGetsNoNudges: 100 reads sent at once, each of which takes 20 ms, so that the last one takes 2 s.
+// TestALongRowGetsNoNudges: 100 reads sent at once, each of which takes 20 ms, so that the last one
+// takes 2 s.
 func TestALongRowGetsNoNudges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := openNudging(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 )
 
 func TestNumbersAreNeverNegative(t *testing.T) {
@@ -20,9 +20,10 @@ func TestNumbersAreNeverNegative(t *testing.T) {
 	require.EqualValues(t, 1, n.next())
 }
 
-// TestServersKnowTransactionsByTheirNumbers has a session send a write to a follower, move to the other one at once, and send a write that
-// must fail. When the second had the number of the first, a third of them was answered with the result of the first by ZooKeeper 3.8.0, and a
-// quarter by 3.9.6.
+// TestServersKnowTransactionsByTheirNumbers has a session send a write to a follower, move to the
+// other one at once, and send a write that must fail. When the second had the number of the first,
+// a third of them was answered with the result of the first by ZooKeeper 3.8.0, and a quarter by
+// 3.9.6.
 func TestServersKnowTransactionsByTheirNumbers(t *testing.T) {
 	e := ensemble.Start(t)
 	leader, err := e.Leader(t.Context())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -18,40 +19,42 @@ import (
 )
 
 var (
-	// ErrExpired is a server's word that the session that was asked for is over.
+	// ErrExpired is returned when the server reports that the requested session has expired.
 	ErrExpired = errors.New("session expired")
 
-	// ErrRefused means that what answers is no server that can be used: it has no leader, is
-	// read-only, or does not speak the protocol.
+	// ErrRefused is returned for a peer that is no usable server: it has no leader, is read-only,
+	// or does not speak the protocol.
 	ErrRefused = errors.New("not a usable server")
 )
 
-// maxFrame is far above any jute.maxbuffer in use, and keeps a broken peer from making us allocate
-// without bound.
+// maxFrame is far above any jute.maxbuffer in use. It bounds the memory that a broken peer can make
+// the client allocate.
 const maxFrame = 256 << 20
 
-// maxGrant is the longest timeout that we keep although we asked for less. Servers grant more than was asked for only if
-// that is below their minimum, which is two ticks, 4 s, unless they are configured otherwise. Less than the grant is safe: the
-// session counts as lost too early, never too late. Without this a grant of 24 days keeps us from the next session as long.
+// maxGrant limits a granted timeout that is longer than requested. Servers grant more only if the
+// request is below their minimum, which is two ticks, 4 s by default. Counting with less is safe:
+// the session counts as lost too early, never too late. Without the limit, a grant of 24 days would
+// delay the next session as long.
 const maxGrant = 10 * time.Minute
 
-// Hello is what a client says in the handshake.
+// Hello has the client's side of the handshake.
 type Hello struct {
 	Session  int64 // 0: a new one
 	Password []byte
 	Timeout  time.Duration
-	LastZxid int64 // a server that knows less than we have seen refuses
+	LastZxid int64 // a server that is behind this transaction refuses
 	SASL     *SASL // nil: none
 	Auths    []Auth
-	Numbers  *Numbers // of the requests of all connections of the session; nil: of this one
+	Numbers  *Numbers // shared by all connections of the session; nil: of this one
 }
 
-// Numbers gives requests their numbers. A server knows the transactions of its clients by session and number. So when a session
-// moves to another server, the result of what was sent over the last connection would be the answer to what has the same number
-// on the next one. So no number may come twice in a session.
+// Numbers numbers the requests of a session. No number repeats within a session.
+//
+// A server identifies the transactions of its clients by session and number. If a session moved to
+// another server and a number were used again, its reply could be the one to the earlier request.
 type Numbers struct{ last atomic.Int32 }
 
-// next is a number that was not given yet. It begins again at 1 after the last one: negative ones are not for requests.
+// next returns the next number. After the largest it restarts at 1: negative numbers are reserved.
 func (n *Numbers) next() int32 {
 	for {
 		last := n.last.Load()
@@ -61,12 +64,12 @@ func (n *Numbers) next() int32 {
 	}
 }
 
-// SASL is an exchange with which the client authenticates itself.
+// SASL is an exchange that authenticates the client.
 type SASL struct {
 	Name  string // of the mechanism
-	First []byte // token
-	// Next returns the answer to a token of the server. done means that the exchange succeeds with the server's reply to answer,
-	// or at once if answer is nil.
+	First []byte // the first token
+	// Next returns the reply to a token of the server. done means that the exchange succeeds with
+	// the server's reply to answer, or at once if answer is nil.
 	Next func(token []byte) (answer []byte, done bool, err error)
 }
 
@@ -76,16 +79,18 @@ type Auth struct {
 	Cred   []byte
 }
 
-// Grant is what a server says of a session.
+// Grant is a session as the server grants it.
 type Grant struct {
 	Session  int64         // not 0
-	Timeout  time.Duration // at most what was asked for, or ten minutes if that is more
+	Timeout  time.Duration // at most the requested timeout, or ten minutes if that is more
 	Password []byte
 }
 
-// Open makes the handshake on nc, and presents credentials: SASL first. When it fails it closes nc, and the
-// error wraps that of ctx if ctx ended before. Other errors are [ErrExpired], [ErrRefused],
-// zk.ErrAuthFailed and those of the network.
+// Open performs the handshake on nc, and presents credentials: SASL first. If it fails, it closes
+// nc.
+//
+// The error wraps ctx's if ctx has ended. Other errors are [ErrExpired], [ErrRefused],
+// zk.ErrAuthFailed and network errors.
 func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 	c := &Conn{
 		nc:      nc,
@@ -100,7 +105,7 @@ func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 	c.in.frames = proto.NewFrameReader(&c.heard, maxFrame)
 	stop := context.AfterFunc(ctx, func() {
 		if nc.SetDeadline(time.Unix(1, 0)) != nil { // in the past
-			_ = nc.Close() // it has no deadlines, such as one through SSH
+			_ = nc.Close() // nc has no deadlines, as one through SSH
 		}
 	})
 	err := c.handshake(hello)
@@ -111,7 +116,7 @@ func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 		err = c.authenticate(hello.Auths)
 	}
 	if !stop() {
-		err = errors.Join(wait.Err(ctx), err)
+		err = &ended{wait.Err(ctx), err}
 	}
 	if err != nil {
 		_ = nc.Close()
@@ -130,7 +135,7 @@ func (c *Conn) handshake(hello Hello) error {
 		Timeout:     int32(hello.Timeout.Milliseconds()),
 		Session:     hello.Session,
 		Password:    password,
-		HasReadOnly: true, // servers warn of clients that do not say it
+		HasReadOnly: true, // servers warn of clients that omit it
 	}
 	c.Sent = time.Now()
 	if _, err := c.nc.Write(proto.Seal(request.Append(proto.Begin(64)))); err != nil {
@@ -153,20 +158,20 @@ func (c *Conn) handshake(hello Hello) error {
 	return nil
 }
 
-// accept checks what a server grants.
+// accept checks a server's grant.
 func (c *Conn) accept(reply proto.ConnectResponse, err error) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("handshake: %w: %w", ErrRefused, err)
 	case reply.Session == -1 && reply.Version != 0:
 		// ClickHouse Keeper. Real ids may be negative too.
-		return fmt.Errorf("handshake: %w: it has no leader", ErrRefused)
+		return fmt.Errorf("handshake: %w: no leader", ErrRefused)
 	case reply.Session == 0:
 		return fmt.Errorf("handshake: %w", ErrExpired)
 	case reply.Timeout <= 0:
-		return fmt.Errorf("handshake: %w: it grants a session of %d ms", ErrRefused, reply.Timeout)
+		return fmt.Errorf("handshake: %w: session timeout of %d ms granted", ErrRefused, reply.Timeout)
 	case reply.ReadOnly:
-		return fmt.Errorf("handshake: %w: it is read-only", ErrRefused)
+		return fmt.Errorf("handshake: %w: read-only", ErrRefused)
 	}
 	c.nudges.usual = c.heard.at().Sub(c.Sent) // a session is granted by the leader: as good as a write
 	c.Grant = Grant{reply.Session, time.Duration(reply.Timeout) * time.Millisecond, reply.Password}
@@ -190,11 +195,11 @@ func (c *Conn) exchange(s *SASL) error {
 	}
 }
 
-// sayToken sends a token of SASL, and returns the server's.
+// sayToken sends a SASL token, and returns the server's.
 func (c *Conn) sayToken(mechanism string, token []byte) ([]byte, error) {
 	xid := c.numbers.next()
 	header := proto.RequestHeader{Xid: xid, Op: proto.OpSASL}
-	request := proto.SASLToken{Token: append([]byte{}, token...)} // nil would be none, at which a ZooKeeper fails
+	request := proto.SASLToken{Token: append([]byte{}, token...)} // ZooKeeper fails on nil, which is no token
 	if _, err := c.nc.Write(proto.Seal(request.Append(header.Append(proto.Begin(64 + len(token)))))); err != nil {
 		return nil, fmt.Errorf("SASL %s: %w", mechanism, err)
 	}
@@ -208,7 +213,7 @@ func (c *Conn) sayToken(mechanism string, token []byte) ([]byte, error) {
 	reply.Decode(&d)
 	switch {
 	case d.Err() != nil || reply.Xid != xid:
-		return nil, fmt.Errorf("SASL %s: %w: an answer to something else (xid %d)", mechanism, ErrRefused, reply.Xid)
+		return nil, fmt.Errorf("SASL %s: %w: unexpected reply (xid %d)", mechanism, ErrRefused, reply.Xid)
 	case reply.Code == proto.AuthFailed:
 		return nil, fmt.Errorf("SASL %s: %w", mechanism, zk.ErrAuthFailed)
 	case reply.Code != proto.OK:
@@ -217,7 +222,7 @@ func (c *Conn) sayToken(mechanism string, token []byte) ([]byte, error) {
 	if said.Decode(&d); d.Err() != nil {
 		return nil, fmt.Errorf("SASL %s: %w: %w", mechanism, ErrRefused, d.Err())
 	}
-	return bytes.Clone(said.Token), nil // the frame is the reader's
+	return bytes.Clone(said.Token), nil // the frame belongs to the reader
 }
 
 // authenticate presents credentials, one after the other.
@@ -237,7 +242,7 @@ func (c *Conn) authenticate(auths []Auth) error {
 		reply.Decode(&d)
 		switch {
 		case d.Err() != nil || reply.Xid != proto.XidAuth:
-			return fmt.Errorf("auth: %w: an answer to something else (xid %d)", ErrRefused, reply.Xid)
+			return fmt.Errorf("auth: %w: unexpected reply (xid %d)", ErrRefused, reply.Xid)
 		case reply.Code != proto.OK:
 			return fmt.Errorf("auth scheme %q: %w", a.Scheme, zk.ErrAuthFailed)
 		}
@@ -245,7 +250,24 @@ func (c *Conn) authenticate(auths []Auth) error {
 	return nil
 }
 
-// stamped notes when something was last read.
+// ended is the error of a handshake whose context has ended. A failed read then only repeats that.
+type ended struct{ by, err error }
+
+func (e *ended) Error() string {
+	if e.err == nil || errors.Is(e.err, os.ErrDeadlineExceeded) || errors.Is(e.err, net.ErrClosed) {
+		return "handshake: " + e.by.Error()
+	}
+	return e.err.Error()
+}
+
+func (e *ended) Unwrap() []error {
+	if e.err == nil {
+		return []error{e.by}
+	}
+	return []error{e.by, e.err}
+}
+
+// stamped records when data was last read.
 type stamped struct {
 	io.Reader
 	base time.Time
@@ -260,5 +282,5 @@ func (s *stamped) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// at is when something was last read.
+// at returns when data was last read.
 func (s *stamped) at() time.Time { return s.base.Add(time.Duration(s.last.Load())) }

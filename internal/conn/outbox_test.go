@@ -26,7 +26,8 @@ func TestARequestThatIsTooLongIsNotSent(t *testing.T) {
 	require.NoError(t, <-answered)
 }
 
-// TestARequestIsWithdrawnOnlyBeforeItIsWritten: a pipe has no room, so what the peer does not read is not written.
+// TestARequestIsWithdrawnOnlyBeforeItIsWritten: a pipe has no room, so what the peer does not read
+// is not written.
 func TestARequestIsWithdrawnOnlyBeforeItIsWritten(t *testing.T) {
 	c, p := open(t, 10*time.Second, Handlers{})
 	written, answered := deletion()

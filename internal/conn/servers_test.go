@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed/ensemble"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 )
 
 // connect begins or resumes a session at a real server.
@@ -32,8 +32,8 @@ func send(c *Conn, op proto.Op, r proto.Record) outcome {
 	return answered
 }
 
-// TestServersRefuseEarly: with enableEagerACLCheck the members of an ensemble answer what is not allowed before they have
-// carried out what was sent earlier, and the connection goes on.
+// TestServersRefuseEarly: with enableEagerACLCheck the members of an ensemble answer what is not
+// allowed before they have carried out what was sent earlier, and the connection continues.
 func TestServersRefuseEarly(t *testing.T) {
 	e := ensemble.Start(t, ensemble.WithEnv("JVMFLAGS", "-Dzookeeper.enableEagerACLCheck=true"))
 	early := false

@@ -1,4 +1,4 @@
-// Package dialerrors says why a client finds no server. The client logs them at debug level.
+// Package dialerrors reports why a client reaches no server, from its log at debug level.
 package dialerrors
 
 import (
@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Handler is a handler of a client's log that keeps why each server could not be used lately. It may be used
-// by any number of goroutines.
+// Handler is a log handler that keeps the last reason why each server could not be used. It is safe
+// for concurrent use.
 type Handler struct {
 	next slog.Handler
 	*reasons
@@ -22,12 +22,12 @@ type reasons struct {
 	byServer map[string]string // guarded by mu
 }
 
-// New returns a handler that passes on to next what next is enabled for.
+// New returns a handler that passes records on to next, at the levels that next enables.
 func New(next slog.Handler) *Handler {
 	return &Handler{next, &reasons{byServer: map[string]string{}}}
 }
 
-// Enabled lets all pass: the reasons are logged at debug level.
+// Enabled returns true: the reasons are logged at debug level.
 func (f *Handler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle keeps the reason, if the record has one, and passes the record on.
@@ -53,22 +53,22 @@ func (f *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return f.next.Handle(ctx, r)
 }
 
-// WithAttrs is that of [slog.Handler].
+// WithAttrs implements [slog.Handler].
 func (f *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &Handler{f.next.WithAttrs(attrs), f.reasons}
 }
 
-// WithGroup is that of [slog.Handler].
+// WithGroup implements [slog.Handler].
 func (f *Handler) WithGroup(name string) slog.Handler {
 	return &Handler{f.next.WithGroup(name), f.reasons}
 }
 
-// String is the reasons, each once, or that there is none yet.
+// String returns the reasons, each once.
 func (r *reasons) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.byServer) == 0 {
-		return "none has refused, none has answered"
+		return "no server has refused or answered"
 	}
 	return strings.Join(slices.Compact(slices.Sorted(maps.Values(r.byServer))), "; ")
 }

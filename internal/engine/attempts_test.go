@@ -10,15 +10,15 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/zktest"
 )
 
-// TestARetryThatSucceedsWhileTheClientClosesHasSucceeded: a write that was answered must not count as certainly not carried out.
+// TestARetryThatSucceedsWhileTheClientClosesHasSucceeded: a write that was answered must not count
+// as certainly not carried out.
 func TestARetryThatSucceedsWhileTheClientClosesHasSucceeded(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, newClient func(...framework.Option) *framework.Client) {
-		client := newClient(framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client(framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
 		calls := 0
 		err := engine.Of(client).Do(context.Background(), "set", "/a", func(*engine.Connection) error {
 			if calls++; calls == 1 {

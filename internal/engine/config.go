@@ -14,24 +14,31 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Config is what a client is made with: what the options of package framework have set. All functions must be safe for concurrent use, and
-// end when their context does.
+// Config configures a client. The options of package framework set it. All functions must be safe
+// for concurrent use, and end when their context does.
 type Config struct {
 	Connecting
 	Events
 
 	SessionTimeout    time.Duration
 	ConnectionTimeout time.Duration // how long each attempt of an operation waits for a connection
+	AwaitHandshake    bool          // it also waits for a handshake that is in progress then
 	ExpirationPercent int
 	Policy            retry.Policy
-	Containers        bool // parents may be containers
+	ErrorPolicy       connstate.ErrorPolicy // of recipes without one of their own
+	Data              []byte                // of nodes that are created without any; it is not changed
+	Containers        bool                  // parents may be containers
+	Compress          bool                  // all data of callers are compressed
 	Log               *slog.Logger
 
-	ACL        func(path string) []zk.ACL              // nil: everybody may do everything; path is the server's
-	Operation  func(ctx context.Context, op Operation) // is called when an operation has ended; nil: nobody observes
-	Changed    func(from, to connstate.State)          // see [session.Machine.Observe]; nil: nobody observes
-	Nudges     bool                                    // see "Nudges" in internal/conn; without only for measurements
-	MaxRequest int                                     // bytes
+	ACL func(path string) []zk.ACL // nil: no restriction; path is the server's
+	// Operation observes each operation that has ended; nil: no observer.
+	Operation  func(ctx context.Context, op Operation)
+	Changed    func(from, to connstate.State) // see [session.Machine.Observe]; nil: no observer
+	Nudges     bool                           // see "Nudges" in internal/conn; without only for measurements
+	MaxRequest int                            // bytes
+
+	Settings map[any]any // what recipes set with options of their own; keys are types of theirs
 }
 
 // Connecting is how servers are found, and how connections to them are opened.
@@ -45,12 +52,14 @@ type Connecting struct {
 	Auths    []conn.Auth
 }
 
-// Events are functions that are called with what happens to a client, in its order. They must neither block nor call the client.
+// Events are functions that are called with what happens to a client, in its order. They must
+// neither block nor call the client.
 type Events struct {
-	// State is called with each step of a connection, in go-zookeeper's words: zk.StateConnecting before a server is dialed,
-	// StateConnected when it was reached, StateHasSession when it has granted the session and before operations use it,
-	// StateDisconnected when the connection has ended, and StateExpired when the session is over. session is the session's id
-	// with StateHasSession.
+	// State is called with each step of a connection, in go-zookeeper's words: zk.StateConnecting
+	// before a server is dialed, StateConnected when it was reached, StateHasSession when it has
+	// granted the session and before operations use it, StateDisconnected when the connection has
+	// ended, and StateExpired when the session is over. session is the session's id with
+	// StateHasSession.
 	State func(state zk.State, server string, session int64)
 	// Node is called with each event that a server sends, before the watches that it is for fire.
 	Node func(zk.Event)
@@ -69,9 +78,11 @@ type Operation struct {
 // Engine is the Config, for [Configure].
 func (c *Config) Engine() *Config { return c }
 
-// Configure returns a framework.Option that changes the Config, for what users have no option for:
+// Configure returns a framework.Option that changes the Config, for settings without a public
+// option:
 //
-//	framework.New(servers, engine.Configure[framework.Option](func(c *engine.Config) { c.Nudges = false }))
+//	calm := engine.Configure[framework.Option](func(c *engine.Config) { c.Nudges = false })
+//	framework.New(servers, calm)
 func Configure[O ~func(C) error, C interface{ Engine() *Config }](change func(*Config)) O {
 	return func(c C) error {
 		change(c.Engine())

@@ -12,6 +12,9 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine/wire"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/session"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -28,20 +31,28 @@ type core struct {
 
 	numbers conn.Numbers // of the requests of all connections
 
-	unknownOps sync.Map // keys are operations: see SetUnknown
-	sweeper    *sweeper
-	reports    reports
+	unknown wire.Unknown // operations
+	works   works
+	debts   *debts
+	pace    pace
+	reports reports
 }
 
 // inUse is the session and the connection that a client uses.
 type inUse struct {
 	session *Session    // nil when there is none (yet)
 	link    *Connection // nil while disconnected
+	since   time.Time   // when link became nil
 	authErr error       // the last server refused our credentials
 	why     error       // there is no connection, as far as we know
+	opening bool        // a server has accepted a connection and has not answered the handshake
 }
 
-// current is what is in use at this moment.
+// SetUnknown has the client take op for one that its servers do not know. Tests use it for servers
+// that know op.
+func (c *core) SetUnknown(op proto.Op) { c.unknown.Add(op) }
+
+// current returns the session and connection in use.
 func (c *core) current() inUse {
 	now, _ := c.now.Get()
 	return now
@@ -64,37 +75,20 @@ func (c *core) Listen(f func(connstate.State)) (remove func(), err error) {
 }
 
 // WaitConnected returns when there is a connection, however long that takes.
-func (c *core) WaitConnected(ctx context.Context) error {
-	_, err := c.awaitLink(ctx, nil, noLimit)
+func (c Client) WaitConnected(ctx context.Context) error {
+	_, err := c.awaitLink(ctx, c.session, noLimit)
 	return err
-}
-
-type sessionKey struct{}
-
-// InSession returns a context with which operations of the client of s are carried out in s or not at all.
-func InSession(ctx context.Context, s *Session) context.Context {
-	return context.WithValue(ctx, sessionKey{}, s)
-}
-
-func sessionOf(ctx context.Context) *Session {
-	s, _ := ctx.Value(sessionKey{}).(*Session)
-	return s
-}
-
-// pinned is the session of the client that operations with ctx must be carried out in, or nil.
-func (c *core) pinned(ctx context.Context) *Session {
-	if s := sessionOf(ctx); s != nil && s.core == c {
-		return s
-	}
-	return nil
 }
 
 // usable reports whether there is a connection of use, and of session pinned unless that is nil.
 func (now inUse) usable(pinned *Session) bool {
-	return now.link != nil && now.link.up() && (pinned == nil || pinned == now.link.session)
+	return now.link != nil && now.link.Up() && (pinned == nil || pinned == now.link.session)
 }
 
-// settled reports whether whoever waits for a connection need not wait any longer.
+// lost reports whether there is neither a session nor a connection.
+func (now inUse) lost() bool { return now.session == nil && now.link == nil }
+
+// settled reports whether a wait for a connection is over.
 func (now inUse) settled(pinned *Session) bool {
 	return now.usable(pinned) || now.authErr != nil || pinned != nil && pinned.Err() != nil
 }
@@ -103,12 +97,20 @@ func (now inUse) settled(pinned *Session) bool {
 // passed (the error wraps zk.ErrNoServer then), ctx is done (the error wraps both
 // then), or the client is closed. With pinned, it must be a connection of that session.
 func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Duration) (*Connection, error) {
+	if pinned != nil && pinned.core != c {
+		return nil, notOurs(pinned)
+	}
 	now := c.current()
 	waited := !now.settled(pinned) && ctx.Err() == nil
 	if waited {
 		within, cancel := c.within(ctx, limit)
 		now, _ = c.now.Until(within, func(now inUse) bool { return now.settled(pinned) })
 		cancel()
+		if now.opening && c.cfg.AwaitHandshake {
+			within, cancel := c.within(ctx, noLimit)
+			now, _ = c.now.Until(within, func(now inUse) bool { return now.settled(pinned) || !now.opening })
+			cancel()
+		}
 	}
 	switch {
 	case c.ctx.Err() != nil:
@@ -127,18 +129,27 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 	return nil, c.unreachable(nil)
 }
 
-// connectPauses are the pauses between rounds over all servers in which none could be used, after connections that ended
-// young, and between tries of what is tried until it succeeds.
+// notOurs is the error of operations in a session of another client, or in none.
+func notOurs(s *Session) error {
+	if s.core == nil {
+		return fmt.Errorf("%w: nil session", opt.ErrBadArgument)
+	}
+	return fmt.Errorf("%w: session %s of another client", opt.ErrBadArgument, sessionText(s.ID()))
+}
+
+// connectPauses are the pauses between rounds in which no server could be used, after connections
+// that ended young, and between retries of work that must succeed.
 func connectPauses() wait.Pauses {
 	return wait.Pauses{First: 50 * time.Millisecond, Last: time.Second}
 }
 
-// RefusedPause is how long to wait after an error that may pass before the next try: retries may be without a pause.
+// RefusedPause is how long to wait after an error that may pass before the next try: retries may be
+// without a pause.
 const RefusedPause = 100 * time.Millisecond
 
 // unreachable is why there is no connection. given is the error of the caller's context, or nil.
 func (c *core) unreachable(given error) error {
-	return &unreachable{given, c.current().why}
+	return &wire.Unreachable{Given: given, Why: c.current().why}
 }
 
 // everybody is the ACL of nodes that are created without one. It is not changed.
@@ -154,7 +165,8 @@ func (c *core) ACLAt(path string) []zk.ACL {
 	return everybody
 }
 
-// Recover is deferred where a function of a user is called. It logs a panic, which ends nothing else.
+// Recover is deferred where a function of a user is called. It logs a panic, which ends nothing
+// else.
 func (c *core) Recover(what, path string) {
 	if p := recover(); p != nil {
 		c.cfg.Log.Error(what+" panicked", "path", path, "panic", p, "stack", string(debug.Stack()))

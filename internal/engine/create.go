@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -9,50 +10,72 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine/wire"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/uuid"
-	"github.com/gocurator/curator/retry"
 )
 
-// Creation says how a node is made.
+// Creation says how a node is created.
 type Creation struct {
 	Mode       int32    // flags of go-zookeeper
 	ACL        []zk.ACL // nil: the client's
-	Parents    bool     // make what is missing above it, with ParentMode
+	Parents    bool     // create missing parents, with ParentMode
 	ParentMode int32
 	Protected  bool
 	TTL        time.Duration
+	OrSet      bool // set the data if the node exists; not for a protected or sequential node
+	// Idempotent accepts an existing node with the same data; not for a protected or sequential one.
+	Idempotent bool
 	Stat       *zk.Stat // of the node is written here; nil: nowhere
 
-	sent     func()                       // see Hints
-	replaces string                       // the server's path of a node that goes in the same transaction; empty: none
-	late     func(path string, err error) // gets the answer that nobody waits for any more; nil: nobody does
+	sent func() // see Sent
+	debt *Debt  // learns how the create has ended; nil: there is none
 }
 
 func (o *Creation) ephemeral() bool {
 	return o.Mode == zk.FlagEphemeral || o.Mode == zk.FlagEphemeralSequential
 }
 
-// Create makes a node and returns its path, which differs from the one asked for if it
-// is sequential or protected. If the parent is the node of the client's
-// namespace and is missing, it is made, too.
+// Create creates a node and returns its path. The path differs from the given one if the node is
+// sequential or protected. If the parent is the node of the client's namespace and is missing, it
+// is created, too.
 func (c Client) Create(ctx context.Context, path string, data []byte, o Creation) (created string, err error) {
 	real := c.prepare(path, &o)
-	hints := HintsOf(ctx)
-	o.sent = hints.Sent
-	if hints.Replaces != "" {
-		o.replaces = c.Real(hints.Replaces)
+	data = c.Encode(data)
+	if c.sent != nil {
+		o.sent = *c.sent
 	}
-	if o.Protected {
-		dir, name := Split(real)
-		created, err = (&protected{core: c.core, dir: dir, name: name, data: data, options: o}).create(ctx, path)
-	} else {
+	if found := o.Stat; found != nil {
+		o.Stat = new(zk.Stat)
+		defer func() {
+			if err == nil {
+				*found = *o.Stat
+			}
+		}()
+	}
+	switch {
+	case o.Protected, o.Mode&zk.FlagSequence != 0: // the name is new
+	default:
+		if err = c.AwaitPlace(ctx, "create", path, real); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case o.OrSet || o.Idempotent:
+		created, err = real, c.createOrAccept(ctx, path, real, data, o)
+	case o.Protected:
+		dir, name := proto.Split(real)
+		created, err = (&protected{client: c, dir: dir, name: name, data: data, options: o}).create(ctx, path)
+	default:
 		err = c.Do(ctx, "create", path, func(l *Connection) error {
 			created, err = c.createOn(ctx, l, real, data, o)
 			return err
 		})
 	}
-	return c.Unreal(created), err
+	if err != nil {
+		return "", err
+	}
+	return c.Unreal(created), nil
 }
 
 // prepare returns the server's path of a node to be created, and completes o for it.
@@ -61,112 +84,136 @@ func (c Client) prepare(path string, o *Creation) (real string) {
 	if o.ACL == nil {
 		o.ACL = c.ACLAt(real)
 	}
-	if dir, _ := Split(real); c.namespace != "" && dir == c.Real("/") && !o.Parents {
+	if dir, _ := proto.Split(real); c.namespace != "" && dir == c.Real("/") && !o.Parents {
 		o.Parents, o.ParentMode = true, zk.FlagContainer // the namespace's own node, as Java's client does
 	}
 	return real
 }
 
-// CreateOrSet makes a node that is neither protected nor sequential, or sets the data of the node that exists.
-func (c Client) CreateOrSet(ctx context.Context, path string, data []byte, o Creation) (created bool, err error) {
-	real := c.prepare(path, &o)
-	var tried []int64 // sessions in which an ephemeral node may have been made
-	err = c.Do(ctx, "createOrSet", path, func(l *Connection) error {
+// createOrAccept creates a node that is neither protected nor sequential. If there is one, it sets
+// its data or accepts it as it is.
+func (c Client) createOrAccept(ctx context.Context, path, real string, data []byte, o Creation) error {
+	var tried []int64 // sessions in which an ephemeral node may have been created
+	return c.Do(ctx, "create", path, func(l *Connection) error {
 		session := l.session.ID()
 		if o.ephemeral() {
 			tried = append(tried, session)
 		}
 		for {
-			_, err := c.createOn(ctx, l, real, data, o)
-			created = err == nil
-			if !errors.Is(err, zk.ErrNodeExists) {
-				return err
+			_, refused := c.createOn(ctx, l, real, data, o)
+			if !errors.Is(refused, zk.ErrNodeExists) {
+				return refused
 			}
-			stat, err := Call(ctx, l, AskSet(real, data, -1))
-			if err == nil && (stat.EphemeralOwner == session || !slices.Contains(tried, stat.EphemeralOwner)) {
+			stat, same, err := o.accept(ctx, l, real, data)
+			earlier := same && stat.EphemeralOwner != session && slices.Contains(tried, stat.EphemeralOwner)
+			switch {
+			case errors.Is(err, zk.ErrNoNode):
+			case err != nil:
+				return err
+			case earlier: // a try in a session that is over: the servers delete its node soon
+				_, err = wire.Call(ctx, l.Conn, wire.AskDelete(real, stat.Version))
+				if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
+					return err
+				}
+			case !same || o.ephemeral() && o.Idempotent && stat.EphemeralOwner != session:
+				return refused
+			default:
+				if o.Stat != nil {
+					*o.Stat = *stat
+				}
 				return nil
-			}
-			if err == nil { // it is of an earlier try, whose session is over: the servers would delete it soon
-				_, err = Call(ctx, l, AskDelete(real, stat.Version))
-			}
-			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
-				return err
 			}
 		}
 	})
-	return created, err
 }
 
-// protected is a create that finds its node again by the id in the node's name. Each session gets an id of its own, so a node that
-// an old one left behind is never taken for ours. And each request does: when a node is not found after a request that was not
-// answered, it may still come, from a server that stood still, say, with the request in its hands. So what bears an old id is
-// not wanted any more.
+// accept sets the data of a node that exists, or reports whether it is the same that would be
+// created.
+func (o *Creation) accept(ctx context.Context, l *Connection, path string, data []byte) (stat *zk.Stat, same bool, err error) {
+	if o.OrSet {
+		stat, err = wire.Call(ctx, l.Conn, wire.AskSet(path, data, -1))
+		return stat, err == nil, err
+	}
+	there, err := wire.Call(ctx, l.Conn, wire.AskGet(path, false))
+	if err != nil {
+		return nil, false, err
+	}
+	stat = there.Stat
+	// An owner also marks a node with a TTL.
+	kind := o.ephemeral() || o.TTL > 0 || stat.EphemeralOwner == 0
+	return stat, kind && stat.Version == 0 && bytes.Equal(there.Value, data), nil
+}
+
+// protected is a create that finds its node again by the id in the node's name. Each session gets
+// an id of its own, so the node of an earlier session is never taken for this one's. So does each
+// request: if the node of an unanswered request is not found, a server that stood still may create
+// it later, and then the node with the old id is unwanted. The comment of [debts] says who owns the
+// node.
 type protected struct {
-	core      *core
+	client    Client
 	dir, name string
 	data      []byte
 	options   Creation
 
-	node *unwanted // of the last request; nil: none was sent, or the sweeper has it
-	err  error     // how that request has ended
+	debt *Debt // of the last request; nil: none was sent
 }
 
-// create makes the node. asked is the path as the caller wrote it.
-func (p *protected) create(ctx context.Context, asked string) (created string, err error) {
-	err = p.core.Do(ctx, "create", asked, func(l *Connection) error {
-		created, err = p.try(ctx, l)
+// create creates the node. asked is the path as the caller wrote it.
+func (p *protected) create(ctx context.Context, asked string) (path string, err error) {
+	wanted := false
+	defer func() {
+		if !wanted { // it failed, or a retry policy panicked
+			p.giveUp()
+		}
+	}()
+	err = p.client.Do(ctx, "create", asked, func(l *Connection) error {
+		path, err = p.try(ctx, l)
 		return err
 	})
+	wanted = err == nil
 	switch {
 	case err != nil:
-		p.leave()
-	case !p.core.sweeper.forget(p.node):
+	case p.client.owing != nil:
+		if earlier := *p.client.owing; earlier != nil {
+			earlier.Settle()
+		}
+		*p.client.owing = p.debt
+		p.debt.createEnded(path, nil) // also if it was found
+	case !p.debt.Settle():
 		return "", ErrClosed // Close has removed it, or is about to
 	}
-	return created, err
+	return path, err
 }
 
-func (p *protected) try(ctx context.Context, l *Connection) (created string, err error) {
-	if p.node != nil && p.node.session == l.session && retry.Unknown(p.err) {
-		if created, err = p.core.findOwn(ctx, l, p.dir, p.node.id, p.options.Stat); err != nil || created != "" {
-			return created, err
+func (p *protected) try(ctx context.Context, l *Connection) (path string, err error) {
+	if p.debt != nil && p.debt.mayBeMadeBy(l.session) {
+		if path, err = p.client.findOwn(ctx, l, p.dir, p.debt.id, p.options.Stat); err != nil || path != "" {
+			return path, err
 		}
 	}
-	p.leave()
-	node := &unwanted{session: l.session, persistent: !p.options.ephemeral(), place: place{p.dir, true}, id: uuid.New()}
-	sweeper := p.core.sweeper
-	sweeper.expect(node)
-	p.options.late = func(path string, err error) { sweeper.unwant(node, path, err) }
-	created, err = p.core.createOn(ctx, l, Join(p.dir, protectedName(node.id, p.name)), p.data, p.options)
-	p.node, p.err = node, err
-	if err == nil {
-		return created, nil
-	}
-	// Not ctx.Err(): ctx may have ended just after the connection did, and then nobody else knows of the node.
-	var given unanswered
-	if errors.As(err, &given) {
-		p.node = nil // late will see to it
-	}
-	return "", err
+	p.giveUp()
+	p.debt = p.client.debts.add(&Debt{owed: owed{place: place{p.dir, protectedID}, id: uuid.New()}, origin: origin{session: l.session, ephemeral: p.options.ephemeral()}})
+	p.options.debt = p.debt
+	return p.client.createOn(ctx, l, proto.Join(p.dir, protectedName(p.debt.id, p.name)), p.data, p.options)
 }
 
-// leave gives up the node of the last request, which has failed.
-func (p *protected) leave() {
-	if p.node != nil {
-		p.core.sweeper.unwant(p.node, "", p.err)
-		p.node = nil
+// giveUp gives up the node of the last request.
+func (p *protected) giveUp() {
+	if p.debt != nil {
+		p.debt.GiveUp()
+		p.debt = nil
 	}
 }
 
-// findOwn looks below dir for the node that this session made with id, and writes its stat to found unless that is nil. It
-// returns "" if there is none.
+// findOwn searches dir for the node that this session created with id, and returns "" if it is
+// missing. It writes the node's stat to found unless found is nil.
 func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found *zk.Stat) (string, error) {
-	// After a reconnect the server may lag behind the one that got our request. A sync would not do: a leader that was replaced
-	// answers it alone.
+	// After a reconnect the server may lag behind the one that received the create. A sync does not
+	// help: a leader that was replaced answers it alone.
 	if err := l.CaughtUp(ctx); err != nil {
 		return "", err
 	}
-	list, err := Call(ctx, l, AskChildren(dir, false))
+	list, err := wire.Call(ctx, l.Conn, wire.AskChildren(dir, false))
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return "", err
 	}
@@ -174,8 +221,8 @@ func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found
 		if _, own := Unprotected(child); own != id {
 			continue
 		}
-		path := Join(dir, child)
-		stat, err := Call(ctx, l, AskExists(path, false))
+		path := proto.Join(dir, child)
+		stat, err := wire.Call(ctx, l.Conn, wire.AskExists(path, false))
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		}
@@ -183,7 +230,7 @@ func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found
 			return "", err
 		}
 		if owner := stat.EphemeralOwner; owner != 0 && owner != l.session.ID() {
-			c.removeInBackground(path, nil)
+			c.debts.discard(&Debt{owed: owed{place: place{path, uniqueName}}})
 			continue
 		}
 		if found != nil {
@@ -198,59 +245,33 @@ func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found
 // node's: a container is reaped as soon as it is seen to be empty.
 const parentTries = 20
 
-// createOn makes one node, and its parents if asked to.
+// createOn creates one node, and its missing parents if o.Parents is set.
 func (c *core) createOn(ctx context.Context, l *Connection, path string, data []byte, o Creation) (string, error) {
-	if o.replaces != "" {
-		return c.replaceOn(ctx, l, path, data, o)
-	}
 	for try := 1; ; try++ {
-		created, err := Call(ctx, l, askCreate(path, data, o))
+		if o.debt != nil {
+			o.debt.sends()
+		}
+		created, err := wire.Call(ctx, l.Conn, askCreate(path, data, o))
 		if !o.Parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
 			if err == nil && o.Stat != nil {
 				*o.Stat = *created.Stat
 			}
 			return created.Value, err
 		}
-		dir, _ := Split(path)
+		dir, _ := proto.Split(path)
 		if err := c.makeParent(ctx, l, dir, o.ParentMode); err != nil {
-			var given unanswered
-			if errors.As(err, &given) {
-				err = given.error // the create itself was answered
-			}
-			return "", err
+			return "", wire.Reason(err) // the create itself was answered
 		}
 	}
 }
 
-// replaceOn makes one node and deletes another in one transaction.
-func (c *core) replaceOn(ctx context.Context, l *Connection, path string, data []byte, o Creation) (string, error) {
-	q := AskMulti(proto.OpMulti, []proto.MultiOp{
-		{Op: proto.OpDelete, Body: &proto.VersionRequest{Path: o.replaces, Version: -1}},
-		{Op: proto.OpCreate, Body: &proto.CreateRequest{Path: path, Data: data, ACL: ProtoACL(o.ACL), Flags: o.Mode}},
-	})
-	created := func(results []proto.MultiResult, err error) (string, error) {
-		if err == nil {
-			_, err = MultiFailure(results, 2)
-		}
-		if err != nil {
-			return "", err
-		}
-		return results[1].Path, nil
-	}
-	q.written = o.sent
-	if late := o.late; late != nil {
-		q.late = func(results []proto.MultiResult, err error) { late(created(results, err)) }
-	}
-	return created(Call(ctx, l, q))
-}
-
-// MakeParents makes the nodes that are missing above path, as containers where the servers make some.
+// MakeParents creates the missing parents of path, as containers if the servers support them.
 func (c Client) MakeParents(ctx context.Context, path string) error {
-	dir, _ := Split(c.Real(path))
+	dir, _ := proto.Split(c.Real(path))
 	return c.Do(ctx, "create", path, func(l *Connection) error { return c.makeParent(ctx, l, dir, zk.FlagContainer) })
 }
 
-// makeParent makes the node dir, and what is missing above it. That it exists is fine.
+// makeParent creates dir and its missing parents. An existing node is not an error.
 func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode int32) error {
 	if dir == "/" {
 		return zk.ErrNoNode // the root is always there: chroot is not supported here
@@ -266,19 +287,20 @@ func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode i
 		case mode == zk.FlagPersistent || !errors.Is(err, ErrUnimplemented):
 			return err
 		}
-		// It is known now that the server makes no containers.
+		// The server is known now to have no containers.
 	}
 }
 
-// Fits returns ErrTooLong if a node at path with so many bytes of data could not be made with the client's ACL: the request would be
-// longer than the servers take. What fits can also be set.
+// Fits returns ErrTooLong if the create of a node at path with so many bytes of data and the
+// client's ACL exceeds the servers' limit. Data that fit can also be set.
 func (c Client) Fits(path string, bytes int) error {
 	real := c.RealNew(path)
-	q := askCreate(real, nil, Creation{ACL: c.ACLAt(real), TTL: time.Millisecond}) // with a TTL it is the longest
+	// A create with a TTL is the longest.
+	q := askCreate(real, nil, Creation{ACL: c.ACLAt(real), TTL: time.Millisecond})
 	return conn.CheckLength(len(q.Frame)+bytes, c.cfg.MaxRequest)
 }
 
-// op is the operation that makes the node.
+// op is the operation that creates the node.
 func (o *Creation) op() proto.Op {
 	switch {
 	case o.TTL > 0:
@@ -291,18 +313,18 @@ func (o *Creation) op() proto.Op {
 	return proto.OpCreate
 }
 
-// askCreate makes a node. The stat of the result is nil unless the creation has room for it.
-func askCreate(path string, data []byte, o Creation) Request[WithStat[string]] {
-	r := proto.CreateRequest{Path: path, Data: data, ACL: ProtoACL(o.ACL), Flags: int32(o.Mode)}
-	q := Request[WithStat[string]]{Op: o.op(), written: o.sent, Parse: func(d *proto.Decoder) WithStat[string] {
-		created := WithStat[string]{Value: d.String()}
+// askCreate creates a node. The stat of the result is nil unless the creation has room for it.
+func askCreate(path string, data []byte, o Creation) wire.Request[wire.WithStat[string]] {
+	r := proto.CreateRequest{Path: path, Data: data, ACL: wire.ProtoACL(o.ACL), Flags: int32(o.Mode)}
+	q := wire.Request[wire.WithStat[string]]{Op: o.op(), Written: o.sent, Parse: func(d *proto.Decoder) wire.WithStat[string] {
+		created := wire.WithStat[string]{Value: d.String()}
 		if o.Stat != nil {
-			created.Stat = ParseStat(d)
+			created.Stat = wire.ParseStat(d)
 		}
 		return created
 	}}
-	if o.late != nil {
-		q.late = func(r WithStat[string], err error) { o.late(r.Value, err) }
+	if d := o.debt; d != nil {
+		q.Done = func(r wire.WithStat[string], err error) { d.createEnded(r.Value, err) }
 	}
 	if o.TTL > 0 {
 		r.WithTTL, r.TTL, r.Flags = true, o.TTL.Milliseconds(), proto.FlagTTL

@@ -3,93 +3,168 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/internal/engine/wire"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/verdict"
+	"github.com/gocurator/curator/internal/wait"
 )
 
-// DeleteGuaranteed deletes a node, however long it takes. When ctx is done first, it goes on in the background, and with
-// a context of [InSession] while the session lives. If the node is missing after a try that was not answered, found is !certain.
+// DeleteGuaranteed deletes a node, however long it takes. When ctx is done first, the deletion
+// continues in the background; with a view of one session, while the session lives. If the node is
+// missing after an unanswered try, found is !certain.
 func (c Client) DeleteGuaranteed(ctx context.Context, path string, certain bool) (found bool, err error) {
-	began, done := time.Now(), ctx.Err() != nil
-	found, tries, err := c.remove(ctx, c.Real(path), certain)
-	if !done { // otherwise only the background does anything
-		c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: tries, Err: err})
+	return c.DeleteBoth(ctx, path, Companion{}, certain)
+}
+
+// DeleteBoth is DeleteGuaranteed of a node and its companion.
+func (c Client) DeleteBoth(ctx context.Context, path string, with Companion, certain bool) (found bool, err error) {
+	began := time.Now()
+	only := c.session
+	switch {
+	case only != nil && only.core != c.core:
+		err = notOurs(only)
+	case only != nil && only.Err() != nil:
+		err = only.Err()
+	case c.ctx.Err() != nil:
+		err = ErrClosed
 	}
+	if err != nil {
+		c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: 1, Err: err})
+		return false, err
+	}
+	owed := &struct {
+		Debt
+		ticket
+	}{Debt: Debt{only: only, owed: owed{place: place{c.Real(path), uniqueName}, with: with}}}
+	d := &owed.Debt
+	if with.Path != "" {
+		d.with.Path = c.Real(with.Path)
+	}
+	if ctx.Err() != nil {
+		c.debts.discard(d)
+		return false, wait.Err(ctx)
+	}
+	owed.ticket.done = make(chan struct{})
+	d.ticket = &owed.ticket
+	c.debts.discard(d)
+	t, err := d.wait(ctx)
+	switch {
+	case err != nil:
+	case errors.Is(t.last, zk.ErrNoNode):
+		found = t.unknown && !certain
+	default:
+		found = true
+	}
+	c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: max(t.tries, 1), Err: err})
 	return found, err
 }
 
-// DeleteSoon is DeleteGuaranteed of a node at a valid path, of the context's session, and does not wait. While the
-// session is connected, the delete has its place in the connection's order when DeleteSoon returns, and f is called on the
-// connection's goroutine, or within DeleteSoon if the connection has just ended. f is called once, with what DeleteGuaranteed
-// returns and the path in the error, and must not block.
-func (c Client) DeleteSoon(ctx context.Context, path string, f func(found bool, err error)) {
-	end := func(found bool, err error) {
-		if err != nil {
-			err = fmt.Errorf("delete %s: %w", path, err)
+// Companion is a persistent node that is deleted together with an ephemeral one of a unique name,
+// which must exist when the companion is created. The zero value is none.
+type Companion struct {
+	Path string
+	Data string // with other data it is another client's, and stays
+	Sure bool   // known to be created; otherwise its create may still be carried out
+}
+
+// deletion is the requests that delete the node of a debt and its companion, one after the other on
+// one connection. They may be repeated. If the node is missing, the companion may be another
+// client's: the error is zk.ErrNoNode and nothing is deleted, unless the data prove whose the
+// companion is.
+type deletion struct {
+	debt *Debt
+	link *Connection
+	last bool // see [conn.Request]
+	done func(err error)
+}
+
+// ask sends a request of a deletion.
+func ask[T any](d *deletion, q wire.Request[T], done func(T, error)) {
+	q.Last, q.Done = d.last, done
+	wire.Post(d.link.Conn, q)
+}
+
+func (d *deletion) begin() {
+	if d.debt.with.Sure {
+		d.both()
+	} else {
+		d.alone()
+	}
+}
+
+// both deletes the node and its companion, or neither.
+func (d *deletion) both() {
+	ops := make([]proto.MultiOp, 2)
+	for i, path := range []string{d.debt.place.path, d.debt.with.Path} {
+		ops[i] = proto.MultiOp{Op: proto.OpDelete, Body: &proto.VersionRequest{Path: path, Version: -1}}
+	}
+	ask(d, wire.AskMulti(proto.OpMulti, ops), func(results []proto.MultiResult, err error) {
+		failed := -1
+		if err == nil {
+			failed, err = wire.MultiFailure(results, len(ops))
 		}
-		f(found, err)
-	}
-	later := func(maybe bool) {
-		if !c.background(func() { // ends with the client or the session
-			found, err := c.DeleteGuaranteed(ctx, path, false)
-			end(found || maybe && err == nil, err)
-		}) {
-			end(false, ErrClosed)
-		}
-	}
-	l := c.current().link
-	if l == nil || l.session != sessionOf(ctx) {
-		later(false)
-		return
-	}
-	q, began := AskDelete(c.Real(path), -1), time.Now()
-	q.done = func(_ None, err error) {
-		if retry.Retryable(err) {
-			later(retry.Unknown(err))
+		if failed == 1 && !verdict.MayPass(err) {
+			d.alone() // the companion is missing, or has children
 			return
 		}
-		found := err == nil
-		if errors.Is(err, zk.ErrNoNode) {
-			err = nil
-		}
-		c.reportSoon(Operation{Op: "delete", Path: path, Began: began, Attempts: 1, Err: err})
-		end(found, err)
-	}
-	post(l, q)
-}
-
-// remove is DeleteGuaranteed on a server's path, and returns the number of tries.
-func (c *core) remove(ctx context.Context, path string, certain bool) (found bool, tries int, err error) {
-	tries, err = c.repeat(ctx, true, func(l *Connection) error {
-		_, err := Call(ctx, l, AskDelete(path, -1))
-		return err
+		d.done(err)
 	})
-	if errors.Is(err, zk.ErrNoNode) {
-		return retry.Unknown(err) && !certain, tries, nil
-	}
-	if err != nil && ctx.Err() != nil {
-		c.removeInBackground(path, sessionOf(ctx))
-	}
-	return err == nil, tries, err
 }
 
-// removeInBackground removes a node that nobody waits for; with a session, only while it lives.
-func (c *core) removeInBackground(path string, session *Session) {
-	ctx := c.ctx
-	if session != nil {
-		ctx = InSession(ctx, session)
-	}
-	c.background(func() { c.removeUnasked(ctx, path) }) // ends with the client
+// alone deletes the node without its companion.
+func (d *deletion) alone() {
+	ask(d, wire.AskDelete(d.debt.place.path, -1), func(_ wire.None, err error) {
+		if d.debt.with.Sure || !isGone(err) {
+			d.done(err)
+			return
+		}
+		d.companion(err) // it is not created any more
+	})
 }
 
-// removeUnasked removes a node that nobody waits for.
-func (c *core) removeUnasked(ctx context.Context, path string) {
-	_, _, err := c.remove(ctx, path, false)
-	if err != nil && c.ctx.Err() == nil && !errors.Is(err, ErrSessionLost) {
-		c.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
+// companion deletes the companion if its data say whose it is. deleted is the reply to the deletion
+// of the node.
+func (d *deletion) companion(deleted error) {
+	end := func(err error) {
+		if verdict.MayPass(err) {
+			deleted = err
+		}
+		d.done(deleted)
 	}
+	ask(d, wire.AskGet(d.debt.with.Path, false), func(found wire.WithStat[[]byte], err error) {
+		if err != nil || string(found.Value) != d.debt.with.Data {
+			end(err)
+			return
+		}
+		ask(d, wire.AskDelete(d.debt.with.Path, found.Stat.Version), func(_ wire.None, err error) { end(err) })
+	})
+}
+
+// Discard deletes an ephemeral node in the background, as Close and the end of the session do. Its
+// name must be unique. If a connection exists, the deletion is sent when Discard returns; a view of
+// one session deletes in that session only.
+//
+// first is the first session in which a create of the node was sent. If another one deletes the
+// node, the create may be carried out later: until first is over for the servers the node is owed
+// (see [Client.Owed]), and is deleted again.
+func (c Client) Discard(path string, first *Session) {
+	c.debts.discard(&Debt{only: c.session, owed: owed{place: place{c.Real(path), uniqueName}}, origin: origin{session: first, ephemeral: true}})
+}
+
+// Owe registers a node before its create is sent. Until Settle or GiveUp, Close deletes the node.
+//
+// The creates of the node are sent in session. The debt of an ephemeral node ends with that
+// session, the debt of a persistent one when none of its creates can be carried out any more. mine
+// reports whether a node with this owner is this client's. wanted reports whether another owner in
+// this process wants the node: then it stays. Neither must block.
+func (c Client) Owe(path string, session *Session, ephemeral bool, mine func(owner int64) bool, wanted func() bool) *Debt {
+	d := &Debt{owed: owed{place: place{c.Real(path), reusableName}, mine: mine, wanted: wanted}, origin: origin{session: session, ephemeral: ephemeral}}
+	if ephemeral {
+		d.only = session
+	}
+	return c.debts.add(d)
 }

@@ -1,59 +1,128 @@
-// Package engine is the client: sessions, connections, requests, watches, and what is done in the background. Package framework
-// gives it options, types and documentation, for users. The recipes of this module use it where they need one connection, on which
-// answers and events come in one order.
+// Package engine is the client: sessions, attempts, background work. Package framework adds
+// options, types and documentation for users. The recipes of this module use it where they need the
+// one order of answers and events on a connection.
 //
 //	link, err := engine.Of(client).Link(ctx)
-//	remove := link.Watch("/a", engine.Tree, onEvent, onAnswer) // sent first
-//	link.Children("/a", onList)                                // sent second, answered second
-//	<-link.Down()                                              // now nothing comes any more
+//	remove := link.Watch("/a", wire.Tree, onEvent, onAnswer) // sent first
+//	link.Children("/a", onList)                              // sent second, answered second
+//	<-link.Down() // no answer and no event follows
 //
 // # One order
 //
-// A server carries out the requests of a connection in the order in which they were sent, and sends answers and events in
-// the order of its transactions. What it refuses without that, such as an operation that it does not know, it answers at once. So, of what
-// is sent on one Link:
+// A server carries out the requests of a connection in the order in which they were sent, and sends
+// answers and events in the order of its transactions. Requests that it rejects up front, such as
+// unknown operations, are answered out of order. So on one Link:
 //
-//   - an answer that comes after an event is at least as new as the event;
-//   - what an event says that comes after an answer is newer than the answer;
-//   - "no such node" says that nothing was below that path at that instant.
+//   - an answer after an event is at least as new as the event;
+//   - an event after an answer is newer than the answer;
+//   - "no such node" means that nothing existed below that path at that instant.
 //
-// All functions are called on the connection's goroutine, one at a time, in that order. They must not block, and must not call a
-// Link: pass on what they were given to a goroutine of your own. A function of a request is called exactly once, also when the connection has ended: after Down is closed,
-// or inside the call if nothing was sent.
+// All functions are called on the connection's goroutine, one at a time, in that order. They must
+// not block and must not call a Link: they pass their arguments to another goroutine. A function of
+// a request is called exactly once, also if the connection was lost: after Down is closed, or
+// inside the call if nothing was sent.
 //
-// # Parts
+// # Two floors
 //
-//	Client ── core ── Session ── Connection ── one TCP connection (internal/conn)
-//	  ╰────── Link ─────────────────╯             its requests and watches
+//	Client ── core ── Session ── Connection      this package: servers, retries, debts
+//	  ╰────── Link ─────────────────╯ │
+//	────────────────────────────────  │
+//	                              wire.Conn      requests, watches, their order
+//	                              conn.Conn      one TCP connection
 //
-// A Client and a Link have the paths of a namespace. core, Session and Connection have those of the servers.
+// Package wire does not know this one: [wire.Host] is what it needs of a session. The paths of a
+// Client and a Link are in a namespace. The paths of core, Session and everything below are the
+// servers'.
 package engine
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/retry"
 )
 
-// Client is a framework.Client as recipes see it: what all its views share, and the namespace of one of them. All methods are safe
-// for concurrent use.
+// Client is a framework.Client as recipes see it: a view of what all views of the client share. All
+// methods are safe for concurrent use.
 type Client struct {
 	*core
 	namespace string
+	session   *Session // operations run in it or fail; nil: in any session
+	once      bool     // see Once
+	plain     bool     // see Uncompressed
+	sent      *func()  // see Sent; nil: none
+	owing     **Debt   // see Owing; nil: nowhere
 }
 
-// of is set by package framework.
-var of func(client any) Client
-
-// Provide is for package framework, which says what [Of] returns.
-func Provide(f func(client any) Client) { of = f }
-
 // Of returns the engine of a *framework.Client.
-func Of(client any) Client { return of(client) }
+func Of(client interface{ Engine() *Client }) Client { return *client.Engine() }
 
-// In returns the client with another namespace, which must be valid.
-func (c Client) In(namespace string) Client { return Client{c.core, namespace} }
+// Below returns the client with another namespace, which must be valid.
+func (c Client) Below(namespace string) Client {
+	c.namespace = namespace
+	return c
+}
+
+// In returns a view whose operations run in session s or fail. Without a session of this client
+// they fail with opt.ErrBadArgument.
+func (c Client) In(s *Session) Client {
+	if c.session = s; s == nil {
+		c.session = new(Session)
+	}
+	return c
+}
+
+// Once returns a view of a *framework.Client whose operations are tried once, whatever the retry
+// policy is: an operation is not repeated when its outcome is unknown.
+func Once[P interface {
+	*C
+	Engine() *Client
+}, C any](client P) P {
+	return viewOf(client, func(c *Client) { c.once = true })
+}
+
+// Uncompressed returns a view of a *framework.Client that does not compress data: for nodes of a
+// protocol, which clients with and without compression read.
+func Uncompressed[P interface {
+	*C
+	Engine() *Client
+}, C any](client P) P {
+	return viewOf(client, func(c *Client) { c.plain = true })
+}
+
+// Sent returns a view of a *framework.Client which calls f when a create has been written to the
+// network, before its answer, and again if the request is repeated: for a request that is to follow
+// at once, since ZooKeeper answers the requests of a session in order. f must not block.
+func Sent[P interface {
+	*C
+	Engine() *Client
+}, C any](client P, f func()) P {
+	return viewOf(client, func(c *Client) { c.sent = &f })
+}
+
+// Owing returns a view of a *framework.Client whose protected creates write the debt of the created
+// node to d. Close deletes the node until the caller calls [Debt.Settle]. A second create settles
+// the debt of the first.
+func Owing[P interface {
+	*C
+	Engine() *Client
+}, C any](client P, d **Debt) P {
+	return viewOf(client, func(c *Client) { c.owing = d })
+}
+
+// viewOf returns a copy of a client whose engine is changed.
+func viewOf[P interface {
+	*C
+	Engine() *Client
+}, C any](client P, change func(*Client)) P {
+	view := *client
+	change(P(&view).Engine())
+	return &view
+}
 
 // Real is the path on the server, namespace included.
 func (c Client) Real(path string) string {
@@ -94,8 +163,24 @@ func (c Client) Unreal(path string) string {
 // ACL is what a node gets that the client creates at path without an ACL.
 func (c Client) ACL(path string) []zk.ACL { return c.ACLAt(c.Real(path)) }
 
-// Values is a place for what recipes keep for each client. All namespace views of a client share it.
+// Values is a place for what recipes keep for each client. All namespace views of a client share
+// it.
 func (c Client) Values() *sync.Map { return &c.values }
+
+// Logger is where the client and its recipes log.
+func (c Client) Logger() *slog.Logger { return c.cfg.Log }
+
+// ErrorPolicy is the policy of recipes without one of their own.
+func (c Client) ErrorPolicy() connstate.ErrorPolicy { return c.cfg.ErrorPolicy }
+
+// RetryPolicy is the policy under which operations are retried.
+func (c Client) RetryPolicy() retry.Policy { return c.cfg.Policy }
+
+// DefaultData is what nodes hold that are created without data. The caller must not change it.
+func (c Client) DefaultData() []byte { return c.cfg.Data }
+
+// Setting is what an option of a recipe has set, or nil: see [Config].
+func (c Client) Setting(key any) any { return c.cfg.Settings[key] }
 
 // Done is closed when the client is closed.
 func (c Client) Done() <-chan struct{} { return c.ctx.Done() }

@@ -12,24 +12,25 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/engine/wire"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestAnswersAndEventsOfALinkComeInOneOrder(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := engine.Of(client(framework.WithNamespace("ns")))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := engine.Of(w.Client(framework.WithNamespace("ns")))
 		require.Equal(t, "/ns/a", c.Real("/a"))
 		l, err := c.Link(t.Context())
 		require.NoError(t, err)
 		again, err := c.Link(t.Context())
 		require.NoError(t, err)
 		require.True(t, l == again, "the same connection")
-		require.NoError(t, server.Create("/ns", nil))
-		require.NoError(t, server.Create("/ns/a", []byte("a")))
+		require.NoError(t, w.Server.Create("/ns", nil))
+		require.NoError(t, w.Server.Create("/ns/a", []byte("a")))
 		order := make(chan string, 20)
-		remove := l.Watch("/a", engine.Tree, func(e zk.Event) { order <- e.Type.String() + " " + e.Path }, func(err error) {
+		remove := l.Watch("/a", wire.Tree, func(e zk.Event) { order <- e.Type.String() + " " + e.Path }, func(err error) {
 			require.NoError(t, err)
 			order <- "watched"
 		})
@@ -58,11 +59,11 @@ func TestAnswersAndEventsOfALinkComeInOneOrder(t *testing.T) {
 			require.Equal(t, want, <-order)
 		}
 		remove()
-		require.NoError(t, server.Create("/ns/a", nil))
+		require.NoError(t, w.Server.Create("/ns/a", nil))
 		synctest.Wait()
 		require.Empty(t, order)
 
-		server.CutConnections()
+		w.Server.CutConnections()
 		<-l.Down()
 		require.ErrorIs(t, engine.Ask(t.Context(), l.CatchUp), zk.ErrNoServer)
 		next, err := c.Link(t.Context())
@@ -71,14 +72,15 @@ func TestAnswersAndEventsOfALinkComeInOneOrder(t *testing.T) {
 	})
 }
 
-// TestWhoeverCatchesUpMeanwhileSharesTheNextWrite has one wait for its answer while three others come: what was committed since it was
-// sent is not for them, and they need one write.
+// TestWhoeverCatchesUpMeanwhileSharesTheNextWrite has three callers arrive while the write of a
+// first one is in flight. That write proves nothing about later commits, so the three need one
+// more.
 func TestWhoeverCatchesUpMeanwhileSharesTheNextWrite(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		l, err := engine.Of(client()).Link(t.Context())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		l, err := engine.Of(w.Client()).Link(t.Context())
 		require.NoError(t, err)
-		server.ResetCounts()
-		gate := server.BlockReplies(zktest.OnOp(zktest.OpMulti))
+		w.Server.ResetCounts()
+		gate := w.Server.BlockReplies(zktest.OnOp("multi"))
 		order := make(chan string, 5)
 		catchUp := func(name string) {
 			l.CatchUp(func(err error) {
@@ -95,16 +97,16 @@ func TestWhoeverCatchesUpMeanwhileSharesTheNextWrite(t *testing.T) {
 		for _, want := range []string{"first", "a", "b", "c"} {
 			require.Equal(t, want, <-order)
 		}
-		require.Equal(t, 2, server.Requests().Requests[zktest.OpMulti])
+		require.Equal(t, 2, w.Server.Requests().Requests["multi"])
 		catchUp("later")
 		require.Equal(t, "later", <-order)
-		require.Equal(t, 3, server.Requests().Requests[zktest.OpMulti])
+		require.Equal(t, 3, w.Server.Requests().Requests["multi"])
 	})
 }
 
 func TestFollowReadsAgain(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := engine.Of(client())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := engine.Of(w.Client())
 		changed := make(chan struct{})
 		var links []engine.Link
 		reads := make(chan int, 10)
@@ -129,10 +131,10 @@ func TestFollowReadsAgain(t *testing.T) {
 		close(changed)
 		require.Equal(t, 2, <-reads)
 		require.Equal(t, 3, <-reads)
-		server.ResetCounts()
-		server.CutConnections()
+		w.Server.ResetCounts()
+		w.Server.CutConnections()
 		require.Equal(t, 4, <-reads)
-		require.Equal(t, 1, server.Requests().Requests[zktest.OpMulti], "the next connection catches up first")
+		require.Equal(t, 1, w.Server.Requests().Requests["multi"], "the next connection catches up first")
 		require.ErrorIs(t, <-ended, failed)
 		require.True(t, links[0] == links[2] && links[2] != links[3])
 		require.NoError(t, engine.Follow(t.Context(), c, func(context.Context, engine.Link) (<-chan struct{}, error) { return nil, nil }))
@@ -140,8 +142,8 @@ func TestFollowReadsAgain(t *testing.T) {
 }
 
 func TestFollowSaysWhyItGaveUp(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		one := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		one := w.Client()
 		c := engine.Of(one)
 		read := func(context.Context, engine.Link) (<-chan struct{}, error) { return nil, zk.ErrConnectionClosed }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -150,7 +152,7 @@ func TestFollowSaysWhyItGaveUp(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrConnectionClosed, "the last reason")
 		require.NotErrorIs(t, err, zk.ErrNoServer)
-		server.Stop()
+		w.Server.Stop()
 		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, engine.Follow(ctx, c, read), zk.ErrNoServer)
@@ -160,11 +162,12 @@ func TestFollowSaysWhyItGaveUp(t *testing.T) {
 	})
 }
 
-// TestAnObserverDoesNotHoldUpALink: it hears of each request, in their order, on a goroutine of its own.
+// TestAnObserverDoesNotHoldUpALink: it hears of each request, in their order, on a goroutine of its
+// own.
 func TestAnObserverDoesNotHoldUpALink(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		gate, seen := make(chan struct{}), make(chan framework.OperationEvent, 3)
-		one := client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+		one := w.Client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
 			<-gate
 			seen <- e
 		}}))
@@ -186,24 +189,24 @@ func TestAnObserverDoesNotHoldUpALink(t *testing.T) {
 
 // TestWatched has reads set standard watches, each for one event, and takes them back.
 func TestWatched(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := engine.Of(client())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := engine.Of(w.Client())
 		plain, err := c.Link(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, server.Create("/a", nil))
+		require.NoError(t, w.Server.Create("/a", nil))
 		events := make(chan zk.Event, 10)
 		l, remove := plain.Watched(func(e zk.Event) { events <- e })
 		require.True(t, l.Session() == plain.Session())
 		get := func(l engine.Link, path string) error {
 			return engine.Ask(t.Context(), func(done func(error)) { l.Get(path, func(_ []byte, _ *zk.Stat, err error) { done(err) }) })
 		}
-		before := server.WatchCount()
+		before := w.Server.WatchCount()
 		require.NoError(t, get(plain, "/a"))
 		require.ErrorIs(t, get(l, "/none"), zk.ErrNoNode)
-		require.Equal(t, before, server.WatchCount())
+		require.Equal(t, before, w.Server.WatchCount())
 		require.NoError(t, get(l, "/a"))
-		require.NoError(t, server.Set("/a", []byte("1")))
-		require.NoError(t, server.Set("/a", []byte("2")))
+		require.NoError(t, w.Server.Set("/a", []byte("1")))
+		require.NoError(t, w.Server.Set("/a", []byte("2")))
 		synctest.Wait()
 		require.Equal(t, zk.EventNodeDataChanged, (<-events).Type)
 		require.Empty(t, events, "one event for each read")
@@ -211,8 +214,8 @@ func TestWatched(t *testing.T) {
 		l.Children("/a", func([]string, *zk.Stat, error) {})
 		require.ErrorIs(t, engine.Ask(t.Context(), func(done func(error)) { l.Exists("/b", func(_ *zk.Stat, err error) { done(err) }) }), zk.ErrNoNode)
 		require.ErrorIs(t, get(l, "/b"), zk.ErrNoNode, "it leaves the watch of the exists")
-		require.NoError(t, server.Create("/a/x", nil))
-		require.NoError(t, server.Create("/b", nil))
+		require.NoError(t, w.Server.Create("/a/x", nil))
+		require.NoError(t, w.Server.Create("/b", nil))
 		synctest.Wait()
 		require.Len(t, events, 2)
 		require.Equal(t, zk.EventNodeChildrenChanged, (<-events).Type)
@@ -222,8 +225,8 @@ func TestWatched(t *testing.T) {
 		remove()
 		remove()
 		synctest.Wait()
-		require.Equal(t, before, server.WatchCount())
-		require.NoError(t, server.Set("/a", nil))
+		require.Equal(t, before, w.Server.WatchCount())
+		require.NoError(t, w.Server.Set("/a", nil))
 		synctest.Wait()
 		require.Empty(t, events)
 	})

@@ -3,11 +3,13 @@ package engine
 import (
 	"context"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/internal/engine/wire"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -43,8 +45,8 @@ func (t *tracker) servers(ctx context.Context) ([]string, error) {
 	return base, err
 }
 
-// Paths of the configuration, on the real root whatever the client's namespace is, and how long to wait
-// when it cannot be read.
+// Paths of the configuration, on the real root whatever the client's namespace is, and how long to
+// wait when it cannot be read.
 const (
 	ConfigPath       = "/zookeeper/config"
 	keeperConfigPath = "/keeper/config"
@@ -58,12 +60,13 @@ func (t *tracker) run() {
 		var path string
 		err := Follow(c.ctx, c, func(ctx context.Context, l Link) (<-chan struct{}, error) {
 			path = ConfigPath
-			if l.ByKeeper() { // it may have that of the ZooKeeper whose data it has taken over
+			// A Keeper's data may contain the configuration of the ZooKeeper that it replaced.
+			if l.ByKeeper() {
 				path = keeperConfigPath
 			}
-			r, watch, err := Watched(ctx, c, l.Connection, path, WatchData, AskGet)
+			r, watch, err := Watched(ctx, c, l.Connection, path, wire.WatchData, wire.AskGet)
 			if err == nil {
-				err = t.adopt(string(r.Value), path == ConfigPath && c.cfg.TLS == nil)
+				t.adopt(string(r.Value), path == ConfigPath && c.cfg.TLS == nil)
 			}
 			return watch.Done(), err
 		})
@@ -74,28 +77,29 @@ func (t *tracker) run() {
 	}
 }
 
-// adopt takes the servers of a configuration over. ports says whether it names their ports.
-func (t *tracker) adopt(text string, ports bool) error {
+// adopt takes the servers of a configuration over. ports says whether it names their ports. One
+// that cannot be parsed changes nothing.
+func (t *tracker) adopt(text string, ports bool) {
 	config, err := proto.ParseConfig(text)
 	if err != nil {
-		return err
+		t.core.cfg.Log.Warn("the ensemble's configuration cannot be parsed", "reason", err)
+		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	port := ""
 	if !ports {
 		if port = commonPort(t.base); port == "" {
-			return nil
+			return
 		}
 	}
-	t.turn = false // what is connected now was of use: the next connection begins with tracked again
+	t.turn = false // this connection was useful: the next one begins with tracked again
 	tracked := clientAddresses(config.Members, port)
 	if slices.Equal(tracked, t.tracked) {
-		return nil
+		return
 	}
 	t.tracked = tracked
 	t.core.cfg.Log.Info("ensemble configuration", "servers", tracked)
-	return nil
 }
 
 // commonPort is the port that all servers have, or empty.
@@ -114,7 +118,8 @@ func commonPort(servers []string) (port string) {
 	return port
 }
 
-// clientAddresses are the addresses of members for clients. port overrules the ports; without it, members that have none are left out.
+// clientAddresses are the addresses of members for clients. port overrules the ports; without it,
+// members that have none are left out.
 func clientAddresses(members []proto.Member, port string) (servers []string) {
 	for _, m := range members {
 		for _, address := range m.Addresses {
@@ -138,21 +143,22 @@ func quorumHost(address string) string {
 	return host
 }
 
-// clientAddress makes an address of a server's host and of what the configuration says about clients: "2181",
-// "host:2181" or nothing, and perhaps behind a semicolon the same for TLS.
+// clientAddress returns an address from a server's host and the configuration's part for clients:
+// "2181", "host:2181" or nothing, perhaps followed by a semicolon and the same for TLS. It is empty
+// if no host is known: an address of "all interfaces" would be the client's own machine.
 func clientAddress(host, client, port string) string {
 	if port == "" {
 		client, _, _ = strings.Cut(client, ";")
 		if h, p, err := net.SplitHostPort(client); err == nil {
 			port = p
-			if ip := net.ParseIP(h); h != "" && (ip == nil || !ip.IsUnspecified()) {
+			if h != "" && !unspecified(h) {
 				host = h
 			}
 		} else {
 			port = client
 		}
 	}
-	if host == "" || port == "" {
+	if host == "" || port == "" || unspecified(host) {
 		return ""
 	}
 	address, err := WithPort(net.JoinHostPort(host, port))
@@ -160,4 +166,11 @@ func clientAddress(host, client, port string) string {
 		return ""
 	}
 	return address
+}
+
+// unspecified reports whether host is the address of all interfaces of a machine, and so of none in
+// particular.
+func unspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsUnspecified()
 }

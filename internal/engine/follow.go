@@ -1,15 +1,18 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/engine/wire"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/retry"
 )
 
 // Again is the channel of a read that is to be repeated at once.
@@ -19,13 +22,18 @@ var Again = func() <-chan struct{} {
 	return c
 }()
 
-// Follow calls read on the connection that there is, and again when the channel that it returned is closed, or that connection
-// has ended. On another connection than the one before, the server has caught up before read is called, so that read sees
-// nothing older. A read that fails with an error that may pass (see [retry.MayPass]) is repeated after a pause.
+// Follow calls read on the current connection, and again when the channel that it returned is
+// closed or the connection is lost. On a new connection it waits until the server has caught up, so
+// read sees nothing older. A read that fails with a transient error (see [verdict.MayPass]) is
+// repeated after a pause.
 //
-// It returns nil when read returns a nil channel without an error, and otherwise the error with which read failed, or that of
-// [Client.GaveUp] when ctx has ended.
+// The context of read ends when Follow returns, which removes the watches that read has set.
+//
+// It returns nil when read returns a nil channel without an error. Otherwise it returns the error
+// of read, or of [Client.GaveUp] when ctx has ended.
 func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link) (changed <-chan struct{}, err error)) error {
+	reading, end := context.WithCancel(ctx)
+	defer end()
 	pauses := wait.Pauses{First: RefusedPause, Last: 3 * time.Second}
 	var last Link
 	for {
@@ -36,7 +44,7 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 		var changed <-chan struct{}
 		if err == nil {
 			last = l
-			if changed, err = read(ctx, l); errors.Is(err, ErrSessionLost) {
+			if changed, err = read(reading, l); errors.Is(err, ErrSessionLost) {
 				changed, err = Again, confirm(ctx, l)
 			}
 		}
@@ -52,7 +60,7 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 			case <-c.Done(): // c.Link says so
 			}
 		case ctx.Err() != nil:
-		case !retry.MayPass(err):
+		case !verdict.MayPass(err):
 			return err
 		default:
 			if Sleep(ctx, c, pauses.Next()) == nil {
@@ -65,29 +73,39 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 	}
 }
 
-// confirm confirms a session that lives, which was lost only to those who depend on it: nothing was proven for long. It pauses, so that
-// the caller does not do so again and again.
+// confirm confirms a live session that its dependents count as lost, since nothing was proven for
+// long. It pauses, so a caller does not confirm in a tight loop. If writes are too slow to prove
+// the session, the error is [ErrSessionLost] with that reason.
 func confirm(ctx context.Context, l Link) error {
 	if l.Session().Err() != nil {
 		return nil
 	}
-	return errors.Join(l.Confirm(ctx), Sleep(ctx, l.client, RefusedPause))
+	err := cmp.Or(l.Confirm(ctx), Sleep(ctx, l.client, RefusedPause))
+	if err == nil && l.session.core.pace.slow.Load() > 0 && !l.session.dependable() {
+		return l.session.unconfirmed("it cannot be confirmed in time")
+	}
+	return err
 }
 
-// GaveUp is the error of a wait that ended with ctx, which must be done: the error and the cause of ctx, then reason,
-// unless it is nil, and zk.ErrNoServer if there is no connection.
+// GaveUp is the error of a wait that ended with ctx, which must be done: the error and the cause of
+// ctx, then reason, unless it is nil, and zk.ErrNoServer if there is no connection.
 func (c Client) GaveUp(ctx context.Context, reason error) error {
 	err := wait.Err(ctx)
 	if reason != nil && !errors.Is(reason, ctx.Err()) {
 		err = fmt.Errorf("%w: %w", err, reason)
 	}
-	if c.current().usable(nil) || errors.Is(err, zk.ErrNoServer) {
+	now := c.current()
+	switch {
+	case now.usable(nil) || errors.Is(err, zk.ErrNoServer):
 		return err
+	case reason != nil && now.why != nil && strings.HasSuffix(now.why.Error(), reason.Error()):
+		return &wire.Unreachable{Given: err} // which says why
 	}
 	return c.unreachable(err)
 }
 
-// Sleep waits for d, and less long if the client is closed: whatever is asked of it next says so. The error is that of ctx.
+// Sleep waits for d. It returns ctx's error when ctx is done, and [ErrClosed] when the client is
+// closed.
 func Sleep(ctx context.Context, c Client, d time.Duration) error { return c.sleep(ctx, d) }
 
 // Ask sends a request that has no result, and waits for its answer or for ctx.

@@ -8,13 +8,14 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// progress is what a session knows of how far its servers have come. A server may know less than the one before it: it is asked
-// not to, by lastZxid. But the transaction of an event may have no number, so after one the next server has to catch up first:
+// progress tracks which transactions the session's servers have applied. The next server may be
+// behind the last one. lastZxid prevents that, except for events without a transaction number:
+// after one of them the next server has to catch up first:
 //
 //	unplaced  behind  the server of the connection
 //	no        no      knows all that the session was shown
 //	yes       no      has sent an event without a number since its last answer
-//	yes       yes     goes on with the session after that, and may not know the transaction yet: see Connection.CatchUp
+//	yes       yes     resumes the session, perhaps without the transaction: see wire.Conn.CatchUp
 type progress struct {
 	lastZxid atomic.Int64
 	unplaced atomic.Bool
@@ -35,7 +36,7 @@ func (p *progress) answered(a conn.Answer) error {
 		return errors.New("the server is too busy to catch up")
 	}
 	if a.Zxid > 0 && (!behind || a.Committed) {
-		p.unplaced.Store(false) // the server has applied that of the event as well
+		p.unplaced.Store(false) // the server has applied the event's transaction as well
 		p.behind.Store(false)
 	}
 	p.seen(a.Zxid)

@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// New makes a client, which has to be started and closed.
+// New returns a client, which has to be started and closed.
 func New(cfg Config) Client {
 	c := &core{cfg: cfg, states: session.NewMachine(cfg.Log)}
 	if cfg.Changed != nil {
@@ -22,8 +22,10 @@ func New(cfg Config) Client {
 	for _, auth := range cfg.Auths {
 		c.addAuth(auth)
 	}
-	c.sweeper = &sweeper{core: c, unwanted: make(map[*unwanted]struct{})}
+	c.debts = newDebts(c)
+	c.works = works{stopping: make(chan struct{}), left: make(map[Work]chan struct{})}
 	c.begin()
+	c.now.Set(func(n *inUse) { n.since = time.Now() })
 	return Client{core: c}
 }
 
@@ -34,19 +36,19 @@ func (c *core) Start() {
 		c.cfg.Servers = t.servers
 		c.wg.Go(t.run) // ends with c.ctx
 	}
-	c.wg.Go(c.run)         // ends with c.ctx
-	c.wg.Go(c.sweeper.run) // ends with c.ctx
-	c.wg.Go(c.absent)      // ends with the first connection, or with c.ctx
+	c.wg.Go(c.run)       // ends with c.ctx
+	c.wg.Go(c.debts.run) // ends with c.ctx
+	c.wg.Go(c.outages)   // ends with c.ctx
 }
 
-// run keeps the client connected. It is the one place where sessions and links begin
-// and end.
+// run keeps the client connected. It is the one goroutine that takes sessions and connections into
+// use and out of use: see the table of [Session].
 func (c *core) run() {
 	servers := &connector{core: c, rounds: connectPauses(), young: connectPauses(), failed: make(map[string]time.Time)}
 	for l := servers.connect(); l != nil; l = servers.connect() {
 		if c.attach(l) {
 			select {
-			case <-l.down:
+			case <-l.Down():
 			case <-l.session.Done():
 			case <-c.ctx.Done():
 			}
@@ -54,8 +56,9 @@ func (c *core) run() {
 				break
 			}
 			c.detach(l)
-		} else { // the session ended meanwhile
-			l.close()
+		} else { // the session ended during the call
+			c.now.Set(func(n *inUse) { n.opening = false })
+			l.Close()
 			c.cfg.Events.State(zk.StateDisconnected, l.target.address, 0)
 		}
 		servers.ended(l)
@@ -64,7 +67,25 @@ func (c *core) run() {
 	c.cfg.Events.State(zk.StateDisconnected, "", 0)
 }
 
-// absent makes known that a client does not reach any server at first.
+// remindEvery is how often the log says that there is still no session.
+const remindEvery = time.Minute
+
+// outages reports that a client has reached no server yet, and repeats the report while it has
+// neither a session nor a connection.
+func (c *core) outages() {
+	c.absent()
+	for c.ctx.Err() == nil {
+		_, _ = c.now.Until(c.ctx, inUse.lost)
+		within, cancel := c.within(c.ctx, remindEvery)
+		now, _ := c.now.Until(within, func(now inUse) bool { return !now.lost() })
+		cancel()
+		if c.ctx.Err() == nil && now.lost() {
+			c.cfg.Log.Warn("no server can be used", "for", time.Since(now.since).Round(time.Second), "reason", c.unreachable(nil))
+		}
+	}
+}
+
+// absent reports that a client has reached no server yet.
 func (c *core) absent() {
 	for _, step := range []struct {
 		after time.Duration
@@ -79,53 +100,58 @@ func (c *core) absent() {
 		if c.ctx.Err() != nil || !c.states.Absent(step.to) {
 			return
 		}
-		c.cfg.Log.Warn("no server reached yet", "reason", c.unreachable(nil))
+		if step.after > 0 { // otherwise it was said at this moment
+			c.cfg.Log.Warn("no server reached yet", "reason", c.unreachable(nil))
+		}
 	}
 }
 
-// attach makes l the connection in use.
+// attach sets l as the connection in use.
 func (c *core) attach(l *Connection) bool {
 	if !l.session.resume() {
 		return false
 	}
 	c.cfg.Log.Info("connected", "server", l.target.server, "session", sessionText(l.session.ID()), "timeout", l.session.Timeout())
-	// Before the link is there for all: whoever has waited for it finds the state
-	// that goes with it.
+	// Before the link is published: a caller that waited for it sees the matching state.
 	c.states.Set(connstate.Connected)
 	c.cfg.Events.State(zk.StateHasSession, l.target.address, l.session.ID())
-	c.now.Set(func(n *inUse) { n.link, n.authErr, n.why = l, nil, nil })
-	l.session.kick.Raise() // somebody may depend on it who did not when l began
+	c.debts.attached(l)
+	c.now.Set(func(n *inUse) { n.link, n.authErr, n.why, n.opening = l, nil, nil, false })
+	l.session.kick.Raise() // it may have gained a dependent since l began
 	return true
 }
 
 // detach takes l out of use: because it broke, or because its session is over.
 func (c *core) detach(l *Connection) {
-	c.now.Set(func(n *inUse) { n.link = nil })
+	c.now.Set(func(n *inUse) { n.link, n.since = nil, time.Now() })
+	c.debts.detached()
 	// Holders first: what follows may take its time.
 	l.session.suspend()
-	if wait.Closed(l.down) {
+	if wait.Closed(l.Down()) {
 		<-l.notified // its goroutine may be notifying holders at this moment
 	}
 	if l.session.Err() == nil {
-		c.because(fmt.Errorf("%s: %w", l.target.server, l.conn.Err()))
-		c.cfg.Log.Info("connection suspended", "server", l.target.server, "session", sessionText(l.session.ID()), "reason", l.conn.Err())
+		c.because(fmt.Errorf("%s: %w", l.target.server, l.Err()))
+		c.cfg.Log.Info("connection suspended", "server", l.target.server, "session", sessionText(l.session.ID()), "reason", l.Err())
 	}
 	c.states.Set(connstate.Suspended)
 	c.cfg.Events.State(zk.StateDisconnected, l.target.address, 0)
 	c.dropIfOver(l.session)
-	l.close()
+	l.Close()
 }
 
-// Close ends the session, and waits for every goroutine of the client. It may be called any number of times; each call waits.
+// Close ends the session, and waits for every goroutine of the client. It may be called any number
+// of times; each call waits.
 func (c *core) Close() {
-	c.close.Do(func() {
-		c.end()
+	if c.end() {
 		if session := c.current().session; session != nil {
 			session.over(ErrClosed) // holders notice before the servers do
 		}
 		c.wg.Wait()
-	})
-	c.states.Close() // it may call an observer, who may call Close
+		close(c.ended)
+	}
+	<-c.ended
+	c.states.Close() // it may call an observer, which may call Close
 }
 
 // closeTimeout is how long a server may take to answer that it has ended the session.
@@ -142,19 +168,43 @@ func (c *core) finish(servers *connector) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	end := func(l *Connection) (answered bool) {
-		defer l.close()
-		c.sweeper.last(ctx, l)
-		return l.conn.CloseSession(ctx)
+	// end ends the session of a connection, which stands for the session of. Nothing of that can be
+	// carried out any more then.
+	end := func(ctx context.Context, l *Connection, of *Session) (answered bool) {
+		defer l.Close()
+		c.debts.deleteRest(ctx, l, of)
+		return l.CloseSession(ctx)
 	}
-	if l != nil && end(l) || session == nil || !errors.Is(session.Err(), ErrClosed) {
-		return
-	}
-	// The connection was lost, perhaps just now, while the session lives on. A server may cut the next one, too, for one that was being opened.
-	for ctx.Err() == nil {
-		if l = servers.last(ctx, session); l == nil || end(l) {
-			return
+	// endWithout ends a session that has no connection. A server may cut the next one, too, for one
+	// that was being opened.
+	endWithout := func(session *Session) {
+		for ctx.Err() == nil {
+			if l := servers.reopen(ctx, session); l == nil || end(ctx, l, session) {
+				return
+			}
+			_ = wait.Sleep(ctx, servers.young.Next())
 		}
-		_ = wait.Sleep(ctx, servers.young.Next())
 	}
+	c.debts.close()
+	answered := false
+	switch {
+	case l == nil:
+	case !errors.Is(l.session.Err(), ErrClosed): // lost before, perhaps because this server stands still
+		l.Close()
+	case len(c.debts.sessions()) > 0: // another connection may be needed
+		half, cancel := context.WithTimeout(ctx, closeTimeout/2)
+		answered = end(half, l, session)
+		cancel()
+	default:
+		answered = end(ctx, l, session)
+	}
+	if !answered && session != nil && errors.Is(session.Err(), ErrClosed) {
+		endWithout(session) // the connection was lost, perhaps just now, while the session lives on
+	}
+	// A session that is lost to the client may live for the servers, and so may its requests: it is
+	// looked for in that session.
+	for _, session := range c.debts.sessions() {
+		endWithout(session)
+	}
+	c.debts.report()
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/go-zookeeper/zk"
 
@@ -22,8 +23,9 @@ type target struct {
 	address string // host:port for the dialer: an IP address, or host if the dialer resolves names
 }
 
-// resolve returns all addresses of a server: there may be several members behind one name, and only some of use. Those of
-// the family that lookup prefers come first, each family in random order. Without lookup the dialer resolves names.
+// resolve returns all addresses of a server: a name may stand for several members, and only some
+// may be reachable. The family that lookup prefers is first, each family in random order. Without
+// lookup the dialer resolves names.
 func resolve(ctx context.Context, lookup func(context.Context, string) ([]string, error), server string) ([]target, error) {
 	address, err := WithPort(server)
 	if err != nil {
@@ -55,19 +57,52 @@ func resolve(ctx context.Context, lookup func(context.Context, string) ([]string
 // WithPort completes an address with ZooKeeper's default port.
 func WithPort(server string) (string, error) {
 	server = strings.TrimSpace(server)
+	if err := CheckScheme(server); err != nil {
+		return "", err
+	}
 	if strings.ContainsAny(server, ",/") {
 		return "", fmt.Errorf("%w: server %q is a connect string: see ParseConnectString", opt.ErrBadArgument, server)
 	}
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {
 		// Not host:port; it may be a host alone.
-		host, port = strings.Trim(server, "[]"), strconv.Itoa(zk.DefaultPort)
-		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			return "", fmt.Errorf("%w: server %q: %w", opt.ErrBadArgument, server, err)
+		host, port = server, strconv.Itoa(zk.DefaultPort)
+		if inner, found := strings.CutPrefix(server, "["); found {
+			host, found = strings.CutSuffix(inner, "]")
+			if !found {
+				return "", fmt.Errorf("%w: server %q: missing ]", opt.ErrBadArgument, server)
+			}
 		}
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || n == 0 {
-		return "", fmt.Errorf("%w: server %q is not host:port", opt.ErrBadArgument, server)
+	bracketed := strings.HasPrefix(server, "[")
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err != nil && !isHostName(host), bracketed && (err != nil || !ip.Is6()):
+		return "", fmt.Errorf("%w: server %q: %q is neither a host name nor an IP address", opt.ErrBadArgument, server, host)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("%w: server %q: %q is not a port", opt.ErrBadArgument, server, port)
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// isHostName reports whether a resolver may know a host of this name. It refuses no name that is in
+// use; a list with a space or a semicolon between its servers is not one name.
+func isHostName(host string) bool {
+	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
+		return r != '-' && r != '_' && r != '.' && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	})
+}
+
+// CheckScheme refuses a server or a connect string that is a URL or has credentials, and shows no
+// password.
+func CheckScheme(servers string) error {
+	if scheme, _, found := strings.Cut(servers, "://"); found {
+		return fmt.Errorf("%w: servers are host:port without the scheme %q", opt.ErrBadArgument, scheme)
+	}
+	hosts, _, _ := strings.Cut(servers, "/")
+	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {
+		return fmt.Errorf("%w: servers are host:port without credentials: ...%s", opt.ErrBadArgument, hosts[i:])
+	}
+	return nil
 }

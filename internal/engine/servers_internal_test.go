@@ -10,7 +10,8 @@ import (
 	"github.com/gocurator/curator/internal/opt"
 )
 
-// TestANameStandsForAllItsAddresses: those of the preferred family first, each family in random order.
+// TestANameStandsForAllItsAddresses requires the preferred family first, each family in random
+// order.
 func TestANameStandsForAllItsAddresses(t *testing.T) {
 	lookup := func(_ context.Context, host string) ([]string, error) {
 		switch host {

@@ -4,18 +4,38 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine/wire"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/session"
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Session is a framework.Session: one ZooKeeper session of a client, from its beginning until it is over.
+// Session is a framework.Session: one ZooKeeper session of a client, from its grant until it is
+// over.
+//
+// # States
+//
+//	from        to          when                                            in
+//	            suspended   a server has granted it                         connectAt
+//	suspended   connected   its connection is in use                        attach
+//	connected   suspended   its connection was lost                         suspend
+//	either      over        no server has confirmed it in time              watch
+//	                        a server answers that it has expired            answered
+//	                        a server grants another one instead             connectAt
+//	                        the connection to a ClickHouse Keeper was lost  newConnection
+//	                        the client is closed                            Close, finish
+//
+// suspend notifies the dependents that do not trust a session without a connection.
+// over is the only function that ends a session. It notifies all dependents. After them,
+// core.dropIfOver takes a lost session out of use and notifies the listeners; finish closes a
+// session that the client has ended on its server.
 type Session struct {
 	core *core
 	ctx  context.Context // done when the session is over
@@ -31,13 +51,67 @@ type Session struct {
 // clock is when a session is to be confirmed, and when it is over.
 type clock struct {
 	deadline *session.Deadline
-	kick     wait.Signal // makes watch look at the clock again
+	kick     wait.Signal // has watch look at the clock again
 
 	nextLook time.Time // when watch looks at the clock again; guarded by Session.mu
 	beat     time.Time // when the last heartbeat was sent; guarded by Session.mu
 }
 
-// dependencies are those who depend on a session, and the calls that notify them. Guarded by Session.mu.
+// pace is how long committed writes take, handshakes included. If it is longer than
+// [session.LongestRoundTrip], a session cannot be confirmed in time.
+type pace struct {
+	limit atomic.Int64 // nanoseconds
+	// Duration of the last write in nanoseconds, if the last ones were all too slow; 0 otherwise.
+	slow atomic.Int64
+	row  int       // of slow writes; used by the goroutine that connects, and then by the connection's
+	said time.Time // when the log was told last; likewise
+}
+
+const (
+	slowWrites = 2 // in a row are not a coincidence
+
+	sayEvery = time.Minute // at most, that writes are too slow
+)
+
+// granted notes the timeout of a session, and how long the grant has taken, which is a write of the
+// leader.
+func (c *core) granted(timeout, took time.Duration) {
+	c.pace.limit.Store(int64(session.LongestRoundTrip(timeout)))
+	c.wrote(took)
+}
+
+// wrote notes how long a committed write has taken, and tells the log if they are too slow.
+func (c *core) wrote(took time.Duration) {
+	p, limit := &c.pace, time.Duration(c.pace.limit.Load())
+	if took <= limit {
+		p.row = 0
+		p.slow.Store(0)
+		return
+	}
+	if p.row++; p.row < slowWrites {
+		return
+	}
+	p.slow.Store(int64(took))
+	if now := time.Now(); p.said.IsZero() || now.Sub(p.said) >= sayEvery {
+		p.said = now
+		c.cfg.Log.Warn("writes take too long to confirm a session in time",
+			"took", took.Round(time.Millisecond), "allowed", limit.Round(time.Millisecond))
+	}
+}
+
+// unconfirmed is ErrSessionLost for want of a proof that the session lives. It says so if writes
+// are too slow for one.
+func (s *Session) unconfirmed(text string) error {
+	p := &s.core.pace
+	if took := p.slow.Load(); took > 0 {
+		text = fmt.Sprintf("%s: a write takes %v, and the session timeout allows %v", text,
+			time.Duration(took).Round(time.Millisecond), time.Duration(p.limit.Load()).Round(time.Millisecond))
+	}
+	return fmt.Errorf("%w: %s", ErrSessionLost, text)
+}
+
+// dependencies are the dependents of a session, and the calls that notify them. Guarded by
+// Session.mu.
 type dependencies struct {
 	suspended  bool // there is no connection
 	dependents map[*dependent]struct{}
@@ -46,7 +120,7 @@ type dependencies struct {
 	notified   chan struct{} // closed when all know that the session is over
 }
 
-// dependent is somebody who has to know when the session is in trouble.
+// dependent is notified when the session is in trouble.
 type dependent struct {
 	policy connstate.ErrorPolicy
 	notify func(cause error)
@@ -70,7 +144,7 @@ func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	return s
 }
 
-// ID is as in framework.Session, and so are Timeout, Done, Err, Context and Depend.
+// ID is as in framework.Session, and so are Timeout, Done, Err and Context.
 func (s *Session) ID() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,6 +161,16 @@ func (s *Session) Done() <-chan struct{}    { return s.ctx.Done() }
 func (s *Session) Err() error               { return context.Cause(s.ctx) }
 func (s *Session) Context() context.Context { return s.ctx }
 
+// Life implements [wire.Host].
+func (s *Session) Life() context.Context { return s.core.ctx }
+
+// Background implements [wire.Host].
+func (s *Session) Background(f func()) bool { return s.core.background(f) }
+
+// Unknown implements [wire.Host].
+func (s *Session) Unknown() *wire.Unknown { return &s.core.unknown }
+
+// Depend is as in framework.Session.
 func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error)) (stop func() bool, err error) {
 	d := &dependent{policy, notify}
 	s.mu.Lock()
@@ -94,12 +178,12 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error))
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	// Also when nobody has looked at the clock yet: the process may have been
-	// stopped a moment ago, for longer than the session.
+	// Also if the deadline was not checked yet: the process may have been suspended for longer than
+	// the session.
 	due, proven := s.due()
 	if !proven {
 		s.kick.Raise()
-		return nil, ErrSessionLost
+		return nil, s.unconfirmed("it was not confirmed for long")
 	}
 	if s.suspended && policy.IsError(connstate.Suspended) {
 		return nil, ErrSuspended
@@ -117,14 +201,14 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error))
 	}, nil
 }
 
-// due is when the session is over for those who depend on it. It is not proven if that is soon: a dependence would end the session
-// before a write can confirm it. s.mu is held.
+// due is when the session is over for its dependents. proven is false if that is soon: a dependent
+// would end the session before a write can confirm it. s.mu is held.
 func (s *Session) due() (at time.Time, proven bool) {
 	at = s.deadline.At(true)
 	return at, time.Now().Add(s.part(3)).Before(at)
 }
 
-// dependable reports whether somebody can depend on the session, as far as its time is concerned.
+// dependable reports whether the session's deadline admits a dependent.
 func (s *Session) dependable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,9 +221,9 @@ func (s *Session) part(n time.Duration) time.Duration {
 	return s.grant.Timeout * n / 32 * time.Duration(s.core.cfg.ExpirationPercent) / 100
 }
 
-// nextBeat is when the next heartbeat is due, a write that changes nothing: when it proves the last one, see
-// [session.Deadline]. If the session counts as lost before its timeout, they are more frequent: six times at half of it.
-// s.mu is held.
+// nextBeat is when the next heartbeat is due, a write that changes nothing: when it proves the last
+// one, see [session.Deadline]. If the session counts as lost before its timeout, they are more
+// frequent: six times at half of it. s.mu is held.
 func (s *Session) nextBeat() time.Time {
 	return s.deadline.Provable(s.beat).Add(-s.grant.Timeout * 9 / 32 * time.Duration(100-s.core.cfg.ExpirationPercent) / 60)
 }
@@ -153,8 +237,8 @@ func (s *Session) attach(g conn.Grant, sent time.Time) {
 	s.kick.Raise()
 }
 
-// left is how long the session lives on if nothing is heard.
-func (s *Session) left() time.Duration {
+// remaining is how long the session lives on if nothing is heard.
+func (s *Session) remaining() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Until(s.deadline.At(s.confirmed()))
@@ -185,17 +269,21 @@ func (s *Session) ask() conn.Hello {
 // answered notes a reply on the session's connection. There is one connection at
 // a time, and it calls from one goroutine. An error means that the connection is of no use.
 func (s *Session) answered(a conn.Answer) error {
-	// A server that says so need not hang up: it answers pings and reads of a session that has
-	// ended, if the client came back to it at that very moment.
+	// Such a server need not close the connection: it answers pings and reads of a session that
+	// ended while the client reconnected.
 	if a.Code == proto.SessionExpired {
 		s.over(fmt.Errorf("%w: %w", ErrSessionLost, zk.ErrSessionExpired))
-		<-s.notified // another goroutine may be notifying holders at this moment, and our request fails now
+		// Another goroutine may be notifying holders: the request fails after it.
+		<-s.notified
 		return nil
 	}
 	if err := s.progress.answered(a); err != nil {
 		return err
 	}
 	s.deadline.Answered(a.Sent, a.Received, a.Committed)
+	if a.Committed {
+		s.core.wrote(a.Received.Sub(a.Sent))
+	}
 	return nil
 }
 
@@ -207,8 +295,9 @@ func (s *Session) resume() bool {
 	return s.Err() == nil
 }
 
-// suspend notifies those who do not trust a session without a connection. It also waits for other goroutines that notify
-// dependents at this moment: its callers go on to fail requests and to notify listeners.
+// suspend notifies the dependents that do not trust a session without a connection. It also waits
+// for other goroutines that notify dependents at this moment: its callers then fail requests and
+// notify listeners.
 func (s *Session) suspend() {
 	s.mu.Lock()
 	s.suspended = true
@@ -232,14 +321,15 @@ func (s *Session) suspend() {
 	}
 }
 
-// notifiedSome notes that a call that has raised notifying has notified its dependents. s.mu is held.
+// notifiedSome notes that a call that has raised notifying has notified its dependents. s.mu is
+// held.
 func (s *Session) notifiedSome() {
 	if s.notifying--; s.notifying == 0 {
 		s.calm.Broadcast()
 	}
 }
 
-// over ends the session, unless it is over already, and notifies everybody.
+// over ends the session, unless it is over already, and notifies all dependents.
 func (s *Session) over(cause error) {
 	s.mu.Lock()
 	first := s.Err() == nil
@@ -257,16 +347,17 @@ func (s *Session) over(cause error) {
 	if first {
 		close(s.notified)
 	}
-	s.core.sweeper.wake.Raise()
+	s.core.debts.wake.Raise()
 }
 
-// watch ends the session at its deadline and, while somebody depends on it, has it
-// confirmed. It returns when the session is over.
+// watch ends the session at its deadline and, while it has dependents, confirms it. It returns when
+// the session is over.
 func (s *Session) watch() {
 	timer := time.NewTimer(s.Timeout())
 	defer timer.Stop()
 	for {
-		now, l := time.Now(), s.core.current().link // before the rest: whoever attaches a link has us look again
+		// Before the rest: attaching a link kicks this loop.
+		now, l := time.Now(), s.core.current().link
 		s.mu.Lock()
 		needed := s.confirmed()
 		due := s.deadline.At(needed)
@@ -278,16 +369,17 @@ func (s *Session) watch() {
 			next = s.nextBeat()
 		}
 		if now.Before(next) && next.Before(due) {
-			look = next // also when nobody depends on the session now: the next one to do so need not wake us then
+			// Also without dependents: the next one need not wake this loop then.
+			look = next
 		}
 		s.nextLook = look
 		s.mu.Unlock()
 		if !now.Before(due) {
-			s.over(fmt.Errorf("%w: no server has confirmed it in time", ErrSessionLost))
+			s.over(s.unconfirmed("no server has confirmed it in time"))
 			return
 		}
-		if beat { // nobody waits for the answer: if none comes, the deadline says so
-			post(l, askNothing())
+		if beat { // no caller waits for the answer: the deadline detects its absence
+			wire.Post(l.Conn, wire.AskNothing())
 		}
 		timer.Reset(look.Sub(now))
 		select {

@@ -1,274 +1,362 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/internal/engine/wire"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/verdict"
 )
 
-// MayStillCome has a persistent node deleted, in the background: a create was sent in the session of ctx, a context of
-// [InSession], and not answered, so the node may be there or be made yet; or it was to be deleted and no server
-// could be reached. wanted reports whether somebody keeps a node at path by now: then it stays. Nobody else may need a
-// persistent node at path until the session is over for the servers as well, since a node does not say who has made it.
-// wanted must not block.
-func (c Client) MayStillCome(ctx context.Context, path string, wanted func() bool) {
-	c.sweeper.sweep(&unwanted{session: sessionOf(ctx), persistent: true, place: place{path: c.Real(path)}, wanted: wanted})
-}
-
-// sweeper removes the nodes of creates that nobody wants any more, because their outcome was not learned: of protected
-// creates, and persistent nodes of a fixed name.
-//
-// Such a node may be made yet: a server that stands still can carry a request out long after its
-// connection is gone. So the sweeper looks again and again, with pauses that grow, until nothing can be
-// on its way any more: after the session whose request it was has ended, or after sweepFor.
-type sweeper struct {
-	core *core
-	wake wait.Signal // to look at the clock and the sessions again
-
-	mu       sync.Mutex // guards what follows
-	unwanted map[*unwanted]struct{}
-	closed   bool // what was left has been taken by last
-}
-
-// unwanted is a node that a create may have made, or may make yet. Close has all that are persistent deleted.
-type unwanted struct {
-	session    *Session // whose request it was
-	persistent bool     // it does not go with the session
-	place      place
-	id         string      // of a protected node
-	wanted     func() bool // of another: whether it is wanted now, and stays
-
-	// Guarded by sweeper.mu.
-	state sweepState
-	since time.Time // of the state
-	next  time.Time // when it is looked for; not with createExpected
-}
-
-// place is where nodes are looked for, all with one request: the children of a path, which have ids, or the path itself.
-type place struct {
-	path     string
-	children bool
-}
-
-// sweepState is what has become of the create of an unwanted node.
-type sweepState int
-
-const (
-	createExpected sweepState = iota // its answer is waited for, or has come: only Close looks for the node
-	createLost                       // it was not answered: the node is looked for, with pauses that grow
-	sessionOver                      // so is its session: the node is looked for until it is over for the servers as well
-)
-
-const (
-	firstSweepPause = 500 * time.Millisecond
-	sweepFor        = 17 * time.Minute
-)
-
-// expect notes a create that is about to be sent. Close removes its node unless forget or unwant is called
-// before. The end of the session removes those that are not persistent.
-func (s *sweeper) expect(u *unwanted) {
-	if u.persistent {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.unwanted[u] = struct{}{}
-	}
-}
-
-// forget says that u is wanted, or was not made. It reports false if Close has taken it already.
-func (s *sweeper) forget(u *unwanted) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.unwanted, u)
-	return !u.persistent || !s.closed
-}
-
-// unwant says that nobody wants u any more, and how its create has ended.
-func (s *sweeper) unwant(u *unwanted, path string, err error) {
-	switch {
-	case err == nil:
-		s.core.background(func() { // ends with the client
-			s.core.removeUnasked(s.core.ctx, path)
-			if s.core.ctx.Err() == nil { // otherwise it is for last
-				s.forget(u)
-			}
-		})
-	case retry.Unknown(err):
-		s.sweep(u)
-	default:
-		s.forget(u)
-	}
-}
-
-// sweep looks for u from now on.
-func (s *sweeper) sweep(u *unwanted) {
-	s.mu.Lock()
-	u.state, u.since = createLost, time.Now()
-	s.unwanted[u] = struct{}{}
-	s.mu.Unlock()
-	s.wake.Raise()
-}
-
-// run ends with the client.
-func (s *sweeper) run() {
+// run starts the deletions and looks that are due, until the client is closed.
+func (s *debts) run() {
 	for c := s.core; c.ctx.Err() == nil; {
-		where, next := s.first()
-		within, cancel := c.within(c.ctx, time.Until(next))
+		within, cancel := c.within(c.ctx, time.Until(s.step()))
 		select {
 		case <-within.Done():
-			s.look(where)
 		case <-s.wake.C():
 		}
 		cancel()
 	}
 }
 
-// first returns where is looked next, and when. If there is nothing to look for, that is long hence.
-func (s *sweeper) first() (where place, next time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// step starts the deletions and looks that are due, and returns the time of its next call: a
+// distant one if nothing is due.
+func (s *debts) step() (next time.Time) {
 	now := time.Now()
 	next = now.Add(sweepFor)
-	for u := range s.unwanted {
-		if u.state == createLost && u.session.Err() != nil {
-			u.state, u.since, u.next = sessionOver, now, now
-		}
-		if u.state != createExpected && u.next.Before(next) {
-			where, next = u.place, u.next
+	var deletions []*Debt
+	looks := make(map[place]*look)
+	s.mu.Lock()
+	for d := range s.all {
+		s.outlive(d, now)
+		l := s.usable(d)
+		switch {
+		case d.state == refused && !d.lost.IsZero() && d.next.Before(next):
+			next = d.next
+		case d.state != due && d.state != sought, l == nil: // attached wakes run
+		case d.state == due && d.next.IsZero(): // it is in the backlog
+		case d.next.After(now):
+			if d.next.Before(next) {
+				next = d.next
+			}
+		case d.state == due:
+			deletions = append(deletions, d)
+		case d.place.kind == uniqueName:
+			s.set(d, due)
+			deletions = append(deletions, d)
+		case looks[d.place] == nil && s.looks < maxLooks: // the end of a look wakes run
+			s.looks++
+			looks[d.place] = &look{debts: s, link: l, of: l.session, place: d.place, began: now}
 		}
 	}
-	return where, next
+	for _, x := range looks {
+		s.begin(x)
+	}
+	s.mu.Unlock()
+	for _, d := range deletions {
+		s.send(d)
+	}
+	for _, x := range looks {
+		x.link.CatchUp(x.find)
+	}
+	return next
 }
 
-// look removes what there is at a place of nodes whose create was lost.
-func (s *sweeper) look(where place) {
-	c, now := s.core, time.Now()
-	s.mu.Lock()
-	nodes := s.places(func(u *unwanted) bool { return u.place == where && u.state != createExpected })[where]
-	s.mu.Unlock()
-	if len(nodes) == 0 {
-		return
-	}
-	var session *Session // that was asked
-	_, err := c.repeat(c.ctx, true, func(l *Connection) error {
-		session = l.session
-		if err := l.CaughtUp(c.ctx); err != nil {
-			return err
+// outlive notes that the session of a debt is over. s.mu is held.
+func (s *debts) outlive(d *Debt, now time.Time) {
+	switch {
+	case d.only != nil && d.only.Err() != nil && (d.state == due || d.state == sought):
+		s.drop(d, d.only.Err())
+	case d.session == nil || d.session.Err() == nil || d.state != sought && d.state != refused:
+	case d.lost.IsZero():
+		if d.lost, d.next = now, now; d.state == refused {
+			s.isOver(d, now)
 		}
-		return s.remove(c.ctx, l, where, nodes, false)
-	})
-	if c.ctx.Err() != nil {
-		return // the rest is for last
+	case d.state == refused && !now.Before(d.next):
+		s.set(d, settled)
 	}
-	if err != nil {
-		c.cfg.Log.Warn("nodes may stay behind", "path", where.path, "count", len(nodes), "reason", err)
+}
+
+// look is a search for all debts that are sought at one place.
+type look struct {
+	debts *debts
+	link  *Connection
+	of    *Session // once the look is answered, its unanswered creates are settled
+	place place
+	began time.Time
+	last  bool // Close waits for it
+	debt  []*Debt
+}
+
+// begin adds all debts that are sought at the place of a look to it. s.mu is held.
+func (s *debts) begin(x *look) {
+	for d := range s.all {
+		if d.place == x.place && d.state == sought && s.usable(d) == x.link {
+			d.look = x
+			x.debt = append(x.debt, d)
+			s.set(d, looking)
+		}
 	}
+}
+
+// find asks for what exists at the place, once the server has caught up.
+func (x *look) find(err error) {
+	switch {
+	case err != nil:
+		x.failed(err)
+	case x.place.kind == protectedID:
+		q := wire.AskChildren(x.place.path, false)
+		q.Last, q.Done = x.last, x.listed
+		wire.Post(x.link.Conn, q)
+	default:
+		q := wire.AskExists(x.place.path, false)
+		q.Last, q.Done = x.last, x.seen
+		wire.Post(x.link.Conn, q)
+	}
+}
+
+// ended is called with s.mu held when the look is answered. It returns the debts that remain part
+// of it.
+func (x *look) ended() []*Debt {
+	s := x.debts
+	s.looks--
+	s.wake.Raise()
+	return slices.DeleteFunc(x.debt, func(d *Debt) bool { return d.state != looking || d.look != x })
+}
+
+// failed has the look repeated, or gives up if the server has refused it for good.
+func (x *look) failed(err error) {
+	s := x.debts
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, u := range nodes {
-		// A node of a fixed name: what was asked in this session before has been carried out by now, or is not any more.
-		if err != nil || !where.children && session == u.session || u.done(now) {
-			delete(s.unwanted, u)
+	debts := x.ended()
+	for _, d := range debts {
+		if verdict.MayPass(err) {
+			s.later(d, sought, x.link)
+			continue
 		}
+		s.drop(d, err)
+	}
+	if !verdict.MayPass(err) && len(debts) > 0 {
+		s.core.background(func() { // ends at once
+			s.core.cfg.Log.Warn("nodes may stay behind", "path", x.place.path, "count", len(debts), "reason", err)
+		})
 	}
 }
 
-// done reports whether a look that began at now was the last that is needed, and otherwise sets the next.
-func (u *unwanted) done(now time.Time) bool {
-	switch {
-	case u.state == createLost:
-		age := now.Sub(u.since)
-		u.next = now.Add(max(firstSweepPause, age))
-		return age > sweepFor
-	case !u.persistent:
-		return true // a session that is over takes its nodes along
-	}
-	// For us it is over earlier than for the servers. A follower reports after half a tick that it has heard a session, and the leader ends
-	// sessions once per tick, which is half a timeout at most.
-	u.next = u.since.Add(u.session.Timeout() * 2)
-	return !now.Before(u.next)
-}
-
-// last removes what it can before the session is closed, which does the same for ephemeral nodes. What the
-// connection has sent is answered before these requests, and after Drain nothing else is sent.
-func (s *sweeper) last(ctx context.Context, l *Connection) {
-	l.conn.Drain()
-	s.mu.Lock()
-	s.closed = true
-	places := s.places(func(u *unwanted) bool { return u.persistent })
-	s.mu.Unlock()
-	if len(places) > 0 { // the server may know less than the one that was asked for a node: see Connection.CatchUp
-		q := askNothing()
-		q.last = true
-		post(l, q)
-	}
-	for where, nodes := range places {
-		if err := s.remove(ctx, l, where, nodes, true); err != nil {
-			s.core.cfg.Log.Warn("nodes may stay behind", "path", where.path, "count", len(nodes), "reason", err)
-		}
-	}
-}
-
-// places returns the nodes that pick picks, by place. s.mu is held.
-func (s *sweeper) places(pick func(*unwanted) bool) map[place][]*unwanted {
-	places := make(map[place][]*unwanted)
-	for u := range s.unwanted {
-		if pick(u) {
-			places[u.place] = append(places[u.place], u)
-		}
-	}
-	return places
-}
-
-// remove deletes what there is of nodes at a place. last is that of a request.
-func (s *sweeper) remove(ctx context.Context, l *Connection, where place, nodes []*unwanted, last bool) error {
-	paths, version, err := where.find(ctx, l, nodes, last)
+// listed takes the children of a place, among which are nodes with ids.
+func (x *look) listed(r wire.WithStat[[]string], err error) {
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return err
+		x.failed(err)
+		return
 	}
-	deletes := make([]*exchange[None], len(paths)) // all at once: Close has little time
-	for i, path := range paths {
-		q := AskDelete(path, version)
-		q.last = last
-		deletes[i] = send(l, q)
-	}
-	for i, path := range paths {
-		switch _, err := deletes[i].wait(ctx); {
-		case err != nil && ctx.Err() != nil, retry.MayPass(err):
-			return err
-		case errors.Is(err, zk.ErrBadVersion): // somebody has written to it just now
-			return s.remove(ctx, l, where, nodes, last)
-		case err != nil && !errors.Is(err, zk.ErrNoNode):
-			s.core.cfg.Log.Warn("node stays behind", "path", path, "reason", err)
+	s, found := x.debts, make(map[string]string)
+	for _, name := range r.Value {
+		if _, id := Unprotected(name); id != "" {
+			found[id] = name
 		}
 	}
-	return nil
+	var deletions []*Debt
+	s.mu.Lock()
+	for _, d := range x.ended() {
+		if name, exists := found[d.id]; exists {
+			d.place, d.session, d.next = place{proto.Join(x.place.path, name), uniqueName}, nil, time.Time{}
+			s.set(d, due)
+			deletions = append(deletions, d)
+		} else {
+			s.concluded(d, x.began, x.of)
+		}
+	}
+	s.mu.Unlock()
+	for _, d := range deletions {
+		s.send(d)
+	}
 }
 
-// find returns the paths of what there is of nodes at p, and the version that is to be deleted.
-func (p place) find(ctx context.Context, l *Connection, nodes []*unwanted, last bool) (paths []string, version int32, err error) {
-	if !p.children {
-		stat, err := lastCall(ctx, l, AskExists(p.path, false), last)
-		if err != nil || stat.EphemeralOwner != 0 || slices.ContainsFunc(nodes, func(u *unwanted) bool { return u.wanted() }) {
-			return nil, 0, err
+// seen takes the stat of a node with a reusable name, and deletes the version that was seen.
+func (x *look) seen(stat *zk.Stat, err error) {
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		x.failed(err)
+		return
+	}
+	s := x.debts
+	var claims []*Debt
+	s.mu.Lock()
+	for _, d := range x.ended() {
+		if err != nil || !d.owns(stat) || d.wanted != nil && d.wanted() {
+			s.concluded(d, x.began, x.of)
+			continue
 		}
-		return []string{p.path}, stat.Version, nil
+		claims = append(claims, d)
 	}
-	ids := make(map[string]bool)
-	for _, u := range nodes {
-		ids[u.id] = true
+	if len(claims) > 0 {
+		x.creator(claims, stat).deleting = stat.Czxid
 	}
-	list, err := lastCall(ctx, l, AskChildren(p.path, false), last)
-	for _, name := range list.Value {
-		if _, id := Unprotected(name); ids[id] {
-			paths = append(paths, Join(p.path, name))
+	s.mu.Unlock()
+	if len(claims) > 0 {
+		q := wire.AskDelete(x.place.path, stat.Version)
+		q.Last, q.Done = x.last, func(_ wire.None, err error) { x.deleted(claims, err) }
+		wire.Post(x.link.Conn, q)
+	}
+}
+
+// creator returns the debt whose create has made the node that was seen: one that has tried to
+// delete it before, or else one of this session, whose create was answered. The others still owe
+// the nodes of their own creates.
+func (x *look) creator(claims []*Debt, stat *zk.Stat) *Debt {
+	return slices.MaxFunc(claims, func(a, b *Debt) int {
+		rank := func(d *Debt) int {
+			switch {
+			case d.deleting == stat.Czxid:
+				return 2
+			case d.session == x.of:
+				return 1
+			}
+			return 0
+		}
+		return cmp.Compare(rank(a), rank(b))
+	})
+}
+
+// owns reports whether the node that was seen is to be deleted. A persistent node does not show
+// whose it is: after the deletion of one, another is not this client's.
+func (d *Debt) owns(stat *zk.Stat) bool {
+	return d.mine(stat.EphemeralOwner) && (stat.EphemeralOwner != 0 || d.deleting == 0 || d.deleting == stat.Czxid)
+}
+
+// deleted takes the reply to a deletion of the version that was seen, for the debts that claim the
+// node.
+func (x *look) deleted(claims []*Debt, err error) {
+	s := x.debts
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range claims {
+		if d.state != looking || d.look != x {
+			continue
+		}
+		d.ticket.note(err)
+		switch {
+		case isGone(err):
+			s.concluded(d, x.began, x.of)
+		case errors.Is(err, zk.ErrBadVersion): // another client has written to it
+			d.next = time.Time{}
+			s.set(d, sought)
+			s.wake.Raise()
+		case verdict.MayPass(err):
+			s.later(d, sought, x.link)
+		default:
+			s.refuse(d, err)
 		}
 	}
-	return paths, -1, err
+}
+
+// isGone reports whether the reply to a deletion says that there is no node.
+func isGone(err error) bool { return err == nil || errors.Is(err, zk.ErrNoNode) }
+
+// close begins the end: from now on only deleteRest sends anything.
+func (s *debts) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.link, s.backlog = true, nil, nil
+	for d := range s.all {
+		if d.only != nil || d.ephemeral { // they end with their sessions
+			why := ErrClosed
+			if d.state == sent {
+				why = wire.Abandoned(ErrClosed)
+			}
+			s.drop(d, why)
+		}
+	}
+}
+
+// sessions returns the sessions in which the creates of the remaining debts were sent. One of them
+// is nil if any session can delete a node.
+func (s *debts) sessions() (sessions []*Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for d := range s.all {
+		if !slices.Contains(sessions, d.session) {
+			sessions = append(sessions, d.session)
+		}
+	}
+	return sessions
+}
+
+// deleteRest deletes the nodes that it can before the session of a connection is closed. Earlier
+// requests of the connection are answered first, and after Drain nothing else is sent. So every
+// request of the session of, for which the connection stands, has been carried out by then, or
+// never will be.
+func (s *debts) deleteRest(ctx context.Context, l *Connection, of *Session) {
+	l.Drain()
+	now, left := time.Now(), []*Debt(nil)
+	looks := make(map[place]*look)
+	s.mu.Lock()
+	s.link = l
+	for d := range s.all {
+		left = append(left, d)
+		d.next = time.Time{}
+		switch {
+		case d.state == sent && d.link == l: // it is answered before what follows
+		case d.place.kind == uniqueName:
+			s.set(d, due)
+		default:
+			s.set(d, sought)
+			looks[d.place] = &look{debts: s, link: l, of: of, place: d.place, began: now, last: true}
+		}
+	}
+	for _, x := range looks {
+		s.looks++
+		s.begin(x)
+	}
+	s.mu.Unlock()
+	if len(left) > 0 { // the server may be behind the one that created a node: see CatchUp
+		q := wire.AskNothing()
+		q.Last = true
+		wire.Post(l.Conn, q)
+	}
+	for _, d := range left {
+		s.send(d)
+	}
+	for _, x := range looks {
+		x.find(nil)
+	}
+	s.await(ctx, left)
+}
+
+// await returns when no request for one of these debts is under way.
+func (s *debts) await(ctx context.Context, list []*Debt) {
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		list = slices.DeleteFunc(list, func(d *Debt) bool { return d.state != sent && d.state != looking })
+		changed := s.changed()
+		s.mu.Unlock()
+		if len(list) == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// report logs what could not be deleted, and ends.
+func (s *debts) report() {
+	s.mu.Lock()
+	places := make(map[place]int)
+	for d := range s.all {
+		places[d.place]++
+	}
+	s.mu.Unlock()
+	for where, count := range places {
+		s.core.cfg.Log.Warn("nodes may stay behind", "path", where.path, "count", count, "reason", s.core.unreachable(nil))
+	}
+	close(s.over)
 }

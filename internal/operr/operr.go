@@ -1,9 +1,10 @@
-// Package operr names operations in errors. Whoever calls others for a caller of theirs says one operation and one path: those of the caller.
+// Package operr names operations in errors. A function that is built from requests and other
+// recipes reports one operation and one path: its own.
 package operr
 
 import "github.com/gocurator/curator/framework"
 
-// New names an operation and its path instead of those of a request. It returns nil for nil.
+// New replaces the operations and paths of err by op and path. It returns nil for nil.
 func New(op, path string, err error) error {
 	if err == nil {
 		return nil
@@ -11,7 +12,8 @@ func New(op, path string, err error) error {
 	return &framework.OpError{Op: op, Path: path, Err: Bare(err)}
 }
 
-// Bare is err without the operations and paths of requests, and of recipes that it came from. What wraps these is not taken off.
+// Bare returns err without the operations and paths of the requests and recipes that it passed
+// through. An error that wraps those is returned as it is.
 func Bare(err error) error {
 	for {
 		switch inner := err.(type) {

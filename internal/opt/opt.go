@@ -9,7 +9,8 @@ import (
 // ErrBadArgument is framework.ErrBadArgument.
 var ErrBadArgument = errors.New("bad argument")
 
-// Apply calls each of opts with cfg, in order, and returns the first error. A nil option is [ErrBadArgument].
+// Apply calls the options with cfg, in order, and returns the first error. A nil option is
+// [ErrBadArgument].
 func Apply[C any, O ~func(*C) error](cfg *C, opts []O) error {
 	for _, o := range opts {
 		if o == nil {
@@ -22,7 +23,8 @@ func Apply[C any, O ~func(*C) error](cfg *C, opts []O) error {
 	return nil
 }
 
-// Checked returns an option that has set change the configuration if ok, and otherwise is [ErrBadArgument] with this text.
+// Checked returns an option that calls set if ok. Otherwise it returns [ErrBadArgument] with this
+// text.
 func Checked[C any](ok bool, set func(*C), format string, args ...any) func(*C) error {
 	return func(c *C) error {
 		if !ok {
@@ -33,5 +35,10 @@ func Checked[C any](ok bool, set func(*C), format string, args ...any) func(*C) 
 	}
 }
 
-// Set is Checked of what is always allowed.
+// Set returns an option that always calls set.
 func Set[C any](set func(*C)) func(*C) error { return Checked(true, set, "") }
+
+// All returns an option that applies several.
+func All[C any, O ~func(*C) error](opts ...O) O {
+	return func(c *C) error { return Apply(c, opts) }
+}

@@ -24,6 +24,10 @@ func TestOptionsAreAppliedInOrderUpToTheFirstError(t *testing.T) {
 	require.NoError(t, opt.Apply(&list, []func(*[]int) error{add(3)}))
 	require.Equal(t, []int{1, 2, 3}, list)
 
+	list = nil
+	require.NoError(t, opt.Apply(&list, []option{opt.All(add(1), add(2)), add(3)}))
+	require.Equal(t, []int{1, 2, 3}, list)
+
 	bad := errors.New("bad")
 	list = nil
 	err := opt.Apply(&list, []option{add(1), func(*[]int) error { return bad }, add(2)})

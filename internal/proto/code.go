@@ -9,7 +9,7 @@ type Code int32
 const (
 	OK                       Code = 0
 	SystemError              Code = -1
-	RuntimeInconsistency     Code = -2 // in a multi: not carried out, another operation failed
+	RuntimeInconsistency     Code = -2 // in a multi: not carried out because another operation failed
 	DataInconsistency        Code = -3
 	ConnectionLoss           Code = -4
 	MarshallingError         Code = -5
@@ -18,7 +18,7 @@ const (
 	BadArguments             Code = -8
 	OutOfMemory              Code = -10 // of a ClickHouse Keeper above its soft limit
 	NewConfigNoQuorum        Code = -13
-	UnknownSession           Code = -12 // of a server that runs alone: SessionExpired
+	UnknownSession           Code = -12 // of a standalone server: SessionExpired
 	ReconfigInProgress       Code = -14
 	APIError                 Code = -100
 	NoNode                   Code = -101
@@ -56,7 +56,7 @@ var codeNames = map[Code]string{
 	QuotaExceeded: "quota exceeded", Throttled: "throttled",
 }
 
-// String is the code in words, such as "no node".
+// String returns the code in words, such as "no node".
 func (c Code) String() string {
 	if name, found := codeNames[c]; found {
 		return name
@@ -64,13 +64,14 @@ func (c Code) String() string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// Committed reports whether the answer to op with this code shows that a majority of the ensemble has committed a
-// transaction for the request. A write that the leader refuses is committed as well, as a transaction that changes
-// nothing.
+// Committed reports whether a reply to op with this code shows that a majority of the ensemble has
+// committed a transaction for the request. A write that the leader refuses is committed as well, as
+// a transaction that changes nothing.
 //
-// A server answers some writes alone: a throttled one (-127) and, with enableEagerACLCheck, one that is not allowed
-// (-102) or has an invalid ACL (-114); a multi is not checked there. So besides success only those codes count that need
-// the leader's state of the nodes. A code that is missing here only delays the proof until the next answer.
+// A server answers some writes alone: a throttled one (-127) and, with enableEagerACLCheck, one
+// that is not allowed (-102) or has an invalid ACL (-114); a multi is not checked there. So besides
+// success only those codes count that require the leader's state of the nodes. A code that is
+// missing here only delays the proof until the next reply.
 func (c Code) Committed(op Op) bool {
 	switch c {
 	case OK, NoNode, BadVersion, NodeExists, NotEmpty:

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Config is what an ensemble keeps at /zookeeper/config.
+// Config is the content of /zookeeper/config.
 type Config struct {
 	Version int64
-	Members []Member // empty if a server runs alone
+	Members []Member // empty for a standalone server
 }
 
 // Member is a server of an ensemble: see admin.Member.
@@ -20,8 +20,9 @@ type Member struct {
 	Client    string
 }
 
-// ParseConfig reads lines such as "server.1=host:2888:3888:participant;0.0.0.0:2181", with "|" between several addresses of one
-// server, and "version=100000000", which is hexadecimal. An error wraps [ErrMalformed].
+// ParseConfig reads lines such as "server.1=host:2888:3888:participant;0.0.0.0:2181", with "|"
+// between several addresses of one server, and "version=100000000", which is hexadecimal. An error
+// wraps [ErrMalformed].
 func ParseConfig(text string) (Config, error) {
 	var config Config
 	for line := range strings.Lines(text) {

@@ -6,26 +6,36 @@ import (
 	"fmt"
 )
 
-// ErrMalformed means that a record ends too early, or claims an impossible length or count.
+// ErrMalformed is returned for a record that is too short, or has an impossible length or count.
 var ErrMalformed = errors.New("malformed record")
 
-// Decoder reads the fields of records in order. After an error all further values are zero and
-// Err returns it. The zero Decoder has nothing to read.
+// Decoder reads the fields of records in order. After an error all further values are zero, and Err
+// returns it. The zero Decoder is empty.
 type Decoder struct {
-	rest []byte
-	err  error
+	rest   []byte
+	err    error
+	server bool // see NewServerDecoder
+	owned  int  // the size of an input that is passed on instead of copied; 0: it is copied
 }
 
-// NewDecoder returns a Decoder of b, which must not change while it is in use.
+// NewDecoder returns a Decoder of b, which must not change while the Decoder is in use.
 func NewDecoder(b []byte) Decoder { return Decoder{rest: b} }
 
-// Err is nil as long as every value was there; otherwise it wraps [ErrMalformed].
+// NewServerDecoder returns a Decoder as tolerant as a ZooKeeper server: a list with a negative
+// length is empty, and nil only if the length is -1.
+func NewServerDecoder(b []byte) Decoder { return Decoder{rest: b, server: true} }
+
+// NewOwnedDecoder returns a Decoder of b, which must never change again. A buffer that fills at
+// least half of b is returned without a copy.
+func NewOwnedDecoder(b []byte) Decoder { return Decoder{rest: b, owned: len(b)} }
+
+// Err returns nil if every value could be read. Otherwise it wraps [ErrMalformed].
 func (d *Decoder) Err() error { return d.err }
 
-// Len is the number of bytes that were not read yet.
+// Len returns the number of unread bytes.
 func (d *Decoder) Len() int { return len(d.rest) }
 
-// Rest is what was not read yet. It is empty after an error.
+// Rest returns the unread bytes. It is empty after an error.
 func (d *Decoder) Rest() []byte { return d.rest }
 
 // fail keeps the first error.
@@ -69,7 +79,7 @@ func (d *Decoder) Int64() int64 {
 	return 0
 }
 
-// raw reads a length and so many bytes of the input itself. It returns nil for length -1, "none".
+// raw reads a length and that many bytes of the input itself. It returns nil for length -1, "none".
 func (d *Decoder) raw() []byte {
 	n := d.Int32()
 	if n == -1 || d.err != nil {
@@ -78,11 +88,14 @@ func (d *Decoder) raw() []byte {
 	return d.take(int(n))
 }
 
-// Bytes reads a buffer. None (nil) is not the same as empty.
+// Bytes reads a buffer. None is nil, not empty.
 func (d *Decoder) Bytes() []byte {
 	b := d.raw()
 	if b == nil {
 		return nil
+	}
+	if d.owned > 0 && len(b) >= d.owned/2 {
+		return b // a smaller one would keep the whole input in memory
 	}
 	return append(make([]byte, 0, len(b)), b...)
 }
@@ -90,10 +103,13 @@ func (d *Decoder) Bytes() []byte {
 // String reads a string. None is empty.
 func (d *Decoder) String() string { return string(d.raw()) }
 
-// count reads the length of a list whose elements take at least size bytes each. It returns -1
-// for none.
+// count reads the length of a list whose elements take at least size bytes each. It returns -1 for
+// none.
 func (d *Decoder) count(size int) int {
 	n := int(d.Int32())
+	if n < -1 && d.server {
+		return 0
+	}
 	if n < -1 || n > len(d.rest)/size {
 		d.fail("list", n)
 	}
@@ -103,22 +119,26 @@ func (d *Decoder) count(size int) int {
 	return n
 }
 
-// Strings reads a list of strings. None is nil. All strings are parts of one, so they are kept in
-// memory or dropped together.
+// Strings reads a list of strings. None is nil. All strings share one allocation.
 func (d *Decoder) Strings() []string {
 	n := d.count(4)
 	if n < 0 {
 		return nil
 	}
-	all := string(d.rest)
+	rest := d.rest
+	for range n {
+		d.raw()
+	}
+	if d.err != nil {
+		return nil
+	}
+	all := string(rest[:len(rest)-len(d.rest)]) // one allocation, without the rest of the frame
 	list := make([]string, n)
-	for i := range list {
-		at := len(all) - len(d.rest) + 4
-		b := d.raw()
-		if d.err != nil {
-			return nil
-		}
-		list[i] = all[at : at+len(b)]
+	for i, at := 0, 0; i < n; i++ {
+		at += 4
+		length := max(int(int32(binary.BigEndian.Uint32(rest[at-4:]))), 0)
+		list[i] = all[at : at+length]
+		at += length
 	}
 	return list
 }

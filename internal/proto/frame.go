@@ -8,28 +8,29 @@ import (
 	"io"
 )
 
-// ErrFrameLength means that a frame's length prefix is negative or above the limit.
+// ErrFrameLength is returned for a frame whose length is negative or above the limit.
 var ErrFrameLength = errors.New("bad frame length")
 
-// Begin returns a new frame with room for its length, for records to be appended to. size is how
-// many bytes are expected to be appended.
+// Begin returns a new frame with room for its length. size is the number of bytes that the caller
+// expects to append.
 func Begin(size int) []byte { return make([]byte, 4, 4+size) }
 
-// Seal writes the frame's length into the room that [Begin] left, and returns the frame.
+// Seal writes the frame's length into the room left by [Begin], and returns the frame.
 func Seal(frame []byte) []byte {
 	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
 	return frame
 }
 
-// step is how much memory is taken for a frame before any of it has arrived.
-const step = 64 << 10
+// atOnce is the memory that is allocated for a frame before any of it has arrived: enough for the
+// longest data of a node by default.
+const atOnce = 1<<20 + 1<<10
 
-// inPlace is the size of a FrameReader's buffer, and of the largest frame that is read in place: a list of 200 lock
-// nodes.
+// inPlace is the size of a FrameReader's buffer, and of the largest frame that is read in place: a
+// list of 200 lock nodes.
 const inPlace = 16 << 10
 
-// FrameReader reads frames. Small ones are read in place; the memory for a large one grows with
-// what has arrived, whatever its length prefix says.
+// FrameReader reads frames. Small ones are read in place, others into their own memory. For more
+// than 1 MB, that memory grows with the bytes that have arrived, whatever the length says.
 type FrameReader struct {
 	in      *bufio.Reader
 	max     int
@@ -41,8 +42,9 @@ func NewFrameReader(r io.Reader, limit int) *FrameReader {
 	return &FrameReader{in: bufio.NewReaderSize(r, inPlace), max: limit}
 }
 
-// Next returns the next frame without its length. It is valid until the following call. The error is
-// io.EOF only if the input ends between two frames, and wraps [ErrFrameLength] if a length is out of range.
+// Next returns the next frame without its length, valid until the following call. The error is
+// io.EOF only if the input ends between two frames, and wraps [ErrFrameLength] for a length out of
+// range.
 func (f *FrameReader) Next() ([]byte, error) {
 	if f.discard > 0 {
 		_, _ = f.in.Discard(f.discard) // it was peeked
@@ -71,8 +73,8 @@ func (f *FrameReader) Next() ([]byte, error) {
 	return readBody(f.in, n)
 }
 
-// ReadFrame reads one frame of at most limit bytes and returns it without its length. The
-// errors are those of [FrameReader.Next].
+// ReadFrame reads one frame of at most limit bytes and returns it without its length. It returns
+// the errors of [FrameReader.Next].
 func ReadFrame(r io.Reader, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -93,9 +95,12 @@ func frameLength(head []byte, limit int) (int, error) {
 	return int(n), nil
 }
 
+// Owned reports whether the last frame has its own memory, which the reader does not reuse.
+func (f *FrameReader) Owned() bool { return f.discard == 0 }
+
 // readBody reads n bytes.
 func readBody(r io.Reader, n int) ([]byte, error) {
-	body := make([]byte, 0, min(n, step))
+	body := make([]byte, 0, min(n, atOnce))
 	for len(body) < n {
 		if len(body) == cap(body) {
 			grown := make([]byte, len(body), min(n, 2*cap(body)))
@@ -111,7 +116,7 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 	return body, nil
 }
 
-// unexpected is err in the middle of a frame.
+// unexpected converts an error in the middle of a frame.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -1,7 +1,7 @@
 package proto
 
-// MultiOp is one operation of a multi (create, create2, createContainer, createTTL, delete, setData, check) or
-// of a multiRead (getData, getChildren).
+// MultiOp is one operation of a multi (create, create2, createContainer, createTTL, delete,
+// setData, check) or of a multiRead (getData, getChildren).
 type MultiOp struct {
 	Op   Op
 	Body Record
@@ -10,7 +10,7 @@ type MultiOp struct {
 // MultiRequest is the body of multi and multiRead.
 type MultiRequest struct{ Ops []MultiOp }
 
-// multiHeader comes before each operation and each result; the last has done set.
+// appendMultiHeader appends the header of an operation or a result; the last header has done set.
 func appendMultiHeader(b []byte, op Op, done bool, code Code) []byte {
 	return AppendInt32(AppendBool(AppendInt32(b, int32(op)), done), int32(code))
 }
@@ -23,8 +23,8 @@ func (r *MultiRequest) Append(b []byte) []byte {
 	return appendMultiHeader(b, OpError, true, -1)
 }
 
-// Decode implements [Record]. An operation that cannot be in a multi is an error. The last of Ops is then the one
-// at which the error is; it has no Body if its kind is the error.
+// Decode implements [Record]. An operation that cannot be in a multi is an error. The last of Ops
+// is then the faulty one; it has no Body if its kind is the error.
 func (r *MultiRequest) Decode(d *Decoder) {
 	r.Ops = nil
 	for {
@@ -53,7 +53,7 @@ func multiBody(op Op) Record {
 
 // MultiResult is the outcome of one operation. Which fields are set depends on Op.
 type MultiResult struct {
-	Op    Op     // that of the request, or OpError
+	Op    Op     // the request's, or OpError
 	Code  Code   // of OpError
 	Path  string // of a create, create2
 	Stat  Stat   // of a create2, setData, getData
@@ -132,12 +132,13 @@ func (r *MultiResult) decode(d *Decoder) {
 	}
 }
 
-// MultiCode is the code of an answer to a multi whose results d is about to read. ZooKeeper answers a multi with OK, also if the leader has
-// refused the session: then SessionExpired, UnknownSession or SessionMoved is among the results, which are all of kind OpError. d is not
+// MultiCode returns the code of a reply to a multi whose results d is about to read. ZooKeeper
+// answers a multi with OK even if the leader has refused the session: then SessionExpired,
+// UnknownSession or SessionMoved is among the results, which are all of kind OpError. d is not
 // changed.
 func MultiCode(d Decoder) Code {
 	for Op(d.Int32()) == OpError && !d.Bool() {
-		d.Int32() // the code, which comes again
+		d.Int32() // the code, repeated
 		switch code := Code(d.Int32()); code {
 		case SessionExpired, UnknownSession, SessionMoved:
 			return code

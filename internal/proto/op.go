@@ -36,7 +36,7 @@ const (
 	OpSetWatches2       Op = 105
 	OpAddWatch          Op = 106
 	OpWhoAmI            Op = 107
-	OpConnect           Op = -10 // never sent: the handshake has a form of its own
+	OpConnect           Op = -10 // never sent: the handshake has its own form
 	OpCloseSession      Op = -11
 	OpError             Op = -1 // in the results of a multi
 )
@@ -52,7 +52,7 @@ var opNames = map[Op]string{
 	OpWhoAmI: "whoAmI", OpConnect: "connect", OpCloseSession: "closeSession", OpError: "error",
 }
 
-// String is the name that ZooKeeper's documentation uses, such as "getChildren2".
+// String returns the name in ZooKeeper's documentation, such as "getChildren2".
 func (o Op) String() string {
 	if name, found := opNames[o]; found {
 		return name
@@ -60,8 +60,8 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// IsWrite reports whether the operation is a write: the ensemble carries it out, or refuses it, by a transaction that a
-// majority has committed. A sync is none: a leader answers it alone.
+// IsWrite reports whether the ensemble carries the operation out, or refuses it, by a transaction
+// that a majority has committed. A sync is no write: a leader answers it alone.
 func (o Op) IsWrite() bool {
 	switch o {
 	case OpCreate, OpDelete, OpSetData, OpSetACL, OpMulti, OpCreate2, OpReconfig, OpCreateContainer, OpCreateTTL:
@@ -70,7 +70,7 @@ func (o Op) IsWrite() bool {
 	return false
 }
 
-// Transaction ids that are not those of requests.
+// Transaction ids that no request has.
 const (
 	XidEvent = -1
 	XidPing  = -2
@@ -105,7 +105,7 @@ const (
 	WatchRecursive  int32 = 1
 )
 
-// Kinds of watches in removeWatches and checkWatches. The last two came with 3.9.
+// Kinds of watches in removeWatches and checkWatches. The last two are new in 3.9.
 const (
 	WatcherChildren   int32 = 1
 	WatcherData       int32 = 2

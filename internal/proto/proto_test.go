@@ -20,7 +20,7 @@ import (
 
 var stat = Stat{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
 
-// records is one of each kind, with something in every field.
+// records returns a record of each kind with a value in every field.
 func records() []Record {
 	acl := []ACL{{31, "world", "anyone"}, {1, "digest", "u:p"}}
 	return []Record{
@@ -165,8 +165,8 @@ func TestARecordThatEndsTooEarlyIsAnError(t *testing.T) {
 	}
 }
 
-// TestTheLayoutIsZooKeepers compares with bytes that were seen on the wire, because a mistake that both
-// sides share would be invisible.
+// TestTheLayoutIsZooKeepers compares with bytes that were seen on the wire, because a mistake that
+// both sides share would be invisible.
 func TestTheLayoutIsZooKeepers(t *testing.T) {
 	for want, r := range map[string]Record{
 		"0000000000000000000000000000271000000000000000000000001000000000000000000000000000000000": &ConnectRequest{Timeout: 10000, Password: make([]byte, 16)},
@@ -196,6 +196,9 @@ func TestCountsAreNotBelieved(t *testing.T) {
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "%T claims %d", r, count)
 		}
 	}
+	server := NewServerDecoder([]byte{0xff, 0xff, 0xff, 0xfe})
+	require.Equal(t, []string{}, server.Strings(), "a server takes a negative length for an empty list")
+	require.NoError(t, server.Err())
 	none := NewDecoder([]byte{0xff, 0xff, 0xff, 0xff})
 	require.Nil(t, none.Strings())
 	require.NoError(t, none.Err(), "none is no error")
@@ -323,7 +326,7 @@ func TestALengthPrefixIsNotBelieved(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20), "memory grows with what has arrived")
 }
 
-// FuzzDecode has every record decode anything at all, and what it makes of it must survive a round trip.
+// FuzzDecode decodes any input with every record, and the result must survive a round trip.
 func FuzzDecode(f *testing.F) {
 	for i, r := range records() {
 		f.Add(uint8(i), r.Append(nil))

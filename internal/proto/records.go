@@ -1,10 +1,10 @@
 package proto
 
-// Record is what can be appended to a frame and read from one.
+// Record is a message or a part of one.
 type Record interface {
 	// Append appends the record to b and returns the result.
 	Append(b []byte) []byte
-	// Decode reads the record. d.Err reports whether it was all there.
+	// Decode reads the record. d.Err reports whether it was complete.
 	Decode(d *Decoder)
 }
 
@@ -17,8 +17,8 @@ type ACL struct {
 
 // Stat describes a node.
 type Stat struct {
-	Czxid          int64 // of the transaction that created the node
-	Mzxid          int64 // of the last that changed its data
+	Czxid          int64 // the transaction that created the node
+	Mzxid          int64 // the last transaction that changed its data
 	Ctime          int64 // milliseconds since 1970
 	Mtime          int64
 	Version        int32 // of the data
@@ -27,7 +27,7 @@ type Stat struct {
 	EphemeralOwner int64 // session, or 0
 	DataLength     int32
 	NumChildren    int32
-	Pzxid          int64 // of the last transaction that changed the list of children
+	Pzxid          int64 // the last transaction that changed the list of children
 }
 
 // Append implements [Record].
@@ -49,12 +49,12 @@ func (s *Stat) Decode(d *Decoder) {
 // ConnectRequest is the client's part of the handshake.
 type ConnectRequest struct {
 	Version     int32
-	LastZxid    int64 // the last that the client has seen
+	LastZxid    int64 // the last transaction that the client has seen
 	Timeout     int32 // milliseconds
 	Session     int64 // 0: a new one
 	Password    []byte
 	ReadOnly    bool
-	HasReadOnly bool // ReadOnly is there; very old clients do not send it
+	HasReadOnly bool // ReadOnly is present; very old clients do not send it
 }
 
 // Append implements [Record].
@@ -79,11 +79,11 @@ func (r *ConnectRequest) Decode(d *Decoder) {
 // ConnectResponse is the server's part of the handshake.
 type ConnectResponse struct {
 	Version     int32
-	Timeout     int32 // milliseconds; not positive if the session is over
-	Session     int64 // 0 if the session is over
+	Timeout     int32 // milliseconds; not positive if the session has expired
+	Session     int64 // 0 if the session has expired
 	Password    []byte
 	ReadOnly    bool // the server answers reads only
-	HasReadOnly bool // ReadOnly is there
+	HasReadOnly bool // ReadOnly is present
 }
 
 // Append implements [Record].
@@ -105,7 +105,7 @@ func (r *ConnectResponse) Decode(d *Decoder) {
 	}
 }
 
-// RequestHeader comes before each request but the handshake.
+// RequestHeader precedes each request but the handshake.
 type RequestHeader struct {
 	Xid int32
 	Op  Op
@@ -119,11 +119,11 @@ func (h *RequestHeader) Append(b []byte) []byte {
 // Decode implements [Record].
 func (h *RequestHeader) Decode(d *Decoder) { h.Xid, h.Op = d.Int32(), Op(d.Int32()) }
 
-// ReplyHeader comes before each answer and each event. If Code is not OK nothing follows;
-// a multi that failed is OK, and its results say which operation failed.
+// ReplyHeader precedes each reply and each event. If Code is not OK, the header is all. A failed
+// multi has OK, and its results say which operation failed.
 type ReplyHeader struct {
 	Xid  int32
-	Zxid int64 // of the last transaction that the server knows of; of an event -1, from 3.9 on that of its transaction
+	Zxid int64 // the server's last transaction; of an event -1, and from 3.9 on its transaction
 	Code Code
 }
 

@@ -1,7 +1,7 @@
 package proto
 
-// NewRequest returns an empty record of the kind that is the body of requests of op, to be decoded. It returns
-// nil if op has no body, or is not known.
+// NewRequest returns an empty record for the body of requests of op, to be decoded. It returns nil
+// if op has no body, or is not known.
 func NewRequest(op Op) Record {
 	switch op {
 	case OpCreate, OpCreate2, OpCreateContainer:
@@ -147,7 +147,7 @@ func (r *AuthRequest) Append(b []byte) []byte {
 // Decode implements [Record].
 func (r *AuthRequest) Decode(d *Decoder) { r.Type, r.Scheme, r.Cred = d.Int32(), d.String(), d.Bytes() }
 
-// SASLToken is a step of a SASL exchange, in either direction: a request, or its answer.
+// SASLToken is a step of a SASL exchange, in either direction.
 type SASLToken struct{ Token []byte }
 
 // Append implements [Record].
@@ -158,7 +158,7 @@ func (r *SASLToken) Decode(d *Decoder) { r.Token = d.Bytes() }
 
 // SetWatchesRequest is the body of setWatches and, with Persistent, setWatches2.
 type SetWatchesRequest struct {
-	Zxid                  int64 // the last that the client has seen
+	Zxid                  int64 // the last transaction that the client has seen
 	Data, Exist, Child    []string
 	WithPersistent        bool // set it before Decode too: the body does not say
 	Persistent, Recursive []string
@@ -182,7 +182,7 @@ func (r *SetWatchesRequest) Decode(d *Decoder) {
 }
 
 // WatchRequest is the body of addWatch, where Kind is a mode, and of removeWatches and
-// checkWatches, where it is a kind of watches.
+// checkWatches, where Kind is a kind of watches.
 type WatchRequest struct {
 	Path string
 	Kind int32
@@ -194,10 +194,11 @@ func (r *WatchRequest) Append(b []byte) []byte { return AppendInt32(AppendString
 // Decode implements [Record].
 func (r *WatchRequest) Decode(d *Decoder) { r.Path, r.Kind = d.String(), d.Int32() }
 
-// ReconfigRequest changes the members of the ensemble: step by step with Joining and Leaving, or all at once with Members.
+// ReconfigRequest changes the members of the ensemble: step by step with Joining and Leaving, or
+// all at once with Members.
 type ReconfigRequest struct {
 	Joining, Leaving, Members []byte // nil: none
-	Config                    int64  // version that it must have; -1: any
+	Config                    int64  // the version that it must have; -1: any
 }
 
 // Append implements [Record].

@@ -108,7 +108,7 @@ func (r *ErrorResponse) Decode(d *Decoder) { r.Code = Code(d.Int32()) }
 // WhoAmIResponse answers whoAmI.
 type WhoAmIResponse struct{ Identities []Identity }
 
-// Identity is how a client is known to a server.
+// Identity is one identity of a client.
 type Identity struct{ Scheme, User string }
 
 // Append implements [Record].

@@ -1,5 +1,5 @@
-// Package sasl is the mechanism DIGEST-MD5 (RFC 2831) as far as ZooKeeper uses it, for both sides: authentication only ("auth"), and no
-// second login with an old nonce.
+// Package sasl implements the mechanism DIGEST-MD5 (RFC 2831) as ZooKeeper uses it, for both sides:
+// authentication only ("auth"), and no second login with an old nonce.
 package sasl
 
 import (
@@ -17,22 +17,22 @@ const (
 	// DigestMD5 is the name of the mechanism.
 	DigestMD5 = "DIGEST-MD5"
 
-	// URI is what ZooKeeper calls its service. The host is a constant, and also the default realm.
+	// URI is ZooKeeper's name of its service. The host is a constant, and also the default realm.
 	URI   = "zookeeper/" + Realm
 	Realm = "zk-sasl-md5"
 )
 
-// Login has the values that both sides must agree on.
+// Login has the values on which both sides must agree.
 type Login struct {
 	User, Realm, Password string
 	Nonce, Cnonce, URI    string // the server's and the client's random text, and the service
 }
 
-// Response is what the client proves to know the password with, RspAuth what the server does.
+// Response proves that the client knows the password, RspAuth that the server does.
 func (l Login) Response() string { return l.proof("AUTHENTICATE:" + l.URI) }
 func (l Login) RspAuth() string  { return l.proof(":" + l.URI) }
 
-// proof is the response-value of RFC 2831, section 2.1.2.1.
+// proof returns the response-value of RFC 2831, section 2.1.2.1.
 func (l Login) proof(a2 string) string {
 	secret := md5.Sum([]byte(latin1(l.User) + ":" + latin1(l.Realm) + ":" + latin1(l.Password)))
 	a1 := string(secret[:]) + ":" + l.Nonce + ":" + l.Cnonce
@@ -45,10 +45,10 @@ const nonceCount = "00000001"
 // Client is the mechanism of a client, a sasl.Mechanism.
 type Client struct{ User, Password string }
 
-// Name is that of the mechanism.
+// Name returns the name of the mechanism.
 func (Client) Name() string { return DigestMD5 }
 
-// String keeps the password out of logs.
+// String omits the password, for logs.
 func (c Client) String() string { return DigestMD5 + " as " + c.User }
 
 // Start begins an exchange.
@@ -66,7 +66,8 @@ func (c Client) Start(context.Context, string) (first []byte, next func(token []
 	}, nil
 }
 
-// usable is why this process must not use MD5 (GODEBUG=fips140=only), or nil. All else here would panic then.
+// usable returns an error if this process must not use MD5 (GODEBUG=fips140=only). Every other use
+// of MD5 here would panic then.
 func usable() error {
 	_, err := md5.New().Write(nil)
 	return err
@@ -77,7 +78,8 @@ func sum(text string) string {
 	return hex.EncodeToString(b[:])
 }
 
-// latin1 is text in ISO 8859-1 if it has only such characters, and otherwise text itself, in UTF-8: the RFC wants it so.
+// latin1 returns text in ISO 8859-1 if it has only such characters, and otherwise text itself, in
+// UTF-8, as the RFC requires.
 func latin1(text string) string {
 	b := make([]byte, 0, len(text))
 	for _, r := range text {
@@ -89,31 +91,31 @@ func latin1(text string) string {
 	return string(b)
 }
 
-// Challenge is what a server says first.
+// Challenge returns the server's first token.
 func Challenge(realm, nonce string) []byte {
 	return []byte("realm=" + quoted(realm) + ",nonce=" + quoted(nonce) + `,charset=utf-8,algorithm=md5-sess`)
 }
 
-// Answer is the client's answer to a challenge, and the login that it is made with. cnonce is random.
+// Answer returns the client's reply to a challenge, and its login. cnonce is random.
 func Answer(challenge []byte, user, password, cnonce string) ([]byte, Login, error) {
 	d, err := parse(challenge)
 	switch {
 	case err != nil:
 		return nil, Login{}, err
 	case d["nonce"] == "":
-		return nil, Login{}, errors.New("the challenge has no nonce: the server may not be set up for SASL")
+		return nil, Login{}, errors.New("the challenge has no nonce: the server may not be configured for SASL")
 	case d["algorithm"] != "md5-sess":
-		return nil, Login{}, fmt.Errorf("the challenge wants the algorithm %q", d["algorithm"])
+		return nil, Login{}, fmt.Errorf("unsupported algorithm in the challenge: %q", d["algorithm"])
 	case d["qop"] != "" && !offers(d["qop"], "auth"):
-		return nil, Login{}, fmt.Errorf("the challenge wants the protection %q", d["qop"])
+		return nil, Login{}, fmt.Errorf("unsupported protection in the challenge: %q", d["qop"])
 	}
 	l := Login{User: user, Realm: d["realm"], Password: password, Nonce: d["nonce"], Cnonce: cnonce, URI: URI}
 	return []byte("charset=utf-8,username=" + quoted(l.User) + ",realm=" + quoted(l.Realm) + ",nonce=" + quoted(l.Nonce) + ",nc=" + nonceCount +
 		",cnonce=" + quoted(l.Cnonce) + ",digest-uri=" + quoted(l.URI) + ",maxbuf=65536,response=" + l.Response() + ",qop=auth"), l, nil
 }
 
-// Check looks at a client's answer to the challenge with this realm and nonce, and returns what the server says to it, and who the
-// client is. password returns that of a user.
+// Check verifies a client's reply to the challenge with this realm and nonce. It returns the
+// server's reply and the user. password returns the password of a user.
 func Check(answer []byte, realm, nonce string, password func(user string) (string, bool)) (said []byte, user string, err error) {
 	d, err := parse(answer)
 	if err != nil {
@@ -125,16 +127,16 @@ func Check(answer []byte, realm, nonce string, password func(user string) (strin
 	case !known:
 		return nil, "", fmt.Errorf("no such user: %q", l.User)
 	case d["nonce"] != nonce || d["realm"] != realm || d["nc"] != nonceCount || l.Cnonce == "":
-		return nil, "", errors.New("it is not an answer to the challenge")
+		return nil, "", errors.New("the reply does not answer the challenge")
 	case !strings.EqualFold(l.URI, URI) || d["qop"] != "" && d["qop"] != "auth":
-		return nil, "", fmt.Errorf("it is for %q with the protection %q", l.URI, d["qop"])
+		return nil, "", fmt.Errorf("unexpected digest-uri %q or qop %q", l.URI, d["qop"])
 	case d["response"] != l.Response():
-		return nil, "", errors.New("the password is wrong")
+		return nil, "", errors.New("wrong password")
 	}
 	return []byte("rspauth=" + l.RspAuth()), l.User, nil
 }
 
-// Confirm looks at what the server has said to the answer.
+// Confirm verifies the server's reply.
 func Confirm(said []byte, l Login) error {
 	d, err := parse(said)
 	if err == nil && d["rspauth"] != l.RspAuth() {
@@ -156,7 +158,7 @@ func quoted(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// parse reads name=value and name="value", with commas between them. Of several realms the first counts.
+// parse reads name=value and name="value", separated by commas. Of several realms the first counts.
 func parse(text []byte) (map[string]string, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("not UTF-8")
@@ -166,7 +168,7 @@ func parse(text []byte) (map[string]string, error) {
 	for rest != "" {
 		name, after, found := strings.Cut(rest, "=")
 		if !found {
-			return nil, errors.New("a name without a value")
+			return nil, errors.New("name without a value")
 		}
 		value, after, err := cutValue(after)
 		if err != nil {
@@ -204,5 +206,5 @@ func cutValue(text string) (value, rest string, err error) {
 			b.WriteByte(text[i])
 		}
 	}
-	return "", "", errors.New("a quote is not closed")
+	return "", "", errors.New("unterminated quote")
 }

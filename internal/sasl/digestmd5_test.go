@@ -33,7 +33,7 @@ func TestALoginSucceedsWithTheRightPasswordOnly(t *testing.T) {
 		answer, _, err = Answer(challenge, user, "wrong", "cn0nce")
 		require.NoError(t, err)
 		_, _, err = Check(answer, Realm, "n0nce", password)
-		require.EqualError(t, err, "the password is wrong")
+		require.EqualError(t, err, "wrong password")
 	}
 	answer, _, err := Answer(challenge, "bob", "secret", "cn0nce")
 	require.NoError(t, err)

@@ -5,109 +5,131 @@ import (
 	"time"
 )
 
-// Deadline computes the earliest instant at which the servers may end our session, and others may acquire what
-// it holds. It only does arithmetic on instants that the caller passes: it has no goroutine and no timer, and
-// asks the system only whether the machine was suspended.
+// Deadline computes the earliest instant at which the servers may expire the session, so that
+// another client may acquire what it holds. It does arithmetic on instants that the caller passes:
+// it has no goroutine and no timer, and only asks the system whether the machine was suspended.
 //
-// A server ends a session when it has heard nothing of it for the negotiated timeout. We do not know when it
-// heard us, but it heard an answered request no earlier than we sent it. So the session lives at least until
+// A server expires a session when it has heard nothing of it for the negotiated timeout. The client
+// does not know when the server heard it, but the server heard an answered request no earlier than
+// the client sent it. So the session lives at least until
 //
 //	sent + timeout   of the last request that was answered
 //
-// provided that the leader has heard it, since only the leader ends sessions, and that it still was the leader then.
-// A follower notes which sessions it has heard, and reports them with its answer to the leader's next ping, every half
-// tick. It notes nothing when it is given credentials, whose answers are not for Answered. A follower that is cut off from
-// the leader still answers pings and reads for some ticks. So does a leader that
-// its followers have replaced, which also answers syncs and grants a session that a client goes on with. It answers no
-// write: a write is answered when a majority has committed it.
+// provided that the leader has heard it, since only the leader expires sessions, and that it was
+// still the leader then. Three replies do not prove that:
 //
-//	request ──> follower                answered by the follower: it has noted us
-//	            follower ──> leader     within half a tick: it passes that on
-//	write   ──> follower ──> leader     the leader has what was passed on, since what a follower sends arrives in order
-//	                         leader ──> majority   they have acknowledged the write: nobody had replaced the leader
+//   - A follower records which sessions it has heard, and reports them with its answer to the
+//     leader's next ping, every half tick. It records nothing for credentials, whose replies are
+//     not passed to Answered.
+//   - A follower that is cut off from the leader still answers pings and reads for some ticks.
+//   - A leader that its followers have replaced does so too. It also answers syncs, and grants a
+//     session that a client resumes.
 //
-// So in strict mode a request counts only when it is proven: a write was sent at least 9/32 of the timeout after the
-// request was answered, and was committed. By default a server grants no timeout shorter than two of its ticks, so 9/32
-// of it is at least half a tick. The rest leaves room for a leader's ping that is late: a sixteenth of a tick, 125 ms by
-// default, with a timeout of two ticks, and half a tick and more with four.
+// None of them answers a write: a write is answered when a majority has committed it.
 //
-// A leader that comes later gives each session its whole timeout from when it begins. One of the majority that
-// acknowledged the write has to follow it, and did so after that. So it begins after the write was sent.
+//	request ──> follower                answered by the follower, which has recorded the session
+//	            follower ──> leader     within half a tick: the follower reports it
+//	write   ──> follower ──> leader     the report was ahead of it, and has arrived
+//	                         leader ──> majority   no other leader had replaced this one
 //
-// That rests on pings that are in time. If the network between follower and leader stood still for long, a write may reach the leader
-// before what was passed on, and the leader may be about to end the session meanwhile. As long as the last proof holds it is not: it
-// has heard us then. After that, when nobody depended on the session, one write is not enough. Its answer comes behind the pings that
-// the leader has sent before, so the follower has answered them, and a write that is sent after that answer is behind what was passed
-// on. So a second write, sent when the first was answered, proves what was answered at least 9/32 of the timeout before the first one
-// was sent.
+// So in strict mode a request counts only when it is proven: a write was sent at least 9/32 of the
+// timeout after the request was answered, and was committed. By default a server grants no timeout
+// shorter than two of its ticks, so 9/32 of it is at least half a tick. The rest is room for a
+// leader's ping that is late: a sixteenth of a tick, 125 ms by default, with a timeout of two
+// ticks, and half a tick and more with four.
 //
-// The connect request of a new session counts at once, since a majority has committed the new session. One that goes on
-// with a session counts when a later write on the same connection was committed.
+// A new leader gives each session its whole timeout from when it begins. One of the majority that
+// acknowledged the write must follow the new leader, and does so after the acknowledgement. So the
+// new leader begins after the write was sent.
 //
-// The price of strict mode: a write that is sent 9/32 of the timeout after the last one was answered proves that one. If
-// writes follow each other so, see Provable, the latest proven request was sent no longer ago than
+// The argument requires pings in time. If the network between follower and leader has stalled, a
+// write may reach the leader before the report, just before the leader expires the session. While
+// the last proof holds, that cannot happen: the leader has heard the session. After that, when no
+// function depended on the session, one write is not enough. Its reply follows the leader's earlier
+// pings, so the follower has answered those, and a write that is sent after that reply follows the
+// report. So a second write, sent when the first was answered, proves the requests that were
+// answered at least 9/32 of the timeout before the first one was sent.
+//
+// The connect request of a new session counts at once, since a majority has committed the new
+// session. A connect request that resumes a session counts when a later write on the same
+// connection was committed.
+//
+// The price of strict mode: a write that is sent 9/32 of the timeout after the previous one was
+// answered proves that one. If writes follow each other at that interval (see Provable), the latest
+// proven request was sent no longer ago than
 //
 //	timeout*5/8 + three round trips
 //
-// which is 9/32 twice, and the spacing of the requests that are remembered.
+// which is 9/32 twice, and the spacing of the samples. So a round trip must be shorter than 11.8 %
+// of the timeout: see [LongestRoundTrip].
 //
 // # Suspended machines
 //
-// Go's clock, and so every instant here, stops while the machine is suspended to memory or disk. The servers'
-// clocks do not. Linux has a second clock, CLOCK_BOOTTIME, that keeps running. At compares the two at each call,
-// Answered now and then. If more time has passed than Go's clock says, the Deadline moves the instants that it knows
-// back by the difference, and ignores answers to requests that were sent before. Instants that it was given after the
-// machine continued and before it noticed are moved back too, which is too early and so safe. A Deadline acts only
-// when it is called, so a holder notices a loss at the first At after the machine continues. On other systems only
-// a server's reply shows that the machine was suspended.
+// Go's clock, and so every instant here, stops while the machine is suspended to memory or disk.
+// The servers' clocks do not. Linux has a second clock, CLOCK_BOOTTIME, that continues. At compares
+// the two at each call, Answered at intervals. If more time has passed than Go's clock says, the
+// Deadline moves its instants back by the difference, and ignores replies to requests that were
+// sent before. Instants that were recorded between the resume and its detection are moved back too,
+// which is too early and so safe. A Deadline acts only when it is called, so a holder notices a
+// loss at the first At after the resume. On other systems only a server's reply shows that the
+// machine was suspended.
 //
 // All methods are safe for concurrent use, and none allocates.
 type Deadline struct {
 	percent time.Duration
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	timeout time.Duration
-	last    time.Time // sent, of the last request that was answered
-	proven  time.Time // sent, of the last request that is proven
-	again   sample    // the write that begins a proof after a time without one, or zero
+	last    time.Time // when the last answered request was sent
+	proven  time.Time // when the last proven request was sent
+	again   sample    // the first write of a proof of two, or zero
 	samples [samples]sample
 	first   int // of the ring
 	count   int
 	slept   time.Duration // how long the machine had been suspended at the last call
-	woke    time.Time     // when it was last noticed that it had been
-	looked  time.Time     // when the last answer came at which the system was asked
+	woke    time.Time     // when a suspension was last noticed
+	looked  time.Time     // when Answered last asked the system
 }
 
 // sample is a request that was answered and may be proven later.
 type sample struct{ sent, answered time.Time }
 
 const (
-	// forward is the number of 32nds of the timeout after which a follower must have reported what it noted.
+	// forward is the number of 32nds of the timeout after which a follower must have reported the
+	// sessions that it recorded.
 	forward = 9
 
-	// spacing: a sample and the next but one are at least this part of the timeout apart. So twice as many
-	// samples cover a whole timeout, and older ones are of no use.
+	// spacing: a sample and the next but one are at least this part of the timeout apart. So twice
+	// as many samples cover a whole timeout. Older samples are useless.
 	spacing = 16
 	samples = 2 * spacing
 
-	// margin is the part of the timeout by which our clock may be slower than theirs.
+	// margin is the part of the timeout by which the client's clock may be slower than the
+	// servers'.
 	margin = 50
 
-	// tolerance is how much the system's clocks may seem to differ because they are not read at the same
-	// instant.
+	// tolerance is the largest difference between the system's clocks that is attributed to reading
+	// them one after the other.
 	tolerance = 20 * time.Millisecond
 
-	// lookEvery is how often answers make a Deadline ask the system. It costs three system calls, and a client has
-	// thousands of answers a second.
+	// lookEvery is the interval at which replies cause a Deadline to ask the system. That costs
+	// three system calls, and a client receives thousands of replies a second.
 	lookEvery = 20 * time.Millisecond
 )
 
-// Suspended is how long the machine has been suspended. Tests replace it.
+// LongestRoundTrip returns the longest duration of a committed write that keeps a session alive in
+// strict mode: a third of the timeout that is left without the margin and the 5/8. If writes take
+// longer, the session is lost although every request is answered.
+func LongestRoundTrip(timeout time.Duration) time.Duration {
+	return (timeout - timeout/margin - timeout*(2*forward+32/spacing)/32) / 3
+}
+
+// Suspended returns how long the machine has been suspended. Tests replace it.
 var Suspended = slept
 
-// NewDeadline makes a deadline for a session with the given timeout, whose connect request was sent at sent.
-// percent is the part of the timeout after which the session counts as lost, 1 to 100; other values are
-// replaced by the nearest of these. Curator calls it simulated session expiration.
+// NewDeadline returns a deadline for a session with this timeout, whose connect request was sent at
+// sent. percent, 1 to 100, is the part of the timeout after which the session counts as lost; other
+// values are replaced by the nearest. Curator calls it simulated session expiration.
 func NewDeadline(timeout time.Duration, sent time.Time, percent int) *Deadline {
 	return &Deadline{
 		percent: time.Duration(min(max(percent, 1), 100)), slept: Suspended(),
@@ -115,7 +137,8 @@ func NewDeadline(timeout time.Duration, sent time.Time, percent int) *Deadline {
 	}
 }
 
-// Attached notes that a connect request sent at sent, to go on with the session, was answered, with this timeout.
+// Attached records that the server has answered a connect request that resumes the session. It was
+// sent at sent, and the server granted timeout.
 func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,16 +146,16 @@ func (d *Deadline) Attached(timeout time.Duration, sent time.Time) {
 	if d.wake(); sent.Before(d.woke) {
 		return
 	}
-	// What is unproven on the old connection was sent before this request, so it adds nothing. Any later write proves
-	// this request, as if it had been answered long ago.
+	// What is unproven on the old connection was sent before this request, so it adds nothing. Any
+	// later write proves this request, as if it had been answered long ago.
 	d.last = later(d.last, sent)
 	d.first, d.count = 0, 0
 	d.keep(sample{sent, sent.Add(-d.ripe())})
 }
 
-// Answered notes that a request sent at sent was answered at received, and whether it was a write that the ensemble has
-// committed. sent must not be later than the moment at which the first byte was sent, nor received earlier than the
-// moment at which the answer was read.
+// Answered records that a request was answered. committed reports whether it was a write that the
+// ensemble has committed. sent must not be later than the moment at which the first byte was sent,
+// and received not earlier than the moment at which the reply was read.
 func (d *Deadline) Answered(sent, received time.Time, committed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,10 +185,11 @@ func (d *Deadline) wake() {
 	d.first, d.count = 0, 0
 }
 
-// prove counts all requests that were answered long enough before a write was sent, or before the one that began the proof.
+// prove counts all requests that were answered long enough before a write was sent, or before the
+// first write of a proof of two.
 func (d *Deadline) prove(write sample) {
 	since := write.sent
-	if !write.answered.Before(d.over(d.proven)) { // nothing was proven for long
+	if !write.answered.Before(d.over(d.proven)) { // the last proof has expired
 		if write.sent.Before(d.again.answered) {
 			return
 		}
@@ -178,11 +202,11 @@ func (d *Deadline) prove(write sample) {
 	}
 }
 
-// over is when the servers may end the session if they have heard nothing since then, by our clock.
+// over returns when the servers may expire a session that they heard last at heard, by this clock.
 func (d *Deadline) over(heard time.Time) time.Time { return heard.Add(d.timeout - d.timeout/margin) }
 
-// keep stores an answered request. It replaces the newest sample if that is close to the one before it, so the
-// samples cover the whole timeout.
+// keep stores an answered request. It replaces the newest sample if that is close to the one before
+// it, so the samples cover the whole timeout.
 func (d *Deadline) keep(s sample) {
 	if d.count > 0 && !s.sent.After(d.at(d.count-1).sent) {
 		return // overtaken by a later one
@@ -198,7 +222,7 @@ func (d *Deadline) keep(s sample) {
 	d.count++
 }
 
-// ripe is for how long a request must have been answered before a write that proves it.
+// ripe is the minimum time between a reply and a write that proves its request.
 func (d *Deadline) ripe() time.Duration { return d.timeout / 32 * forward }
 
 // at returns the i-th oldest sample.
@@ -210,8 +234,8 @@ func (d *Deadline) drop() {
 	d.count--
 }
 
-// At is the instant at which the session counts as lost. strict is for sessions that somebody depends on; the
-// strict instant is never later than the other.
+// At returns the instant at which the session counts as lost. strict is for a session on which a
+// function depends. The strict instant is never later than the other.
 func (d *Deadline) At(strict bool) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,8 +247,8 @@ func (d *Deadline) At(strict bool) time.Time {
 	return heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)
 }
 
-// Provable returns the earliest instant at which a write can be sent to prove a request that was sent at from or later. If
-// none was answered yet, that is when it would prove one that was sent and answered at from.
+// Provable returns the earliest instant at which a write proves a request that was sent at from or
+// later. If none was answered yet, it assumes one that is sent and answered at from.
 func (d *Deadline) Provable(from time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -133,7 +133,7 @@ type ensemble struct {
 	jitter   time.Duration                          // what the leader sends takes up to this
 	transit  time.Duration                          // what the follower sends takes up to this
 	cut      time.Duration                          // what would arrive at either of them later does not
-	still    struct{ from, to, late time.Duration } // what would arrive meanwhile does so at the end; at the follower, up to late after it
+	still    struct{ from, to, late time.Duration } // what would arrive in between does so at the end; at the follower, up to late after it
 
 	ping  struct{ sent, arrives time.Duration } // the next one
 	up    time.Duration                         // when the last packet reached the leader
@@ -231,14 +231,15 @@ func (e *ensemble) expires(by time.Duration) time.Duration {
 	return last + e.timeout
 }
 
-// Nobody hears of the session's end after the leader may have ended it, wherever the
+// No client hears of the session's end after the leader may have ended it, wherever the
 // links break: the one to the leader at an instant that is drawn, and at each answer anew.
 func TestStrictDeadlineIsNeverLaterThanTheLeaders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { neverLaterThanTheLeaders(t, newEnsemble(t, timeout)) })
 }
 
-// The same while the network between follower and leader stands still for a time: a write can reach the leader before what
-// the follower has heard. It does not break then: what the follower has sent before an answer reaches the leader.
+// The same while the network between follower and leader stands still for a time: a write can reach
+// the leader before what the follower has heard. It does not break then: what the follower has sent
+// before an answer reaches the leader.
 func TestStrictDeadlineIsNeverLaterThanTheLeadersAfterTheNetworkStoodStill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := newEnsemble(t, timeout)
@@ -260,7 +261,7 @@ func neverLaterThanTheLeaders(t *rapid.T, e *ensemble) {
 		answers, ok := e.request(sent+span(0, timeout/16).Draw(t, "there"), write)
 		if !ok {
 			now = sent
-			continue // the client may go on with reads
+			continue // the client may continue with reads
 		}
 		now = answers + span(0, timeout/16).Draw(t, "back")
 		d.Answered(at(sent), at(now), write)
@@ -274,8 +275,9 @@ func neverLaterThanTheLeaders(t *rapid.T, e *ensemble) {
 	}
 }
 
-// A leader that its followers have replaced answers everything but writes. The next one gives each session its whole timeout from
-// when it begins, which may be the moment after the last write was committed.
+// A leader that its followers have replaced answers everything but writes. The next one gives each
+// session its whole timeout from when it begins, which may be the moment after the last write was
+// committed.
 func TestAReplacedLeaderProvesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := session.NewDeadline(timeout, zero, 100)

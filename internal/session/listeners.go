@@ -9,18 +9,18 @@ import (
 	"github.com/gocurator/curator/internal/opt"
 )
 
-// listener is a function and the states that it was not called with yet.
+// listener is a function and the states that are queued for it.
 type listener struct {
 	f       func(connstate.State)
 	queue   []connstate.State // guarded by Machine.mu, as is running
-	running bool              // a goroutine calls it
+	running bool              // a goroutine is calling it
 	ends    bool              // it is called with the zero State at the end
 }
 
 // maxQueue bounds the queue of a listener that blocks.
 const maxQueue = 16
 
-// add appends a state. If too many pile up only a Lost among them stays.
+// add queues a state. If the queue is full, it drops all of it except one Lost.
 func (l *listener) add(to connstate.State) {
 	if len(l.queue) == maxQueue {
 		lost := slices.Contains(l.queue, connstate.Lost)
@@ -32,13 +32,16 @@ func (l *listener) add(to connstate.State) {
 	l.queue = append(l.queue, to)
 }
 
-// Listen registers f. It is called with every new state from now on, not with the current one: in order, one
-// call at a time, on a goroutine of the machine. f may block, and may call the machine. If f panics, the panic
-// is logged, and f stays registered. If states pile up, some are left out, but never Lost or the latest. The error is
-// [opt.ErrBadArgument] if f is nil, and [ErrClosed] after Close.
+// Listen registers f for every new state from now on, not for the current one. The calls are in
+// order, one at a time, on a goroutine of the machine. The error is [opt.ErrBadArgument] if f is
+// nil, and
+// [ErrClosed] after Close.
 //
-// remove unregisters f, and may be called again. It does not wait: one call of f may be running, or about to
-// begin, when it returns.
+// f may block, and may call the machine. If it panics, the panic is logged, and f stays registered.
+// If states pile up, some are skipped, but never Lost or the latest.
+//
+// remove unregisters f, and may be called again. It does not wait: one call of f may be running, or
+// about to begin, when it returns.
 func (m *Machine) Listen(f func(connstate.State)) (remove func(), err error) {
 	if f == nil {
 		return nil, fmt.Errorf("%w: nil state listener", opt.ErrBadArgument)
@@ -58,10 +61,10 @@ func (m *Machine) Listen(f func(connstate.State)) (remove func(), err error) {
 	}, nil
 }
 
-// Observe registers f for good. It is Listen for a function that also gets the state before, and at last, when the machine is
-// closed, the zero State. Then Close waits for the call, unless f is being called with a state before.
+// Observe registers f permanently. f also receives the previous state, and the zero State when the
+// machine is closed. Close waits for that last call, unless another call of f is running.
 func (m *Machine) Observe(f func(from, to connstate.State)) {
-	var last connstate.State // that f was called with
+	var last connstate.State // the previous argument of f
 	l := &listener{ends: true, f: func(to connstate.State) {
 		from := last
 		last = to
@@ -72,8 +75,8 @@ func (m *Machine) Observe(f func(from, to connstate.State)) {
 	m.listeners[l] = struct{}{}
 }
 
-// run calls a listener until its queue is empty. Then its goroutine ends: states change seldom, and a listener
-// that nobody removes costs nothing.
+// run calls a listener until its queue is empty. Then its goroutine exits: states change seldom,
+// and an idle listener costs nothing.
 func (m *Machine) run(l *listener) {
 	for {
 		m.mu.Lock()
@@ -96,7 +99,7 @@ func (m *Machine) call(l *listener, state connstate.State) {
 		case p != nil:
 			m.log.Error("state listener panicked", "state", state, "panic", p, "stack", string(debug.Stack()))
 		case !returned:
-			go m.run(l) // f has ended our goroutine, as t.FailNow does
+			go m.run(l) // f has ended this goroutine, as t.FailNow does
 		}
 	}()
 	l.f(state)

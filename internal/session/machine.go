@@ -9,24 +9,25 @@ import (
 	"github.com/gocurator/curator/connstate"
 )
 
-// ErrClosed means that the machine was closed: its state no longer changes.
+// ErrClosed is returned after the machine was closed.
 var ErrClosed = errors.New("state machine closed")
 
 // Machine holds the state of one client and calls listeners when it changes. It is Curator's
-// ConnectionStateManager, without the part that watches the session, which is [Deadline].
+// ConnectionStateManager, without the session timer, which is [Deadline].
 //
 // All methods are safe for concurrent use, also from inside a listener.
 type Machine struct {
 	log *slog.Logger
 
-	mu        sync.Mutex // guards what follows, and the queues of the listeners
+	mu        sync.Mutex // guards the fields below, and the queues of the listeners
 	state     connstate.State
-	reached   bool // there was a connection
+	reached   bool // there has been a connection
 	listeners map[*listener]struct{}
 	closed    bool
 }
 
-// NewMachine makes a machine in the zero State. Panics of listeners are logged to log; nil discards them.
+// NewMachine returns a machine in the zero State. It logs panics of listeners to log; nil discards
+// them.
 func NewMachine(log *slog.Logger) *Machine {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -46,17 +47,19 @@ var next = map[connstate.State][]connstate.State{
 	connstate.Lost:        {connstate.Connected, connstate.Reconnected},
 }
 
-// State is the current state. After Close it is the last one.
+// State returns the current state. After Close it is the last one.
 func (m *Machine) State() connstate.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.state
 }
 
-// Set moves to a state. It does not wait for listeners. Callers pass what they see: Connected, Suspended or
-// Lost. A second Connected becomes Reconnected, and Suspended is inserted before Lost. A state that is
-// no transition is ignored, and so is every state after Close, and Suspended and Lost before the first
-// connection: see Absent.
+// Set changes the state to Connected, Suspended or Lost, as the caller sees it. It does not wait
+// for listeners.
+//
+// A second Connected becomes Reconnected, and Suspended is inserted before Lost. A state that is no
+// transition is ignored, and so is every state after Close. Suspended and Lost are ignored before
+// the first connection: see Absent.
 func (m *Machine) Set(to connstate.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,8 +79,8 @@ func (m *Machine) Set(to connstate.State) {
 	m.move(to)
 }
 
-// Absent moves to a state of a client that has had no connection yet: Suspended, and later Lost. If there has
-// been a connection, it does nothing and returns false.
+// Absent changes the state of a client that has had no connection yet: to Suspended, and later to
+// Lost. After the first connection it does nothing and returns false.
 func (m *Machine) Absent(to connstate.State) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +91,7 @@ func (m *Machine) Absent(to connstate.State) bool {
 	return true
 }
 
-// move makes one transition, if it is legal. m.mu is held.
+// move carries out a transition, if there is one. m.mu is held.
 func (m *Machine) move(to connstate.State) {
 	if !slices.Contains(next[m.state], to) {
 		return
@@ -98,13 +101,14 @@ func (m *Machine) move(to connstate.State) {
 		l.add(to)
 		if !l.running {
 			l.running = true
-			go m.run(l) // ends when the queue is empty; Close empties it
+			go m.run(l) // exits when the queue is empty; Close empties it
 		}
 	}
 }
 
-// Close ends the calls of listeners, those of Observe with a last one. It does not wait for others: one call of each listener may
-// be running, or about to begin, when it returns. It may be called any number of times, also by a listener.
+// Close ends the calls of listeners. It waits for the last call of a function of Observe only: one
+// call of each other listener may be running, or about to begin. It may be called again, also by a
+// listener.
 func (m *Machine) Close() {
 	m.mu.Lock()
 	if m.closed {

@@ -239,7 +239,8 @@ func TestListenersMayCallTheMachine(t *testing.T) {
 	})
 }
 
-// TestAnObserverHearsOfTheStateBeforeAndOfTheEnd, for which Close waits unless the observer is busy.
+// TestAnObserverHearsOfTheStateBeforeAndOfTheEnd, for which Close waits unless the observer is
+// busy.
 func TestAnObserverHearsOfTheStateBeforeAndOfTheEnd(t *testing.T) {
 	for name, busy := range map[string]bool{"idle": false, "busy": true} {
 		t.Run(name, func(t *testing.T) {

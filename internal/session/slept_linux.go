@@ -6,13 +6,14 @@ import (
 	"unsafe"
 )
 
-// The clocks of Linux that differ by the time for which the machine was suspended.
+// Linux clocks that differ by the time for which the machine was suspended.
 const (
 	clockMonotonic = 1
 	clockBoottime  = 7
 )
 
-// slept is how long the machine has been suspended since it was started, as far as the system says.
+// slept returns how long the machine has been suspended since it was started, if the system says
+// so.
 func slept() time.Duration {
 	for range 10 {
 		before, ok1 := clock(clockMonotonic)
@@ -21,7 +22,7 @@ func slept() time.Duration {
 		if !ok1 || !ok2 {
 			return 0
 		}
-		if after-before < time.Millisecond { // nobody came in between
+		if after-before < time.Millisecond { // the three reads were not interrupted
 			return boot - before
 		}
 	}
@@ -30,7 +31,7 @@ func slept() time.Duration {
 
 func clock(id uintptr) (time.Duration, bool) {
 	var t syscall.Timespec
-	// It does not block, so the scheduler need not know.
+	// The call does not block, so the scheduler need not know.
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&t)), 0)
 	return time.Duration(t.Nano()), errno == 0
 }

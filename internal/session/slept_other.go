@@ -4,5 +4,5 @@ package session
 
 import "time"
 
-// slept is how long the machine has been suspended. It is not known here.
+// slept returns 0: the time for which the machine was suspended is not known here.
 func slept() time.Duration { return 0 }

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheTimeOfASuspendedMachineCounts has a machine be suspended for 3 s, of which Go's clock does not know.
+// TestTheTimeOfASuspendedMachineCounts has a machine be suspended for 3 s, of which Go's clock does
+// not know.
 func TestTheTimeOfASuspendedMachineCounts(t *testing.T) { // issue 10, A6
 	var stood time.Duration
 	Suspended = func() time.Duration { return stood }
@@ -42,7 +43,8 @@ func TestTheTimeOfASuspendedMachineCounts(t *testing.T) { // issue 10, A6
 	require.Equal(t, began.Add(whole-time.Hour), d.At(false))
 }
 
-// TestManyAnswersAskTheSystemSeldom has a thousand answers in 100 ms. At asks each time: it decides.
+// TestManyAnswersAskTheSystemSeldom has a thousand answers in 100 ms. At asks each time: it
+// decides.
 func TestManyAnswersAskTheSystemSeldom(t *testing.T) {
 	asked := 0
 	Suspended = func() time.Duration { asked++; return 0 }

@@ -1,4 +1,4 @@
-// Package uuid makes random ids for the names of nodes.
+// Package uuid generates random ids for the names of nodes.
 package uuid
 
 import (
@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 )
 
-// Length is that of a UUID as text.
+// Length is the length of a UUID as text.
 const Length = 36
 
-// New returns a random UUID (RFC 9562, version 4) as Java prints it. It comes from the operating system, which knows
-// that a virtual machine was cloned: a client deletes nodes by their id.
+// New returns a random UUID (RFC 9562, version 4) in Java's notation. Its source is the operating
+// system, which knows that a virtual machine was cloned: a client deletes nodes by their id.
 func New() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
@@ -26,7 +26,7 @@ func New() string {
 	return string(id)
 }
 
-// Valid reports whether s is written as a UUID is.
+// Valid reports whether s has the notation of a UUID.
 func Valid(s string) bool {
 	for i, c := range []byte(s) {
 		switch {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Err returns an error in which errors.Is finds context.Canceled or context.DeadlineExceeded, and also the cause
-// with which ctx was ended. ctx must be done.
+// Err returns an error in which errors.Is finds context.Canceled or context.DeadlineExceeded, and
+// the cause of ctx. ctx must be done.
 func Err(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
@@ -20,13 +20,13 @@ func Err(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// both is a context's error and its cause. Its text is that of the cause.
+// both is a context's error and its cause. Its text is the cause's.
 type both struct{ err, cause error }
 
 func (b *both) Error() string   { return b.cause.Error() }
 func (b *both) Unwrap() []error { return []error{b.err, b.cause} }
 
-// Sleep waits for d. If ctx ends before, it returns Err(ctx) at once.
+// Sleep waits for d. If ctx is done first, it returns Err(ctx).
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -41,10 +41,10 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Join returns a context that has the deadline, the end and the cause of ctx, and the values of both. A value of
-// values comes before one of ctx with the same key. The end of values has no effect.
+// Join returns a context with the deadline, the end and the cause of ctx, and the values of both. A
+// value of values hides one of ctx with the same key. The end of values has no effect.
 func Join(ctx, values context.Context) context.Context {
-	// The context package asks for a value to find the cause: WithoutCancel hides that of values.
+	// The context package finds the cause by a value: WithoutCancel hides the cause of values.
 	return joined{ctx, context.WithoutCancel(values)}
 }
 

@@ -1,3 +1,3 @@
-// Package wait has the parts of which waits are made: a signal, a value whose changes are waited for, pauses, and
-// contexts. Nothing in it starts a goroutine.
+// Package wait provides the building blocks of waits: a signal, an awaitable value, pauses, and
+// contexts. It starts no goroutine.
 package wait

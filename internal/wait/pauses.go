@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// Pauses are the pauses between tries. They double from First to Last, which must be positive. Each is shortened
-// by a random part of at most its half, so that many clients do not try at the same instants.
+// Pauses are the pauses between tries. They double from First to Last, which must be positive. Each
+// is shortened by a random part, up to its half, so that many clients do not try at the same
+// instants.
 //
 // It is for one goroutine.
 type Pauses struct {
 	First, Last time.Duration
 
-	next time.Duration // before it is shortened; 0: First
+	next time.Duration // before shortening; 0: First
 }
 
 // Next returns the next pause.
@@ -25,5 +26,5 @@ func (p *Pauses) Next() time.Duration {
 	return d - rand.N(d/2+1)
 }
 
-// Reset has the next pause be the first again.
+// Reset restarts with First.
 func (p *Pauses) Reset() { p.next = 0 }

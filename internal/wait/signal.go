@@ -2,7 +2,7 @@ package wait
 
 import "sync"
 
-// Closed reports whether c is closed. It does not wait. Nothing may be sent on c.
+// Closed reports whether c is closed. No value may be sent on c.
 func Closed(c <-chan struct{}) bool {
 	select {
 	case <-c:
@@ -12,14 +12,16 @@ func Closed(c <-chan struct{}) bool {
 	}
 }
 
-// Signal says that there is something to do. Several calls of Raise before the next receive from C count as one.
+// Signal notifies a goroutine of work. Several calls of Raise before the next receive from C count
+// as one.
+//
 // The zero Signal is ready. All methods are safe for concurrent use. It must not be copied.
 type Signal struct {
 	once sync.Once
 	c    chan struct{}
 }
 
-// Raise has one receive from C succeed, now or later. It does not block.
+// Raise lets one receive from C succeed, now or later. It does not block.
 func (s *Signal) Raise() {
 	select {
 	case s.channel() <- struct{}{}:
@@ -27,7 +29,8 @@ func (s *Signal) Raise() {
 	}
 }
 
-// C is the channel from which each signal is received once, by one receiver. It is always the same channel.
+// C returns the channel on which one receiver receives each signal once. It is always the same
+// channel.
 func (s *Signal) C() <-chan struct{} { return s.channel() }
 
 func (s *Signal) channel() chan struct{} {

@@ -5,16 +5,17 @@ import (
 	"sync"
 )
 
-// Value is a value whose changes can be waited for. The zero Value holds the zero T. All methods are safe for
-// concurrent use. It must not be copied.
+// Value is an awaitable value. The zero Value holds the zero T.
+//
+// All methods are safe for concurrent use. It must not be copied.
 type Value[T any] struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	value   T
-	changed chan struct{} // nil: nobody waits
+	changed chan struct{} // nil without a waiter
 }
 
-// Get returns the value and a channel that is closed at the next call of Set. What a pointer, map or slice in the
-// value refers to is shared.
+// Get returns the value and a channel that is closed at the next call of Set. The data behind a
+// pointer, map or slice in the value is shared.
 func (v *Value[T]) Get() (value T, changed <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -24,7 +25,8 @@ func (v *Value[T]) Get() (value T, changed <-chan struct{}) {
 	return v.value, v.changed
 }
 
-// Set has change modify the value. It is called under a lock: it must be quick, and must not use v.
+// Set calls change to modify the value. change runs under a lock: it must be fast and must not use
+// v.
 func (v *Value[T]) Set(change func(value *T)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -35,8 +37,9 @@ func (v *Value[T]) Set(change func(value *T)) {
 	}
 }
 
-// Until returns the first value for which ok is true. A value that is replaced soon may be missed. If ctx is done
-// before, it returns the last value that it saw, and Err(ctx); a value that is there already is returned first.
+// Until returns the first value for which ok is true. It may miss a value that is soon replaced.
+//
+// If ctx ends first, it returns the last value that it saw, and Err(ctx). ok is asked before ctx.
 func (v *Value[T]) Until(ctx context.Context, ok func(T) bool) (T, error) {
 	for {
 		value, changed := v.Get()

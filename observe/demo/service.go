@@ -28,7 +28,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// service is some clients that contend for some locks, and a server that has its moods.
+// service has clients that contend for locks, and a server with recurring faults.
 type service struct {
 	prometheus, otel *prom.Registry
 	server           *zktest.Server
@@ -69,7 +69,7 @@ func (s *service) start(ctx context.Context) error {
 	}
 	for range 5 {
 		client, err := framework.New(s.server.Servers(), framework.WithSessionTimeout(5*time.Second),
-			framework.WithObserver(first), framework.WithObserver(second))
+			first, second)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (s *service) start(ctx context.Context) error {
 	return nil
 }
 
-// follow has one client keep a node, and cache what another one writes.
+// follow keeps a node and a cache with one client, and writes nodes with another.
 func (s *service) follow(ctx context.Context) error {
 	c, err := cache.New(s.clients[0], "/shop")
 	if err != nil {
@@ -111,15 +111,16 @@ func (s *service) follow(ctx context.Context) error {
 	s.repeat(ctx, func(ctx context.Context) {
 		_ = pause(20, 200)(ctx)
 		prices++
-		_, _ = s.clients[1].CreateOrSet(ctx, "/shop/prices", []byte(strconv.Itoa(prices)))
+		_, _ = s.clients[1].Create(ctx, "/shop/prices", []byte(strconv.Itoa(prices)), framework.OrSet())
 	})
 	return nil
 }
 
-// lockLabel is what is before the second slash. The two queues of a semaphore differ in the label kind.
+// lockLabel returns the first element of a path. The two queues of a semaphore differ in the label
+// kind.
 func lockLabel(path, _ string) string { return strings.Split(path, "/")[1] }
 
-// work has a client contend for everything.
+// work contends for all locks with one client.
 func (s *service) work(ctx context.Context, client *framework.Client) error {
 	invoices, err := mutex.New(client, "/billing/invoices", lock.WithMaxHold(150*time.Millisecond))
 	if err != nil {
@@ -157,7 +158,8 @@ func (s *service) work(ctx context.Context, client *framework.Client) error {
 	return nil
 }
 
-// repeat calls f until ctx ends. Each call has a second; that it fails is what the dashboard is for.
+// repeat calls f until ctx ends, with a timeout of one second. It ignores errors: the dashboard
+// shows them.
 func (s *service) repeat(ctx context.Context, f func(ctx context.Context)) {
 	s.wg.Go(func() {
 		for ctx.Err() == nil {
@@ -168,7 +170,8 @@ func (s *service) repeat(ctx context.Context, f func(ctx context.Context)) {
 	})
 }
 
-// pause returns after some milliseconds, or with ctx.
+// pause returns a function that blocks for a random time between least and most milliseconds, or
+// until ctx ends.
 func pause(least, most int) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		select {
@@ -179,7 +182,7 @@ func pause(least, most int) func(ctx context.Context) error {
 	}
 }
 
-// moods are those of the server: one after the other, with peace between.
+// moods injects the faults of the server in turn, with pauses.
 func (s *service) moods(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, mood := range []func(){

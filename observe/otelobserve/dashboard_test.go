@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/lock"
@@ -27,7 +27,7 @@ func TestTheDashboardServesThisToo(t *testing.T) {
 	exporter, err := prometheus.New(prometheus.WithRegisterer(registry))
 	require.NoError(t, err)
 	b := newBed(t)
-	b.observer, err = otelobserve.New(otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
+	b.observed, err = otelobserve.New(otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
 		otelobserve.WithLockLabel(func(path, _ string) string { return path }))
 	require.NoError(t, err)
 	m, err := mutex.New(b.client(t), "/lock")
@@ -63,7 +63,7 @@ func TestTheDashboardOfCachesServesThisToo(t *testing.T) {
 	holdAgainst(t, "../../docs/dashboard-caches.json", registry)
 }
 
-// holdAgainst checks that everything that a dashboard asks for is exported.
+// holdAgainst checks that every metric of a dashboard is exported.
 func holdAgainst(t *testing.T, path string, registry *prom.Registry) {
 	t.Helper()
 	families, err := registry.Gather()

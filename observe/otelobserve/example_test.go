@@ -25,12 +25,12 @@ func Example() {
 	// In a service the global providers are set up elsewhere, and New needs no options.
 	recorder := tracetest.NewSpanRecorder()
 	tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
-	observer, err := otelobserve.New(otelobserve.WithTracerProvider(tracers))
+	observed, err := otelobserve.New(otelobserve.WithTracerProvider(tracers))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := framework.New([]string{server.Addr()}, framework.WithObserver(observer))
+	client, err := framework.New([]string{server.Addr()}, observed)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/gocurator/curator/framework"
@@ -14,16 +13,12 @@ import (
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// ObserveCache exports the numbers of a cache until Unregister of what it returns is called. The metrics have the
-// attribute cache with the value name. Each cache of a meter provider needs a name of its own: of two with one name, the
-// numbers of one are exported, and nobody knows of which. They are those of [cache.Cache.Stats] at the moment of
-// a collection, which sends no request to a ZooKeeper server.
+// ObserveCache exports [cache.Cache.Stats] until the returned registration is unregistered. The
+// metrics have the attribute curator.cache with the value name, which must be unique within a meter
+// provider. Only the option [WithMeterProvider] is used.
 //
-// Unregister does not close the cache, and Close does not unregister: a cache that has ended keeps its numbers, and
-// its age rises. Of the options only [WithMeterProvider] is used.
-//
-// Errors are [framework.ErrBadArgument] if c or an option is nil, or name is empty or not UTF-8, and those of the
-// meter provider.
+// Errors are [framework.ErrBadArgument] if c or an option is nil, or name is empty or not UTF-8,
+// and errors of the meter provider.
 func ObserveCache(c *cache.Cache, name string, opts ...Option) (metric.Registration, error) {
 	if c == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil cache", framework.ErrBadArgument)
@@ -51,7 +46,7 @@ func ObserveCache(c *cache.Cache, name string, opts ...Option) (metric.Registrat
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("otelobserve: %w", err)
 	}
-	of := metric.WithAttributes(attribute.String("cache", name))
+	of := metric.WithAttributes(cacheKey.String(name))
 	return registered(meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := c.Stats()
 		o.ObserveInt64(i.nodes, int64(s.Nodes), of)
@@ -63,8 +58,10 @@ func ObserveCache(c *cache.Cache, name string, opts ...Option) (metric.Registrat
 	}, i.nodes, i.bytes, i.age, i.reads, i.resyncs))
 }
 
-// ObserveNode exports whether a kept node is there, as [node.Node.Present] says at the moment of a collection. The metric
-// has the attribute node with the value name. A closed node counts as absent. For everything else see [ObserveCache].
+// ObserveNode exports whether a kept node exists, as [node.Node.Present] reports at the moment of a
+// collection. The metric has the attribute curator.node with the value name.
+//
+// A closed node counts as absent. For the rest see [ObserveCache].
 func ObserveNode(n *node.Node, name string, opts ...Option) (metric.Registration, error) {
 	if n == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil node", framework.ErrBadArgument)
@@ -72,7 +69,8 @@ func ObserveNode(n *node.Node, name string, opts ...Option) (metric.Registration
 	return observePresence(n.Present, name, opts)
 }
 
-// ObserveMember is [ObserveNode] for the node of a member of a group: it has the same metric, with the attribute node.
+// ObserveMember is [ObserveNode] for the node of a member of a group: it has the same metric, with
+// the attribute curator.node.
 func ObserveMember(m *node.Member, name string, opts ...Option) (metric.Registration, error) {
 	if m == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil member", framework.ErrBadArgument)
@@ -86,11 +84,11 @@ func observePresence(present func() (bool, <-chan struct{}), name string, opts [
 		return nil, err
 	}
 	gauge, err := meter.Int64ObservableGauge("curator.node.present", // with a unit of 1 Prometheus would call it a ratio
-		metric.WithDescription("1 while a kept node is there, and 0 while it is not."))
+		metric.WithDescription("1 while a kept node exists, otherwise 0."))
 	if err != nil {
 		return nil, fmt.Errorf("otelobserve: %w", err)
 	}
-	of := metric.WithAttributes(attribute.String("node", name))
+	of := metric.WithAttributes(nodeKey.String(name))
 	return registered(meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		there, _ := present()
 		value := int64(0)
@@ -102,7 +100,7 @@ func observePresence(present func() (bool, <-chan struct{}), name string, opts [
 	}, gauge))
 }
 
-// meterFor returns the meter for what has this name.
+// meterFor returns the meter for a cache or node with this name.
 func meterFor(name string, opts []Option) (metric.Meter, error) {
 	if name == "" || !utf8.ValidString(name) {
 		return nil, fmt.Errorf("otelobserve: %w: name %q is empty or not UTF-8", framework.ErrBadArgument, name)

@@ -9,13 +9,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// watched makes a cache that is observed.
+// watched creates a cache that is observed.
 func (b *bed) watched(t *testing.T, client *framework.Client, path, name string) (*cache.Cache, metric.Registration) {
 	t.Helper()
 	c, err := cache.New(client, path)
@@ -43,7 +43,7 @@ func TestACacheIsMeasured(t *testing.T) {
 	require.NoError(t, b.server.Create("/config/db", []byte("12345")))
 	require.NoError(t, b.server.Create("/config/web", []byte("123")))
 	require.NoError(t, b.server.Create("/other", []byte("1")))
-	client, of := b.client(t), []string{"cache", "configuration"}
+	client, of := b.client(t), []string{"curator.cache", "configuration"}
 	c, _ := b.watched(t, client, "/config", "configuration")
 	_, other := b.watched(t, client, "/other", "other")
 
@@ -52,7 +52,7 @@ func TestACacheIsMeasured(t *testing.T) {
 	b.is(t, 0, "curator.cache.age", of...)
 	b.is(t, 1, "curator.cache.resyncs", of...)
 	b.is(t, float64(c.Stats().Reads), "curator.cache.reads", of...)
-	b.is(t, 1, "curator.cache.nodes", "cache", "other")
+	b.is(t, 1, "curator.cache.nodes", "curator.cache", "other")
 	for _, total := range []string{"curator.cache.reads", "curator.cache.resyncs"} {
 		assert.True(t, b.isCounter(t, total), "%s only rises", total)
 	}
@@ -75,7 +75,7 @@ func TestACacheIsMeasured(t *testing.T) {
 	b.is(t, 2, "curator.cache.resyncs", of...)
 
 	require.NoError(t, other.Unregister())
-	_, _, found := b.value(t, "curator.cache.nodes", "cache", "other")
+	_, _, found := b.value(t, "curator.cache.nodes", "curator.cache", "other")
 	assert.False(t, found, "nothing is reported of a cache that is not observed any more")
 	require.NoError(t, c.Close())
 	b.rises(t, b.rises(t, 0, "curator.cache.age", of...), "curator.cache.age", of...)
@@ -109,8 +109,8 @@ func TestACollectionAsksNoServer(t *testing.T) {
 	require.NoError(t, err)
 
 	b.server.Pause()
-	b.is(t, 0, "curator.cache.nodes", "cache", "configuration")
-	b.is(t, 1, "curator.node.present", "node", "worker")
+	b.is(t, 0, "curator.cache.nodes", "curator.cache", "configuration")
+	b.is(t, 1, "curator.node.present", "curator.node", "worker")
 	b.server.Resume()
 }
 
@@ -125,7 +125,7 @@ func TestAKeptNodeIsPresentOrNot(t *testing.T) {
 	require.NoError(t, err)
 	_, err = otelobserve.ObserveMember(m, "member", meters)
 	require.NoError(t, err)
-	worker, member := []string{"node", "worker"}, []string{"node", "member"}
+	worker, member := []string{"curator.node", "worker"}, []string{"curator.node", "member"}
 	b.is(t, 1, "curator.node.present", worker...)
 	b.is(t, 1, "curator.node.present", member...)
 

@@ -15,14 +15,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/observe"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/observe/internal/labels"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
 // scope is the name of the instrumentation.
 const scope = "github.com/gocurator/curator/observe/otelobserve"
 
-// version is that of this module in the program that it is part of.
+// version returns the version of this module in the program.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -57,7 +58,7 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	}
 }
 
-// WithTracerProvider sets where spans go. The default is the global provider.
+// WithTracerProvider sets the provider of the tracer. The default is the global provider.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) error {
 		if p == nil {
@@ -68,9 +69,11 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// WithLockLabel sets the value of the metrics' attribute "lock". name is called with the path as it was given
-// to the lock's constructor, and with the attribute "kind" (see [observe.Kind]). It must return few different
-// values and must be safe for concurrent use. Without it, or if it returns "", there is no such attribute.
+// WithLockLabel sets the metrics' attribute curator.lock. name is called with the path given to the
+// lock's constructor, and with the attribute curator.kind.
+//
+// It must return few different values, and must be safe for concurrent use. Without it, or if it
+// returns "", the attribute is absent.
 func WithLockLabel(name func(path, kind string) string) Option {
 	return func(c *config) error {
 		if name == nil {
@@ -81,8 +84,8 @@ func WithLockLabel(name func(path, kind string) string) Option {
 	}
 }
 
-// WithServerAddress sets the attribute "server.address" of spans, such as the host name or the connect string
-// of the ensemble. Without it there is no such attribute.
+// WithServerAddress sets the attribute "server.address" of spans, such as the host name or the
+// connect string of the ensemble. Without it there is no such attribute.
 func WithServerAddress(address string) Option {
 	return func(c *config) error {
 		if address == "" || !utf8.ValidString(address) { // exporters fail with anything else
@@ -93,16 +96,17 @@ func WithServerAddress(address string) Option {
 	}
 }
 
-// New returns an observer for [framework.WithObserver]. It may be given to any number of clients. Errors
-// are [framework.ErrBadArgument] and those of the meter provider.
-func New(opts ...Option) (framework.Observer, error) {
+// New returns an option of [framework.New]. It observes a client and all its locks, and may be
+// given to any number of clients. Errors are [framework.ErrBadArgument] and errors of the meter
+// provider.
+func New(opts ...Option) (framework.Option, error) {
 	cfg, err := configure(opts)
 	if err != nil {
-		return framework.Observer{}, err
+		return nil, err
 	}
 	m, err := newMetrics(cfg.meter())
 	if err != nil {
-		return framework.Observer{}, fmt.Errorf("otelobserve: %w", err)
+		return nil, fmt.Errorf("otelobserve: %w", err)
 	}
 	s := spans{tracer: cfg.tracers.Tracer(scope, trace.WithInstrumentationVersion(version()))}
 	if cfg.server != "" {
@@ -110,29 +114,28 @@ func New(opts ...Option) (framework.Observer, error) {
 	}
 	o := &observer{metrics: m, spans: s, lockLabel: cfg.lockLabel}
 	o.zero()
-	return framework.Observer{
-		Operation:   o.operation,
-		State:       o.state,
+	locks := lock.Observer{
 		Acquiring:   o.acquiring,
 		Joined:      o.joined,
 		Acquired:    o.acquired,
 		NotAcquired: o.notAcquired,
 		Ended:       o.ended,
-	}, nil
+	}
+	return opt.All(framework.WithObserver(framework.Observer{Operation: o.operation, State: o.state}), lock.WithObserver(locks)), nil
 }
 
-// configure puts options on top of the defaults.
+// configure applies options to the defaults.
 func configure(opts []Option) (config, error) {
 	cfg := config{
 		meters:    otel.GetMeterProvider(),
 		tracers:   otel.GetTracerProvider(),
 		lockLabel: func(string, string) string { return "" },
 	}
-	for _, opt := range opts {
-		if opt == nil {
+	for _, o := range opts {
+		if o == nil {
 			return cfg, fmt.Errorf("otelobserve: %w: nil option", framework.ErrBadArgument)
 		}
-		if err := opt(&cfg); err != nil {
+		if err := o(&cfg); err != nil {
 			return cfg, fmt.Errorf("otelobserve: %w", err)
 		}
 	}
@@ -149,7 +152,7 @@ type observer struct {
 	*metrics
 	spans     spans
 	lockLabel func(path, kind string) string
-	seen      sync.Map // of lockOf, for which losses have series
+	seen      sync.Map // values of lockOf that have series
 }
 
 // metrics are the instruments.
@@ -205,12 +208,11 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return m, errors.Join(append(errs, err)...)
 }
 
-// zero creates the series of states before there is anything to count, so that the first change is seen as an
-// increase.
+// zero creates the series of states with the value 0, so that the first change is an increase.
 func (o *observer) zero() {
 	ctx := context.Background()
-	for _, s := range observe.States() {
-		with := metric.WithAttributes(attribute.String("state", observe.State(s)))
+	for _, s := range labels.States() {
+		with := metric.WithAttributes(stateKey.String(labels.State(s)))
 		o.transitions.Add(ctx, 0, with)
 		if s != 0 {
 			o.states.Add(ctx, 0, with)
@@ -218,35 +220,36 @@ func (o *observer) zero() {
 	}
 }
 
-// lockOf is which lock a metric is about.
+// lockOf identifies the lock of a metric by its labels.
 type lockOf struct{ label, kind string }
 
 func (o *observer) lockOf(path, name string) lockOf {
-	kind := observe.Kind(name)
+	kind := labels.Kind(name)
 	return lockOf{strings.ToValidUTF8(o.lockLabel(path, kind), "\ufffd"), kind} // exporters fail with anything else
 }
 
-// zeroLosses does the same for the losses of a lock.
-func (o *observer) zeroLosses(ctx context.Context, of lockOf) {
+// zeroLock creates the series of a lock with the value 0.
+func (o *observer) zeroLock(ctx context.Context, of lockOf) {
 	if _, seen := o.seen.LoadOrStore(of, true); seen {
 		return
 	}
-	for _, cause := range observe.Losses() {
-		o.losses.Add(ctx, 0, of.with(attribute.String("cause", cause)))
+	o.held.Add(ctx, 0, of.with())
+	for _, cause := range labels.Losses() {
+		o.losses.Add(ctx, 0, of.with(causeKey.String(cause)))
 	}
 }
 
-// with are the attributes of a metric about a lock.
+// with returns the attributes of a metric of the lock.
 func (of lockOf) with(more ...attribute.KeyValue) metric.MeasurementOption {
-	more = append(more, attribute.String("kind", of.kind))
+	more = append(more, kindKey.String(of.kind))
 	if of.label != "" {
-		more = append(more, attribute.String("lock", of.label))
+		more = append(more, lockLabelKey.String(of.label))
 	}
 	return metric.WithAttributes(more...)
 }
 
 func (o *observer) operation(ctx context.Context, e framework.OperationEvent) {
-	op, result := attribute.String("op", e.Op), attribute.String("result", observe.Result(e.Err))
+	op, result := opKey.String(e.Op), resultKey.String(labels.Result(e.Err))
 	o.operations.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(op, result))
 	o.retries.Add(ctx, int64(max(e.Attempts-1, 0)), metric.WithAttributes(op))
 	o.spans.operation(ctx, e)
@@ -254,49 +257,50 @@ func (o *observer) operation(ctx context.Context, e framework.OperationEvent) {
 
 func (o *observer) state(e framework.StateEvent) {
 	ctx := context.Background()
-	o.transitions.Add(ctx, 1, metric.WithAttributes(attribute.String("state", observe.State(e.To))))
-	// A client without a state is not there: not yet, or not any more.
+	o.transitions.Add(ctx, 1, metric.WithAttributes(stateKey.String(labels.State(e.To))))
+	// The zero state means that the client was created or closed.
 	if e.From != 0 {
-		o.states.Add(ctx, -1, metric.WithAttributes(attribute.String("state", observe.Condition(e.From))))
+		o.states.Add(ctx, -1, metric.WithAttributes(stateKey.String(labels.Condition(e.From))))
 	}
 	if e.To != 0 {
-		o.states.Add(ctx, 1, metric.WithAttributes(attribute.String("state", observe.Condition(e.To))))
+		o.states.Add(ctx, 1, metric.WithAttributes(stateKey.String(labels.Condition(e.To))))
 	}
 }
 
-func (o *observer) acquiring(ctx context.Context, e framework.AcquiringEvent) context.Context {
-	o.waiting.Add(ctx, 1, o.lockOf(e.Path, e.Name).with())
+func (o *observer) acquiring(ctx context.Context, e lock.AcquiringEvent) context.Context {
+	of := o.lockOf(e.Path, e.Name)
+	o.zeroLock(ctx, of)
+	o.waiting.Add(ctx, 1, of.with())
 	return o.spans.acquiring(ctx, e)
 }
 
-func (o *observer) joined(ctx context.Context, e framework.JoinedEvent) {
+func (o *observer) joined(ctx context.Context, e lock.JoinedEvent) {
 	if e.Ahead >= 0 {
 		o.queueLength.Record(ctx, int64(e.Ahead), o.lockOf(e.Path, e.Name).with())
 	}
 	o.spans.joined(ctx, e)
 }
 
-func (o *observer) acquired(ctx context.Context, e framework.AcquiredEvent) context.Context {
+func (o *observer) acquired(ctx context.Context, e lock.AcquiredEvent) context.Context {
 	with := o.lockOf(e.Path, e.Name).with()
 	o.waiting.Add(ctx, -1, with)
 	o.held.Add(ctx, 1, with)
-	o.zeroLosses(ctx, o.lockOf(e.Path, e.Name))
 	o.waits.Record(ctx, e.Waited.Seconds(), with)
 	return o.spans.acquired(ctx, e)
 }
 
-func (o *observer) notAcquired(ctx context.Context, e framework.NotAcquiredEvent) {
+func (o *observer) notAcquired(ctx context.Context, e lock.NotAcquiredEvent) {
 	o.waiting.Add(ctx, -1, o.lockOf(e.Path, e.Name).with())
-	o.failures.Add(ctx, 1, o.lockOf(e.Path, e.Name).with(attribute.String("reason", observe.Reason(e.Err))))
+	o.failures.Add(ctx, 1, o.lockOf(e.Path, e.Name).with(reasonKey.String(labels.Reason(e.Err))))
 	o.spans.notAcquired(ctx, e)
 }
 
-func (o *observer) ended(ctx context.Context, e framework.EndedEvent) {
+func (o *observer) ended(ctx context.Context, e lock.EndedEvent) {
 	with := o.lockOf(e.Path, e.Name).with()
 	o.held.Add(ctx, -1, with)
 	o.holds.Record(ctx, e.Held.Seconds(), with)
-	if !errors.Is(e.Cause, lock.ErrReleased) {
-		o.losses.Add(ctx, 1, o.lockOf(e.Path, e.Name).with(attribute.String("cause", observe.Cause(e.Cause))))
+	if labels.IsLoss(e.Cause) {
+		o.losses.Add(ctx, 1, o.lockOf(e.Path, e.Name).with(causeKey.String(labels.Cause(e.Cause))))
 	}
 	o.spans.ended(ctx, e)
 }

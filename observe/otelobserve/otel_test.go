@@ -17,7 +17,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
@@ -28,14 +28,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bed is a server, and an observer whose metrics and spans are kept.
+// bed is a server, and an option whose metrics and spans are kept.
 type bed struct {
 	server   *zktest.Server
 	reader   *sdkmetric.ManualReader
 	meters   *sdkmetric.MeterProvider
 	tracers  *sdktrace.TracerProvider
 	recorder *tracetest.SpanRecorder
-	observer framework.Observer
+	observed framework.Option
 }
 
 func newBed(t *testing.T, opts ...otelobserve.Option) *bed {
@@ -44,7 +44,7 @@ func newBed(t *testing.T, opts ...otelobserve.Option) *bed {
 	b.tracers = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.recorder))
 	b.meters = sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))
 	var err error
-	b.observer, err = otelobserve.New(append(opts,
+	b.observed, err = otelobserve.New(append(opts,
 		otelobserve.WithMeterProvider(b.meters), otelobserve.WithTracerProvider(b.tracers))...)
 	require.NoError(t, err)
 	return b
@@ -52,11 +52,11 @@ func newBed(t *testing.T, opts ...otelobserve.Option) *bed {
 
 func (b *bed) client(t *testing.T) *framework.Client {
 	t.Helper()
-	return testbed.On(b.server).Client(t, framework.WithObserver(b.observer))
+	return testbed.On(b.server).Client(t, b.observed)
 }
 
-// value is that of a series with these attributes (name, value, ...): of a histogram the number of
-// observations. sum is that of the observations.
+// value returns the value of the series with these attributes (name, value, ...): for a histogram
+// the number of observations. sum is the sum of the observations.
 func (b *bed) value(t *testing.T, name string, attrs ...string) (v, sum float64, ok bool) {
 	t.Helper()
 	var set []attribute.KeyValue
@@ -156,7 +156,7 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	require.NoError(t, err)
 	second, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
-	of := []string{"lock", "mutex at /lock", "kind", "mutex"}
+	of := []string{"curator.lock", "mutex at /lock", "curator.kind", "mutex"}
 	and := func(more ...string) []string { return append(more, of...) }
 
 	hold, err := first.Acquire(testbed.Context(t))
@@ -168,7 +168,7 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 
 	_, err = second.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	b.is(t, 1, "curator.lock.not_acquired", and("reason", "held")...)
+	b.is(t, 1, "curator.lock.not_acquired", and("curator.reason", "held")...)
 	require.Len(t, b.spans("lock acquire"), 2)
 	assert.Equal(t, codes.Unset, b.spans("lock acquire")[1].Status().Code, "held is an answer")
 
@@ -184,7 +184,7 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	assert.Equal(t, 1.0, ahead, "nobody was ahead of the first, and one of the second")
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-	b.is(t, 1, "curator.lock.not_acquired", and("reason", "canceled")...)
+	b.is(t, 1, "curator.lock.not_acquired", and("curator.reason", "canceled")...)
 	b.is(t, 0, "curator.lock.waiting", of...)
 	gaveUp := b.spans("lock acquire")[2]
 	assert.Equal(t, codes.Error, gaveUp.Status().Code)
@@ -199,10 +199,10 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	b.is(t, 1, "curator.lock.hold.duration", of...)
 	_, held, _ := b.value(t, "curator.lock.hold.duration", of...)
 	assert.Positive(t, held)
-	_, _, lost := b.value(t, "curator.lock.losses", and("cause", "released")...)
+	_, _, lost := b.value(t, "curator.lock.losses", and("curator.cause", "released")...)
 	assert.False(t, lost, "a release is no loss")
-	b.is(t, 2, "curator.operation.duration", "op", "create", "result", "ok")
-	b.is(t, 0, "curator.operation.retries", "op", "create")
+	b.is(t, 2, "curator.operation.duration", "curator.op", "create", "curator.result", "ok")
+	b.is(t, 0, "curator.operation.retries", "curator.op", "create")
 }
 
 func TestSpansHangTogether(t *testing.T) {
@@ -245,35 +245,35 @@ func TestOperationsStartNoTraces(t *testing.T) {
 	_, _, err := b.client(t).Exists(testbed.Context(t), "/a")
 	require.NoError(t, err)
 	assert.Empty(t, b.recorder.Started())
-	b.is(t, 1, "curator.operation.duration", "op", "exists", "result", "ok")
+	b.is(t, 1, "curator.operation.duration", "curator.op", "exists", "curator.result", "ok")
 }
 
 // TestWhatHasNotHappenedIsZero: a series that begins with 1 is no rise to Prometheus.
 func TestWhatHasNotHappenedIsZero(t *testing.T) {
 	b := newBed(t)
-	b.is(t, 0, "curator.connection.transitions", "state", "lost")
-	b.is(t, 0, "curator.connection.state", "state", "suspended")
+	b.is(t, 0, "curator.connection.transitions", "curator.state", "lost")
+	b.is(t, 0, "curator.connection.state", "curator.state", "suspended")
 	m, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 	for _, cause := range []string{"session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed", "other"} {
-		b.is(t, 0, "curator.lock.losses", "kind", "mutex", "cause", cause)
+		b.is(t, 0, "curator.lock.losses", "curator.kind", "mutex", "curator.cause", cause)
 	}
 }
 
 func TestLossesByCause(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
-	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
+	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 	require.NoError(t, err)
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
-	b.becomes(t, 1, "curator.lock.losses", "kind", "mutex", "cause", "session_lost")
-	b.is(t, 0, "curator.lock.held", "kind", "mutex")
-	b.is(t, 1, "curator.lock.hold.duration", "kind", "mutex")
-	b.becomes(t, 1, "curator.connection.transitions", "state", "reconnected")
-	b.is(t, 1, "curator.connection.transitions", "state", "lost")
+	b.becomes(t, 1, "curator.lock.losses", "curator.kind", "mutex", "curator.cause", "session_lost")
+	b.is(t, 0, "curator.lock.held", "curator.kind", "mutex")
+	b.is(t, 1, "curator.lock.hold.duration", "curator.kind", "mutex")
+	b.becomes(t, 1, "curator.connection.transitions", "curator.state", "reconnected")
+	b.is(t, 1, "curator.connection.transitions", "curator.state", "lost")
 	testbed.Eventually(t, func() bool { return len(b.spans("lock hold")) == 1 }, "the end of the hold")
 	held := b.span(t, "lock hold")
 	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "session_lost"}, held.Status())
@@ -288,18 +288,18 @@ func TestRetriesAndResults(t *testing.T) {
 	client := b.client(t)
 	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
 	defer yours.End()
-	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpExists))
+	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp("exists"))
 	_, _, err := client.Exists(ctx, "/a")
 	require.NoError(t, err)
 	require.True(t, lost.Met())
-	b.is(t, 1, "curator.operation.retries", "op", "exists")
-	b.is(t, 1, "curator.operation.duration", "op", "exists", "result", "ok")
+	b.is(t, 1, "curator.operation.retries", "curator.op", "exists")
+	b.is(t, 1, "curator.operation.duration", "curator.op", "exists", "curator.result", "ok")
 	assert.Equal(t, int64(2), attrs(b.span(t, "zookeeper exists"))["curator.attempts"])
 
 	client.Close()
 	_, _, err = client.Get(ctx, "/a")
 	require.ErrorIs(t, err, framework.ErrClosed)
-	b.is(t, 1, "curator.operation.duration", "op", "get", "result", "closed")
+	b.is(t, 1, "curator.operation.duration", "curator.op", "get", "curator.result", "closed")
 	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "closed"}, b.span(t, "zookeeper get").Status())
 	assert.Equal(t, "closed", attrs(b.span(t, "zookeeper get"))["error.type"])
 }
@@ -307,31 +307,35 @@ func TestRetriesAndResults(t *testing.T) {
 func TestStatesOfSeveralClients(t *testing.T) {
 	b := newBed(t)
 	first, second := b.client(t), b.client(t)
-	b.becomes(t, 2, "curator.connection.state", "state", "connected")
+	b.becomes(t, 2, "curator.connection.state", "curator.state", "connected")
 	b.server.CutConnections()
-	b.becomes(t, 2, "curator.connection.transitions", "state", "reconnected")
-	b.becomes(t, 2, "curator.connection.state", "state", "connected")
-	b.is(t, 2, "curator.connection.transitions", "state", "suspended")
+	b.becomes(t, 2, "curator.connection.transitions", "curator.state", "reconnected")
+	b.becomes(t, 2, "curator.connection.state", "curator.state", "connected")
+	b.is(t, 2, "curator.connection.transitions", "curator.state", "suspended")
 	first.Close()
 	second.Close()
-	b.is(t, 0, "curator.connection.state", "state", "connected")
-	b.is(t, 2, "curator.connection.transitions", "state", "none")
+	b.is(t, 0, "curator.connection.state", "curator.state", "connected")
+	b.is(t, 2, "curator.connection.transitions", "curator.state", "none")
 }
 
-// TestARecipeThatReportsBadly leaves out what an own recipe may leave out.
-func TestARecipeThatReportsBadly(t *testing.T) {
+// TestObserverThatDropsTheContext: another observer returns a context that is not derived from that
+// of the acquire, so that the events after it find no span.
+func TestObserverThatDropsTheContext(t *testing.T) {
 	b := newBed(t)
 	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
-	b.observer.Joined(ctx, framework.JoinedEvent{Path: "/own", Ahead: -1})
-	b.observer.NotAcquired(ctx, framework.NotAcquiredEvent{Path: "/own", Err: lock.ErrNotAcquired})
-	b.observer.Ended(b.observer.Acquired(ctx, framework.AcquiredEvent{Path: "/own"}), framework.EndedEvent{Path: "/own", Cause: lock.ErrReleased})
-	assert.True(t, yours.IsRecording(), "it is not for us to end it")
+	client := testbed.On(b.server).Client(t, b.observed, lock.WithObserver(lock.Observer{
+		Acquiring: func(context.Context, lock.AcquiringEvent) context.Context { return ctx },
+	}))
+	m, err := mutex.New(client, "/lock")
+	require.NoError(t, err)
+	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
+	assert.True(t, yours.IsRecording(), "the caller ends it")
 	yours.End()
 	assert.Equal(t, yours.SpanContext().SpanID(), b.span(t, "lock hold").Parent().SpanID())
 	assert.Empty(t, b.span(t, "yours").Events())
 }
 
-// TestSpansSayWhoAndWhere: the server, and the version of what has made them.
+// TestSpansSayWhoAndWhere: spans have the server's address and the version of the module.
 func TestSpansSayWhoAndWhere(t *testing.T) {
 	b := newBed(t, otelobserve.WithServerAddress("zk.example.com"))
 	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
@@ -365,34 +369,36 @@ func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
 	require.NoError(t, rw.Write().Do(testbed.Context(t), func(context.Context) error { return nil }))
 	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 	for kind, want := range map[string]float64{"mutex": 1, "write": 1, "read": 2} {
-		b.is(t, want, "curator.lock.wait.duration", "kind", kind)
+		b.is(t, want, "curator.lock.wait.duration", "curator.kind", kind)
 	}
 }
 
-// TestTermsAreOfKindElection: a latch's terms have series of their own; a selector's nodes are a mutex's.
+// TestTermsAreOfKindElection: a latch's terms have series of their own; a selector's nodes are a
+// mutex's.
 func TestTermsAreOfKindElection(t *testing.T) {
-	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.AsSelector()}} {
+	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.WithSelector()}} {
 		b := newBed(t)
 		e, err := leader.New(b.client(t), "/election", opts...)
 		require.NoError(t, err)
 		term, err := e.Campaign(testbed.Context(t))
 		require.NoError(t, err)
-		b.is(t, 1, "curator.lock.held", "kind", kind)
+		b.is(t, 1, "curator.lock.held", "curator.kind", kind)
 		require.NoError(t, term.Release())
-		b.is(t, 0, "curator.lock.held", "kind", kind)
-		b.is(t, 1, "curator.lock.hold.duration", "kind", kind)
+		b.is(t, 0, "curator.lock.held", "curator.kind", kind)
+		b.is(t, 1, "curator.lock.hold.duration", "curator.kind", kind)
 		assert.Equal(t, kind, attrs(b.span(t, "lock hold"))["curator.kind"])
 	}
 }
 
-// TestALabelThatIsCutInTheMiddleOfACharacter: the export of everything else would fail with text that is not UTF-8.
+// TestALabelThatIsCutInTheMiddleOfACharacter: the export of everything else would fail with text
+// that is not UTF-8.
 func TestALabelThatIsCutInTheMiddleOfACharacter(t *testing.T) {
 	b := newBed(t, otelobserve.WithLockLabel(func(path, _ string) string { return path[:len("/caf\xc3")] }))
 	m, err := mutex.New(b.client(t), "/caf\u00e9")
 	require.NoError(t, err)
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	b.is(t, 1, "curator.lock.held", "lock", "/caf\ufffd", "kind", "mutex")
+	b.is(t, 1, "curator.lock.held", "curator.lock", "/caf\ufffd", "curator.kind", "mutex")
 	require.NoError(t, hold.Release())
 }
 

@@ -2,7 +2,6 @@ package otelobserve
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -10,28 +9,31 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/observe"
+	"github.com/gocurator/curator/observe/internal/labels"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Attributes of spans.
+// Attributes of spans and metrics.
 const (
-	pathKey     = attribute.Key("curator.path")     // of the lock, or of the operation
-	nameKey     = attribute.Key("curator.name")     // of the lock's nodes
-	nodeKey     = attribute.Key("curator.node")     // path of our node
-	aheadKey    = attribute.Key("curator.ahead")    // nodes
-	opKey       = attribute.Key("curator.op")       // as in the metrics
-	attemptsKey = attribute.Key("curator.attempts") // 1 if nothing had to be repeated
-	resultKey   = attribute.Key("curator.result")   // as in the metrics
-	reasonKey   = attribute.Key("curator.reason")   // as in the metrics
-	causeKey    = attribute.Key("curator.cause")    // as in the metrics
-	kindKey     = attribute.Key("curator.kind")     // as in the metrics
+	pathKey      = attribute.Key("curator.path")     // of the lock, or of the operation; spans only
+	nameKey      = attribute.Key("curator.name")     // of the lock's nodes; spans only
+	nodeKey      = attribute.Key("curator.node")     // path of the lock's node in spans, name of a kept node in metrics
+	aheadKey     = attribute.Key("curator.ahead")    // nodes; spans only
+	attemptsKey  = attribute.Key("curator.attempts") // 1 without a retry; spans only
+	opKey        = attribute.Key("curator.op")
+	resultKey    = attribute.Key("curator.result")
+	reasonKey    = attribute.Key("curator.reason")
+	causeKey     = attribute.Key("curator.cause")
+	kindKey      = attribute.Key("curator.kind")
+	lockLabelKey = attribute.Key("curator.lock")  // metrics only
+	stateKey     = attribute.Key("curator.state") // metrics only
+	cacheKey     = attribute.Key("curator.cache") // metrics only
 
 	serverKey = attribute.Key("server.address")
 	errorKey  = attribute.Key("error.type") // the result, reason or cause of what failed
 )
 
-// spans makes spans of events. The end of a span finds it in the context that the events pass on.
+// spans turns events into spans. The end of a span finds it in the context that the events pass on.
 type spans struct {
 	tracer trace.Tracer
 	server []attribute.KeyValue // the server's address, if it is known
@@ -43,7 +45,7 @@ type lockKey struct{ tracer trace.Tracer }
 // lockSpan is the span of an acquire or a hold.
 type lockSpan struct {
 	span   trace.Span // "lock acquire" or "lock hold"
-	parent trace.Span // that of whoever acquires
+	parent trace.Span // the span in the context of Acquire
 }
 
 func (s spans) begin(ctx context.Context, parent trace.Span, name string, attrs ...attribute.KeyValue) context.Context {
@@ -51,7 +53,7 @@ func (s spans) begin(ctx context.Context, parent trace.Span, name string, attrs 
 	return context.WithValue(ctx, lockKey{s.tracer}, lockSpan{span, parent})
 }
 
-// in returns the span that ctx comes from. If an event was not reported there is none, and the result has no
+// in returns the span of ctx. If an event was not reported there is none, and the result has no
 // effect.
 func (s spans) in(ctx context.Context) lockSpan {
 	if l, ok := ctx.Value(lockKey{s.tracer}).(lockSpan); ok {
@@ -61,11 +63,11 @@ func (s spans) in(ctx context.Context) lockSpan {
 	return lockSpan{none, trace.SpanFromContext(ctx)}
 }
 
-func (s spans) acquiring(ctx context.Context, e framework.AcquiringEvent) context.Context {
-	return s.begin(ctx, trace.SpanFromContext(ctx), "lock acquire", pathKey.String(e.Path), nameKey.String(e.Name), kindKey.String(observe.Kind(e.Name)))
+func (s spans) acquiring(ctx context.Context, e lock.AcquiringEvent) context.Context {
+	return s.begin(ctx, trace.SpanFromContext(ctx), "lock acquire", pathKey.String(e.Path), nameKey.String(e.Name), kindKey.String(labels.Kind(e.Name)))
 }
 
-func (s spans) joined(ctx context.Context, e framework.JoinedEvent) {
+func (s spans) joined(ctx context.Context, e lock.JoinedEvent) {
 	var attrs []attribute.KeyValue
 	if e.Ahead >= 0 {
 		attrs = append(attrs, aheadKey.Int(e.Ahead))
@@ -73,35 +75,35 @@ func (s spans) joined(ctx context.Context, e framework.JoinedEvent) {
 	s.in(ctx).span.AddEvent("joined", trace.WithAttributes(attrs...))
 }
 
-func (s spans) acquired(ctx context.Context, e framework.AcquiredEvent) context.Context {
+func (s spans) acquired(ctx context.Context, e lock.AcquiredEvent) context.Context {
 	acquire := s.in(ctx)
 	acquire.span.SetAttributes(nodeKey.String(e.Node))
 	acquire.span.End()
-	return s.begin(ctx, acquire.parent, "lock hold", pathKey.String(e.Path), nameKey.String(e.Name), kindKey.String(observe.Kind(e.Name)), nodeKey.String(e.Node))
+	return s.begin(ctx, acquire.parent, "lock hold", pathKey.String(e.Path), nameKey.String(e.Name), kindKey.String(labels.Kind(e.Name)), nodeKey.String(e.Node))
 }
 
-func (s spans) notAcquired(ctx context.Context, e framework.NotAcquiredEvent) {
+func (s spans) notAcquired(ctx context.Context, e lock.NotAcquiredEvent) {
 	span := s.in(ctx).span
-	reason := observe.Reason(e.Err)
+	reason := labels.Reason(e.Err)
 	span.SetAttributes(reasonKey.String(reason))
-	if reason != "held" { // that is what TryAcquire was asked
+	if reason != "held" { // an answer to TryAcquire, and no failure
 		fail(span, e.Err, reason)
 	}
 	span.End()
 }
 
-func (s spans) ended(ctx context.Context, e framework.EndedEvent) {
+func (s spans) ended(ctx context.Context, e lock.EndedEvent) {
 	span := s.in(ctx).span
-	cause := observe.Cause(e.Cause)
+	cause := labels.Cause(e.Cause)
 	span.SetAttributes(causeKey.String(cause))
-	if !errors.Is(e.Cause, lock.ErrReleased) {
+	if labels.IsLoss(e.Cause) {
 		fail(span, e.Cause, cause)
 	}
 	span.End()
 }
 
-// answers are results of an operation that are no failures: the server has answered, and the caller decides
-// what the answer means.
+// answers are the results that do not mark a span as failed. The server has answered, and the
+// caller decides whether the answer is an error.
 var answers = []string{"ok", "no_node", "node_exists", "bad_version", "not_empty"}
 
 func (s spans) operation(ctx context.Context, e framework.OperationEvent) {
@@ -113,7 +115,7 @@ func (s spans) operation(ctx context.Context, e framework.OperationEvent) {
 	}
 	_, span := s.tracer.Start(ctx, "zookeeper "+e.Op, trace.WithTimestamp(e.Began), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(s.server...))
-	result := observe.Result(e.Err)
+	result := labels.Result(e.Err)
 	span.SetAttributes(opKey.String(e.Op), pathKey.String(e.Path), attemptsKey.Int(e.Attempts), resultKey.String(result))
 	if !slices.Contains(answers, result) {
 		fail(span, e.Err, result, trace.WithTimestamp(e.Began.Add(e.Duration)))

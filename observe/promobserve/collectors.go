@@ -11,13 +11,9 @@ import (
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// NewCacheCollector returns a collector for a cache. Its metrics have the label cache with the value name, so
-// each cache on a registry needs a name of its own: the registry refuses the second collector with the same
-// one. The numbers are those of [cache.Cache.Stats] at the moment of a scrape. A scrape sends no request to a
-// ZooKeeper server.
-//
-// A collector does not close its cache. A cache that has ended keeps its numbers, and its age rises: unregister the
-// collector of a cache that is closed on purpose.
+// NewCacheCollector returns a collector for [cache.Cache.Stats]. Its metrics have the label cache
+// with the value name, which must be unique within a registry. A scrape sends no request to
+// ZooKeeper.
 //
 // The error is [framework.ErrBadArgument] if c is nil, or name is empty or not UTF-8.
 func NewCacheCollector(c *cache.Cache, name string) (prom.Collector, error) {
@@ -40,10 +36,10 @@ func NewCacheCollector(c *cache.Cache, name string) (prom.Collector, error) {
 	}, nil
 }
 
-// NewNodeCollector returns a collector for a kept node: whether it is there, as [node.Node.Present] says at the
-// moment of a scrape. The metric has the label node with the value name. For names and closing see
-// [NewCacheCollector]; a closed node counts as absent. The error is [framework.ErrBadArgument] if n is nil, or
-// name is empty or not UTF-8.
+// NewNodeCollector returns a collector for [node.Node.Present]. The metric has the label "node"
+// with the value name, which must be unique within a registry. A closed node counts as absent.
+//
+// The error is [framework.ErrBadArgument] if n is nil, or name is empty or not UTF-8.
 func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
 	if n == nil {
 		return nil, fmt.Errorf("promobserve: %w: nil node", framework.ErrBadArgument)
@@ -51,8 +47,9 @@ func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
 	return newPresence(n.Present, name)
 }
 
-// NewMemberCollector is [NewNodeCollector] for the node of a member of a group: it has the same metric, with the
-// label node. The error is [framework.ErrBadArgument] if m is nil, or name is empty or not UTF-8.
+// NewMemberCollector is [NewNodeCollector] for the node of a member of a group: it has the same
+// metric, with the label node. The error is [framework.ErrBadArgument] if m is nil, or name is
+// empty or not UTF-8.
 func NewMemberCollector(m *node.Member, name string) (prom.Collector, error) {
 	if m == nil {
 		return nil, fmt.Errorf("promobserve: %w: nil member", framework.ErrBadArgument)
@@ -64,7 +61,7 @@ func newPresence(present func() (bool, <-chan struct{}), name string) (prom.Coll
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	return &presence{present, prom.NewDesc("curator_node_present", "1 while a kept node is there, and 0 while it is not.",
+	return &presence{present, prom.NewDesc("curator_node_present", "1 while a kept node exists, otherwise 0.",
 		nil, prom.Labels{"node": name})}, nil
 }
 
@@ -81,14 +78,14 @@ type cacheCollector struct {
 	nodes, bytes, age, reads, resyncs *prom.Desc
 }
 
-// Describe sends the descriptions of the metrics.
+// Describe implements prometheus.Collector.
 func (c *cacheCollector) Describe(descs chan<- *prom.Desc) {
 	for _, d := range []*prom.Desc{c.nodes, c.bytes, c.age, c.reads, c.resyncs} {
 		descs <- d
 	}
 }
 
-// Collect sends the numbers of this moment.
+// Collect implements prometheus.Collector.
 func (c *cacheCollector) Collect(metrics chan<- prom.Metric) {
 	s := c.cache.Stats()
 	metrics <- prom.MustNewConstMetric(c.nodes, prom.GaugeValue, float64(s.Nodes))
@@ -103,10 +100,10 @@ type presence struct {
 	desc    *prom.Desc
 }
 
-// Describe sends the description of the metric.
+// Describe implements prometheus.Collector.
 func (p *presence) Describe(descs chan<- *prom.Desc) { descs <- p.desc }
 
-// Collect sends whether the node is there now.
+// Collect implements prometheus.Collector.
 func (p *presence) Collect(metrics chan<- prom.Metric) {
 	value := 0.0
 	if there, _ := p.present(); there {

@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// watched makes a cache with a collector.
+// watched creates a cache with a collector.
 func (b *bed) watched(t *testing.T, client *framework.Client, path, name string) *cache.Cache {
 	t.Helper()
 	c, err := cache.New(client, path)
@@ -81,7 +81,7 @@ func TestACacheIsMeasured(t *testing.T) {
 	b.is(t, 2, "curator_cache_nodes", of...)
 }
 
-// TestAScrapeAsksNoServer: it works while no server answers.
+// TestAScrapeAsksNoServer: a scrape succeeds while no server answers.
 func TestAScrapeAsksNoServer(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/observe"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/observe/internal/labels"
 	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -42,14 +42,14 @@ var (
 	listed  = regexp.MustCompile(`by \(([^)]*)\)|label_values\([^)]*, (\w+)\)`)
 )
 
-// TestTheDashboardAsksForWhatThereIs holds every query of docs/dashboard.json against the metrics of a
-// run in which everything happens at least once.
+// TestTheDashboardAsksForWhatThereIs holds every query of docs/dashboard.json against the metrics
+// of a run in which everything happens at least once.
 func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 	queries := holdAgainst(t, "../../docs/dashboard.json", exportedLabels(t))
 	elections := 0
 	for query := range queries {
 		for _, m := range ofKind.FindAllStringSubmatch(query, -1) {
-			assert.Equal(t, observe.Kind("latch-"), m[1], query)
+			assert.Equal(t, labels.Kind("latch-"), m[1], query)
 			elections++
 		}
 	}
@@ -76,8 +76,8 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 	holdAgainst(t, "../../docs/dashboard-caches.json", exported)
 }
 
-// holdAgainst checks that a dashboard's queries have names and labels that are exported, and that each name has a panel. It returns where
-// each query is.
+// holdAgainst checks that a dashboard's queries have names and labels that are exported, and that
+// each name has a panel. It returns where each query is.
 func holdAgainst(t *testing.T, path string, exported map[string][]string) (queries map[string]string) {
 	t.Helper()
 	file, err := os.ReadFile(path)
@@ -146,7 +146,7 @@ func holdAgainst(t *testing.T, path string, exported map[string][]string) (queri
 	return queries
 }
 
-// exportedLabels returns the labels of everything that is exported in a real run, by name as it is scraped.
+// exportedLabels returns the labels of all metrics exported in a real run, by metric name.
 func exportedLabels(t *testing.T) map[string][]string {
 	t.Helper()
 	b := newBed(t, promobserve.WithLockLabel(func(path, _ string) string { return path }))

@@ -23,14 +23,14 @@ func Example() {
 	defer server.Close()
 
 	registry := prometheus.NewRegistry() // in a service: prometheus.DefaultRegisterer
-	observer, err := promobserve.New(registry,
+	observed, err := promobserve.New(registry,
 		// /billing/invoices/4711 and all the others are "invoices".
 		promobserve.WithLockLabel(func(path, _ string) string { return strings.Split(path, "/")[2] }))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client, err := framework.New([]string{server.Addr()}, framework.WithObserver(observer))
+	client, err := framework.New([]string{server.Addr()}, observed)
 	if err != nil {
 		fmt.Println(err)
 		return

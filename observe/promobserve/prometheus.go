@@ -2,7 +2,6 @@ package promobserve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,11 +10,12 @@ import (
 	prom "github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/observe"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/observe/internal/labels"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Option configures an observer. [New] refuses bad values with [framework.ErrBadArgument].
+// Option configures the metrics. [New] refuses bad values with [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -23,9 +23,9 @@ type config struct {
 	buckets   []float64 // in seconds
 }
 
-// WithLockLabel sets the value of the label "lock". name is called with the path as it was given to the lock's
-// constructor, and with the label "kind" (see [observe.Kind]). It must return few different values and must be
-// safe for concurrent use. To use paths as they are, if there are few of them:
+// WithLockLabel sets the label "lock". name is called with the path given to the lock's
+// constructor, and with the label "kind". It must return few different values, and must be safe for
+// concurrent use. To use paths:
 //
 //	promobserve.WithLockLabel(func(path, kind string) string { return path })
 func WithLockLabel(name func(path, kind string) string) Option {
@@ -38,19 +38,19 @@ func WithLockLabel(name func(path, kind string) string) Option {
 	}
 }
 
-// WithBuckets sets the buckets of all histograms of time, in seconds, in rising order. The default is from half
-// a millisecond to an hour, since waits and holds may be long.
+// WithBuckets sets the buckets of all histograms of time, in seconds, in rising order. The default
+// is half a millisecond to an hour.
 func WithBuckets(seconds ...float64) Option {
 	return func(c *config) error {
 		if len(seconds) == 0 || !slices.IsSorted(seconds) || len(slices.Compact(slices.Clone(seconds))) != len(seconds) {
-			return fmt.Errorf("%w: buckets %v do not rise", framework.ErrBadArgument, seconds)
+			return fmt.Errorf("%w: buckets %v are not increasing", framework.ErrBadArgument, seconds)
 		}
 		c.buckets = slices.Clone(seconds)
 		return nil
 	}
 }
 
-// metrics are what is registered.
+// metrics are the registered metrics.
 type metrics struct {
 	operation   *prom.HistogramVec // op, result
 	retries     *prom.CounterVec   // op
@@ -64,35 +64,36 @@ type metrics struct {
 	losses      *prom.CounterVec   // lock, kind, cause
 	queueLength *prom.HistogramVec // lock, kind
 
-	seen sync.Map // values of lock and kind, for which losses have series
+	seen sync.Map // values of lock and kind that have series
 }
 
-// New registers the metrics with reg and returns the observer that fills them, for
-// [framework.WithObserver]. It may be given to any number of clients. Errors are
-// [framework.ErrBadArgument] and those of reg, such as prometheus.AlreadyRegisteredError if there
-// is an observer on it already; nothing stays registered then.
-func New(reg prom.Registerer, opts ...Option) (framework.Observer, error) {
+// New registers the metrics with reg and returns the option of [framework.New] that fills them. It
+// may be given to any number of clients, and observes their locks too.
+//
+// Errors are [framework.ErrBadArgument] and errors of reg, such as
+// prometheus.AlreadyRegisteredError. Nothing stays registered then.
+func New(reg prom.Registerer, opts ...Option) (framework.Option, error) {
 	cfg := config{
 		lockLabel: func(string, string) string { return "" },
 		buckets:   []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600},
 	}
 	if reg == nil {
-		return framework.Observer{}, fmt.Errorf("promobserve: %w: nil registerer", framework.ErrBadArgument)
+		return nil, fmt.Errorf("promobserve: %w: nil registerer", framework.ErrBadArgument)
 	}
-	for _, opt := range opts {
-		if opt == nil {
-			return framework.Observer{}, fmt.Errorf("promobserve: %w: nil option", framework.ErrBadArgument)
+	for _, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("promobserve: %w: nil option", framework.ErrBadArgument)
 		}
-		if err := opt(&cfg); err != nil {
-			return framework.Observer{}, fmt.Errorf("promobserve: %w", err)
+		if err := o(&cfg); err != nil {
+			return nil, fmt.Errorf("promobserve: %w", err)
 		}
 	}
 	m := newMetrics(cfg)
 	if err := m.register(reg); err != nil {
-		return framework.Observer{}, fmt.Errorf("promobserve: %w", err)
+		return nil, fmt.Errorf("promobserve: %w", err)
 	}
 	m.zero()
-	return m.observer(cfg.lockLabel), nil
+	return opt.All(framework.WithObserver(framework.Observer{Operation: m.operated, State: m.changed}), lock.WithObserver(m.locks(cfg.lockLabel))), nil
 }
 
 func newMetrics(cfg config) *metrics {
@@ -136,13 +137,12 @@ func (m *metrics) register(reg prom.Registerer) error {
 	return nil
 }
 
-// zero creates the series of states before there is anything to count, so that the first change is seen as an
-// increase.
+// zero creates the series of states with the value 0, so that the first change is an increase.
 func (m *metrics) zero() {
-	for _, s := range observe.States() {
-		m.transitions.WithLabelValues(observe.State(s))
+	for _, s := range labels.States() {
+		m.transitions.WithLabelValues(labels.State(s))
 		if s != 0 {
-			m.state.WithLabelValues(observe.State(s))
+			m.state.WithLabelValues(labels.State(s))
 		}
 	}
 }
@@ -150,53 +150,54 @@ func (m *metrics) zero() {
 // lockLabels are the values of the labels of a metric about a lock.
 type lockLabels struct{ lock, kind string }
 
-// zeroLosses does the same for the losses of a lock.
-func (m *metrics) zeroLosses(of lockLabels) {
+// zeroLock creates the series of a lock with the value 0.
+func (m *metrics) zeroLock(of lockLabels) {
 	if _, seen := m.seen.LoadOrStore(of, true); seen {
 		return
 	}
-	for _, cause := range observe.Losses() {
+	m.held.WithLabelValues(of.lock, of.kind)
+	m.wait.WithLabelValues(of.lock, of.kind)
+	for _, cause := range labels.Losses() {
 		m.losses.WithLabelValues(of.lock, of.kind, cause)
 	}
 }
 
-func (m *metrics) observer(label func(path, kind string) string) framework.Observer {
-	labels := func(path, name string) lockLabels {
-		kind := observe.Kind(name)
+// locks is the observer of locks.
+func (m *metrics) locks(label func(path, kind string) string) lock.Observer {
+	of := func(path, name string) lockLabels {
+		kind := labels.Kind(name)
 		return lockLabels{strings.ToValidUTF8(label(path, kind), "\ufffd"), kind} // a registry panics over anything else
 	}
-	return framework.Observer{
-		Operation: m.operated,
-		State:     m.changed,
-		Acquiring: func(ctx context.Context, e framework.AcquiringEvent) context.Context {
-			of := labels(e.Path, e.Name)
+	return lock.Observer{
+		Acquiring: func(ctx context.Context, e lock.AcquiringEvent) context.Context {
+			of := of(e.Path, e.Name)
+			m.zeroLock(of)
 			m.waiting.WithLabelValues(of.lock, of.kind).Inc()
 			return ctx
 		},
-		Joined: func(_ context.Context, e framework.JoinedEvent) {
-			if of := labels(e.Path, e.Name); e.Ahead >= 0 {
+		Joined: func(_ context.Context, e lock.JoinedEvent) {
+			if of := of(e.Path, e.Name); e.Ahead >= 0 {
 				m.queueLength.WithLabelValues(of.lock, of.kind).Observe(float64(e.Ahead))
 			}
 		},
-		Acquired: func(ctx context.Context, e framework.AcquiredEvent) context.Context {
-			of := labels(e.Path, e.Name)
+		Acquired: func(ctx context.Context, e lock.AcquiredEvent) context.Context {
+			of := of(e.Path, e.Name)
 			m.waiting.WithLabelValues(of.lock, of.kind).Dec()
 			m.held.WithLabelValues(of.lock, of.kind).Inc()
-			m.zeroLosses(of)
 			m.wait.WithLabelValues(of.lock, of.kind).Observe(e.Waited.Seconds())
 			return ctx
 		},
-		NotAcquired: func(_ context.Context, e framework.NotAcquiredEvent) {
-			of := labels(e.Path, e.Name)
+		NotAcquired: func(_ context.Context, e lock.NotAcquiredEvent) {
+			of := of(e.Path, e.Name)
 			m.waiting.WithLabelValues(of.lock, of.kind).Dec()
-			m.notAcquired.WithLabelValues(of.lock, of.kind, observe.Reason(e.Err)).Inc()
+			m.notAcquired.WithLabelValues(of.lock, of.kind, labels.Reason(e.Err)).Inc()
 		},
-		Ended: func(_ context.Context, e framework.EndedEvent) {
-			of := labels(e.Path, e.Name)
+		Ended: func(_ context.Context, e lock.EndedEvent) {
+			of := of(e.Path, e.Name)
 			m.held.WithLabelValues(of.lock, of.kind).Dec()
 			m.hold.WithLabelValues(of.lock, of.kind).Observe(e.Held.Seconds())
-			if !errors.Is(e.Cause, lock.ErrReleased) {
-				m.losses.WithLabelValues(of.lock, of.kind, observe.Cause(e.Cause)).Inc()
+			if labels.IsLoss(e.Cause) {
+				m.losses.WithLabelValues(of.lock, of.kind, labels.Cause(e.Cause)).Inc()
 			}
 		},
 	}
@@ -204,18 +205,18 @@ func (m *metrics) observer(label func(path, kind string) string) framework.Obser
 
 // operated counts operations.
 func (m *metrics) operated(_ context.Context, e framework.OperationEvent) {
-	m.operation.WithLabelValues(e.Op, observe.Result(e.Err)).Observe(e.Duration.Seconds())
+	m.operation.WithLabelValues(e.Op, labels.Result(e.Err)).Observe(e.Duration.Seconds())
 	m.retries.WithLabelValues(e.Op).Add(float64(max(e.Attempts-1, 0)))
 }
 
 // changed counts states.
 func (m *metrics) changed(e framework.StateEvent) {
-	m.transitions.WithLabelValues(observe.State(e.To)).Inc()
-	// A client without a state is not there: not yet, or not any more.
+	m.transitions.WithLabelValues(labels.State(e.To)).Inc()
+	// The zero state means that the client was created or closed.
 	if e.From != 0 {
-		m.state.WithLabelValues(observe.Condition(e.From)).Dec()
+		m.state.WithLabelValues(labels.Condition(e.From)).Dec()
 	}
 	if e.To != 0 {
-		m.state.WithLabelValues(observe.Condition(e.To)).Inc()
+		m.state.WithLabelValues(labels.Condition(e.To)).Inc()
 	}
 }

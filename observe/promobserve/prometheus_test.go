@@ -16,7 +16,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
@@ -28,28 +28,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bed is a server, and an observer on a registry.
+// bed is a server, and an option that fills a registry.
 type bed struct {
 	server   *zktest.Server
 	registry *prom.Registry
-	observer framework.Observer
+	observed framework.Option
 }
 
 func newBed(t *testing.T, opts ...promobserve.Option) *bed {
 	t.Helper()
 	b := &bed{server: zktest.NewServer(t), registry: prom.NewPedanticRegistry()}
 	var err error
-	b.observer, err = promobserve.New(b.registry, opts...)
+	b.observed, err = promobserve.New(b.registry, opts...)
 	require.NoError(t, err)
 	return b
 }
 
 func (b *bed) client(t *testing.T) *framework.Client {
 	t.Helper()
-	return testbed.On(b.server).Client(t, framework.WithObserver(b.observer))
+	return testbed.On(b.server).Client(t, b.observed)
 }
 
-// value is that of a series: of a histogram the number of observations. ok is false if there is none.
+// value returns the value of a series: for a histogram the number of observations. ok is false if
+// there is none.
 func (b *bed) value(t *testing.T, name string, labels ...string) (v float64, ok bool) {
 	t.Helper()
 	m := b.series(t, name, labels...)
@@ -64,7 +65,8 @@ func (b *bed) value(t *testing.T, name string, labels ...string) (v float64, ok 
 	return m.Counter.GetValue(), true
 }
 
-// series returns the one with these labels (name, value, ...), and no other labels that are not empty.
+// series returns the one with these labels (name, value, ...), and no other labels that are not
+// empty.
 func (b *bed) series(t *testing.T, name string, labels ...string) *dto.Metric {
 	t.Helper()
 	families, err := b.registry.Gather()
@@ -168,7 +170,7 @@ func TestWhatHasNotHappenedIsZero(t *testing.T) {
 func TestLossesByCause(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
-	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
+	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 	require.NoError(t, err)
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
@@ -191,7 +193,8 @@ func TestLossesByCause(t *testing.T) {
 	b.is(t, 0, "curator_lock_held", "kind", "mutex")
 }
 
-// TestGaugesComeBackToZero: whatever begins, ends once, in every recipe and whatever goes wrong.
+// TestGaugesComeBackToZero: in every recipe each begin event has one end event, also after
+// failures.
 func TestGaugesComeBackToZero(t *testing.T) {
 	b := newBed(t)
 	ctx := testbed.Context(t)
@@ -236,7 +239,7 @@ func TestGaugesComeBackToZero(t *testing.T) {
 			b.server.CutConnections()
 		} else {
 			for _, s := range b.server.Sessions() {
-				_ = b.server.ExpireSession(s.ID) // it may have gone by itself
+				_ = b.server.ExpireSession(s.ID) // it may have expired by itself
 			}
 		}
 		select {
@@ -287,9 +290,10 @@ func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
 	require.NoError(t, second.Release())
 }
 
-// TestTermsAreOfKindElection: a latch's terms have series of their own; a selector's nodes are a mutex's.
+// TestTermsAreOfKindElection: a latch's terms have series of their own; a selector's nodes are a
+// mutex's.
 func TestTermsAreOfKindElection(t *testing.T) {
-	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.AsSelector()}} {
+	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.WithSelector()}} {
 		b := newBed(t)
 		e, err := leader.New(b.client(t), "/election", opts...)
 		require.NoError(t, err)
@@ -306,7 +310,7 @@ func TestTermsAreOfKindElection(t *testing.T) {
 		}()
 		b.becomes(t, 1, "curator_lock_waiting", of...)
 		b.is(t, 0, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")
-		require.NoError(t, b.client(t).Delete(testbed.Context(t), first.Path(), -1))
+		require.NoError(t, b.client(t).Delete(testbed.Context(t), first.Path()))
 		second := <-next
 		b.becomes(t, 1, "curator_lock_losses_total", "kind", kind, "cause", "node_deleted")
 		b.is(t, 1, "curator_lock_held", of...)
@@ -318,10 +322,33 @@ func TestTermsAreOfKindElection(t *testing.T) {
 	}
 }
 
+// TestGaugesExistFromTheFirstCampaign: an alert sees an election in which no candidate has ever
+// led.
+func TestGaugesExistFromTheFirstCampaign(t *testing.T) {
+	b := newBed(t)
+	e, err := leader.New(b.client(t), "/election")
+	require.NoError(t, err)
+	b.server.Block(zktest.OnCreate(), zktest.OnPath("/election/"))
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	ended := make(chan error, 1)
+	go func() { // ends with ctx
+		_, err := e.Campaign(ctx)
+		ended <- err
+	}()
+	of := []string{"kind", "election"}
+	b.becomes(t, 1, "curator_lock_waiting", of...)
+	b.is(t, 0, "curator_lock_held", of...)
+	b.is(t, 0, "curator_lock_wait_duration_seconds", of...)
+	b.is(t, 0, "curator_lock_losses_total", "kind", "election", "cause", "session_lost")
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	b.is(t, 0, "curator_lock_held", of...)
+}
+
 func TestRetriesAndResults(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
-	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpExists))
+	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp("exists"))
 	_, _, err := client.Exists(testbed.Context(t), "/a")
 	require.NoError(t, err)
 	require.True(t, lost.Met())
@@ -371,7 +398,8 @@ func TestBuckets(t *testing.T) {
 	assert.Equal(t, []float64{1, 60}, bounds)
 }
 
-// TestALabelThatIsCutInTheMiddleOfACharacter does not end the program: a registry panics over text that is not UTF-8.
+// TestALabelThatIsCutInTheMiddleOfACharacter does not end the program: a registry panics over text
+// that is not UTF-8.
 func TestALabelThatIsCutInTheMiddleOfACharacter(t *testing.T) {
 	b := newBed(t, promobserve.WithLockLabel(func(path, _ string) string { return path[:len("/caf\xc3")] }))
 	m, err := mutex.New(b.client(t), "/caf\u00e9")

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -22,15 +22,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestBarrier(t *testing.T) {
 	testbed.Run(t, []testbed.Case{
-		{Name: "a wait where there is no barrier returns at once", Test: noBarrier},                          // CUR-BAR-01
-		{Name: "waiters go on when the barrier is removed, whoever has set it", Test: waitersGoOn},           // CUR-BAR-02
-		{Name: "a wait that times out says so, and a removal what it has found", Test: timeoutIsNoPass},      // KZ-BAR-01
-		{Name: "a barrier that was set before the call is seen on each server", Test: seenOnEachServer},      // GH-1290
-		{Name: "a double barrier lets members in and out together", Test: together},                          // CUR-BAR-03, KZ-BAR-02
-		{Name: "more members than needed enter and leave", Test: overSubscribed},                             // CUR-BAR-04
-		{Name: "an entry that is not complete times out and leaves no node", Test: incompleteEntry},          // CUR-BAR-05, CURATOR-80
-		{Name: "a leave that times out says so, and leaves no node", Test: incompleteLeave},                  // CURATOR-536
-		{Name: "an entry's context ends with its session, and the others can leave", Test: entryLosesItself}, // CURATOR-233
+		// CUR-BAR-01
+		{Name: "a wait where there is no barrier returns at once", Test: noBarrier},
+		// CUR-BAR-02
+		{Name: "waiters go on when the barrier is removed, whoever has set it", Test: waitersGoOn},
+		// KZ-BAR-01
+		{Name: "a wait that times out says so, and a removal what it has found", Test: timeoutIsNoPass},
+		// GH-1290
+		{Name: "a barrier that was set before the call is seen on each server", Test: seenOnEachServer},
+		// CUR-BAR-03, KZ-BAR-02
+		{Name: "a double barrier lets members in and out together", Test: together},
+		// CUR-BAR-04
+		{Name: "more members than needed enter and leave", Test: overSubscribed},
+		// CUR-BAR-05, CURATOR-80
+		{Name: "an entry that is not complete times out and leaves no node", Test: incompleteEntry},
+		// CURATOR-536
+		{Name: "a leave that times out says so, and leaves no node", Test: incompleteLeave},
+		// CURATOR-233
+		{Name: "an entry's context ends with its session, and the others can leave", Test: entryLosesItself},
 		{Name: "a waiting member whose session ends comes again", Test: comesAgain},
 	})
 }
@@ -42,7 +51,7 @@ func newBarrier(t *testing.T, client *framework.Client, path string) *barrier.Ba
 	return b
 }
 
-// waiting starts a Wait, whose result comes on the channel.
+// waiting starts a Wait and returns a channel for its result.
 func waiting(ctx context.Context, b *barrier.Barrier) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- b.Wait(ctx) }()
@@ -127,7 +136,7 @@ func TestAServerThatIsBehindLetsNobodyPass(t *testing.T) {
 		require.NoError(t, cluster.Lag(follower, time.Second))
 		require.NoError(t, near.Set(t.Context()))
 		passed := waiting(t.Context(), far)
-		time.Sleep(time.Minute) // virtual time, in which nobody may pass
+		time.Sleep(time.Minute) // virtual time, in which no client may pass
 		synctest.Wait()
 		require.Empty(t, passed)
 		_, err = near.Remove(t.Context())
@@ -144,7 +153,7 @@ func TestBarrierWithAnyRequestFailing(t *testing.T) {
 		require.NoError(t, b.Set(ctx))
 		require.True(t, s.Server.Exists("/deep/down/b"))
 		passed := []<-chan error{waiting(ctx, b), waiting(ctx, other)}
-		time.Sleep(10 * time.Second) // virtual time, in which nobody may pass
+		time.Sleep(10 * time.Second) // virtual time, in which no client may pass
 		synctest.Wait()
 		for _, p := range passed {
 			require.Empty(t, p, "nobody has removed it")
@@ -158,23 +167,24 @@ func TestBarrierWithAnyRequestFailing(t *testing.T) {
 	})
 }
 
-// TestARequestOfAnEarlierSessionUndoesNothing: a client ends its session before the servers do, and what it has sent may arrive
-// in between. So a Remove or a Set does not go on in the next session.
+// TestARequestOfAnEarlierSessionUndoesNothing: a client declares its session lost before the
+// servers do, and its requests may arrive in between. So a Remove or a Set does not continue in the
+// next session.
 func TestARequestOfAnEarlierSessionUndoesNothing(t *testing.T) {
 	for name, write := range map[string]func(context.Context, *barrier.Barrier) error{
 		"set":    func(ctx context.Context, b *barrier.Barrier) error { return b.Set(ctx) },
 		"remove": func(ctx context.Context, b *barrier.Barrier) error { _, err := b.Remove(ctx); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-				c := client()
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				c := w.Client()
 				b := newBarrier(t, c, "/b")
 				if name == "remove" {
 					require.NoError(t, b.Set(t.Context()))
 				}
 				session, err := c.Session(t.Context())
 				require.NoError(t, err)
-				server.Freeze(session.ID())
+				w.Server.Freeze(session.ID())
 				err = write(t.Context(), b)
 				require.ErrorIs(t, err, framework.ErrSessionLost)
 				require.True(t, retry.Unknown(err), "it is said that it may be carried out")
@@ -184,51 +194,52 @@ func TestARequestOfAnEarlierSessionUndoesNothing(t *testing.T) {
 	}
 }
 
-// TestABarrierThatIsSetAgainLetsWaitersPass: it is removed and set again before the waiter can look.
+// TestABarrierThatIsSetAgainLetsWaitersPass: it is removed and set again before the waiter can
+// look.
 func TestABarrierThatIsSetAgainLetsWaitersPass(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
 		b := newBarrier(t, c, "/b")
 		require.NoError(t, b.Set(t.Context()))
 		passed := waiting(t.Context(), b)
 		time.Sleep(time.Second) // virtual time
-		_, err := c.Set(t.Context(), "/b", []byte("still set"), -1)
+		_, err := c.Set(t.Context(), "/b", []byte("still set"))
 		require.NoError(t, err)
 		time.Sleep(time.Second) // virtual time
 		synctest.Wait()
 		require.Empty(t, passed, "other data are no removal")
-		gate := server.Block(zktest.OnOp(zktest.OpExists))
-		require.NoError(t, server.Delete("/b"))
-		require.NoError(t, server.Create("/b", nil))
+		gate := w.Server.Block(zktest.OnOp("exists"))
+		require.NoError(t, w.Server.Delete("/b"))
+		require.NoError(t, w.Server.Create("/b", nil))
 		gate.Open()
 		require.NoError(t, <-passed)
 		late := waiting(t.Context(), b)
 		time.Sleep(time.Minute) // virtual time
 		synctest.Wait()
 		require.Empty(t, late, "it is set")
-		require.NoError(t, server.Delete("/b"))
+		require.NoError(t, w.Server.Delete("/b"))
 		require.NoError(t, <-late)
 	})
 }
 
-// TestABarrierThatIsSetAgainUnseenLetsWaitersPass: it is removed and set again after the waiter's watch was used up by other data, or has
-// ended with its connection.
+// TestABarrierThatIsSetAgainUnseenLetsWaitersPass: it is removed and set again after the waiter's
+// watch was used up by other data, or has ended with its connection.
 func TestABarrierThatIsSetAgainUnseenLetsWaitersPass(t *testing.T) {
 	for name, unwatch := range map[string]func(*zktest.Server) error{
 		"other data":      func(server *zktest.Server) error { return server.Set("/b", []byte("still set")) },
 		"connection lost": func(server *zktest.Server) error { server.CutConnections(); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-				b := newBarrier(t, client(), "/b")
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				b := newBarrier(t, w.Client(), "/b")
 				require.NoError(t, b.Set(t.Context()))
 				passed := waiting(t.Context(), b)
 				time.Sleep(time.Second) // virtual time
-				gate := server.Block(zktest.OnOp(zktest.OpExists))
-				require.NoError(t, unwatch(server))
+				gate := w.Server.Block(zktest.OnOp("exists"))
+				require.NoError(t, unwatch(w.Server))
 				<-gate.Arrived()
-				require.NoError(t, server.Delete("/b"))
-				require.NoError(t, server.Create("/b", nil))
+				require.NoError(t, w.Server.Delete("/b"))
+				require.NoError(t, w.Server.Create("/b", nil))
 				gate.Open()
 				require.NoError(t, <-passed)
 			})
@@ -236,32 +247,33 @@ func TestABarrierThatIsSetAgainUnseenLetsWaitersPass(t *testing.T) {
 	}
 }
 
-// TestAContextThatEndedWithASessionEndsSetAndRemove: that of a hold, say.
+// TestAContextThatEndedWithASessionEndsSetAndRemove, for example the context of a hold.
 func TestAContextThatEndedWithASessionEndsSetAndRemove(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
 		session, err := c.Session(t.Context())
 		require.NoError(t, err)
 		b := newBarrier(t, c, "/b")
 		ctx := session.Context()
-		require.NoError(t, server.ExpireSession(session.ID()))
+		require.NoError(t, w.Server.ExpireSession(session.ID()))
 		<-ctx.Done()
 		require.ErrorIs(t, b.Set(ctx), framework.ErrSessionLost)
 		_, err = b.Remove(ctx)
 		require.ErrorIs(t, err, framework.ErrSessionLost)
-		require.NoError(t, b.Set(framework.InSession(t.Context(), session)), "it chooses the session itself")
+		require.NoError(t, b.Set(t.Context()), "in the next session")
+		require.ErrorIs(t, newBarrier(t, c.In(session), "/b").Set(t.Context()), framework.ErrSessionLost)
 	})
 }
 
 // TestCloseEndsWaits: of a barrier, of Enter and of Leave.
 func TestCloseEndsWaits(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
 		b := newBarrier(t, c, "/b")
 		require.NoError(t, b.Set(t.Context()))
 		waits := waiting(t.Context(), b)
 		enters := entering(t.Context(), newDouble(t, c, "/enter", 2))
-		stays := entering(t.Context(), newDouble(t, client(), "/leave", 2))
+		stays := entering(t.Context(), newDouble(t, w.Client(), "/leave", 2))
 		one := <-entering(t.Context(), newDouble(t, c, "/leave", 2))
 		require.NoError(t, one.err)
 		require.NoError(t, (<-stays).err)
@@ -272,41 +284,41 @@ func TestCloseEndsWaits(t *testing.T) {
 		require.ErrorIs(t, <-waits, framework.ErrClosed)
 		require.ErrorIs(t, (<-enters).err, framework.ErrClosed)
 		require.ErrorIs(t, <-leaves, framework.ErrClosed)
-		require.Empty(t, left(t, server, "/enter"))
-		require.True(t, server.Exists("/b"), "it does not belong to the client")
+		require.Empty(t, left(t, w.Server, "/enter"))
+		require.True(t, w.Server.Exists("/b"), "it does not belong to the client")
 	})
 }
 
 func TestAWaitLastsThroughAnOutage(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		b := newBarrier(t, client(), "/b")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		b := newBarrier(t, w.Client(), "/b")
 		require.NoError(t, b.Set(t.Context()))
 		passed := waiting(t.Context(), b)
 		time.Sleep(time.Second) // virtual time
-		server.Stop()
+		w.Server.Stop()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		err := b.Wait(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.Empty(t, passed)
-		require.NoError(t, server.Restart())
-		require.NoError(t, server.Delete("/b"))
+		require.NoError(t, w.Server.Restart())
+		require.NoError(t, w.Server.Delete("/b"))
 		require.NoError(t, <-passed)
 	})
 }
 
 func TestBarriersOnAKeeper(t *testing.T) {
-	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest} {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-			b := newBarrier(t, client(), "/b")
+	for _, age := range []string{"old", "recent", "new", "newest"} {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			b := newBarrier(t, w.Client(), "/b")
 			require.NoError(t, b.Set(t.Context()))
-			passed := waiting(t.Context(), newBarrier(t, client(), "/b"))
-			a, c := newDouble(t, client(), "/d", 2), newDouble(t, client(), "/d", 2)
+			passed := waiting(t.Context(), newBarrier(t, w.Client(), "/b"))
+			a, c := newDouble(t, w.Client(), "/d", 2), newDouble(t, w.Client(), "/d", 2)
 			first := entering(t.Context(), a)
-			time.Sleep(time.Second) // virtual time
-			server.CutConnections() // all sessions are lost
-			time.Sleep(time.Second) // virtual time
+			time.Sleep(time.Second)   // virtual time
+			w.Server.CutConnections() // all sessions are lost
+			time.Sleep(time.Second)   // virtual time
 			require.Empty(t, passed)
 			require.Empty(t, first)
 			_, err := b.Remove(t.Context())
@@ -317,34 +329,34 @@ func TestBarriersOnAKeeper(t *testing.T) {
 			one := <-first
 			require.NoError(t, one.err)
 			time.Sleep(time.Minute) // virtual time: the old sessions have ended
-			require.True(t, server.Exists(one.entry.Path()), "it belongs to the present session")
+			require.True(t, w.Server.Exists(one.entry.Path()), "it belongs to the present session")
 			leave(t, one.entry, second.entry)
-			require.Empty(t, left(t, server, "/d"))
+			require.Empty(t, left(t, w.Server, "/d"))
 		}, zktest.LikeKeeper(age))
 	}
 }
 
-// TestABarrierOnAKeeperIsNotSetTwice: a Keeper keeps the old session beside the next one, so a create whose answer was lost may be
-// carried out after what the next session does.
+// TestABarrierOnAKeeperIsNotSetTwice: a Keeper keeps the old session beside the next one, so a
+// create whose answer was lost may be carried out after what the next session does.
 func TestABarrierOnAKeeperIsNotSetTwice(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		b := newBarrier(t, client(), "/b")
-		server.Inject(zktest.FailBefore, 0, zktest.OnCreate())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		b := newBarrier(t, w.Client(), "/b")
+		w.Server.Inject(zktest.FailBefore, 0, zktest.OnCreate())
 		err := b.Set(t.Context())
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.True(t, retry.Unknown(err), "%v", err)
-		require.False(t, server.Exists("/b"), "nobody has set it in the next session")
+		require.False(t, w.Server.Exists("/b"), "nobody has set it in the next session")
 		require.NoError(t, b.Set(t.Context()))
-		server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
+		w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
 		_, err = b.Remove(t.Context())
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.True(t, retry.Unknown(err), "%v", err)
-	}, zktest.LikeKeeper(zktest.KeeperRecent))
+	}, zktest.LikeKeeper("recent"))
 }
 
 func TestBadArguments(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
 		for _, path := range []string{"", "relative", "/", "/a/"} {
 			_, err := barrier.New(c, path)
 			require.ErrorIs(t, err, framework.ErrBadPath)

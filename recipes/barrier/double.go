@@ -11,146 +11,192 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/uuid"
-	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/recipe"
 )
 
-// ready is the name of the node that lets everybody in.
+// ErrLeft is the cause of [Entry.Context] after [Entry.Leave] was called.
+var ErrLeft = errors.New("left the barrier")
+
+// ready is the name of the node that lets the members in.
 const ready = "ready"
 
-// Double is a barrier at one path for n processes that begin together and end together. More than n may enter: n is a
-// threshold, and whoever comes while the others are inside passes at once. It has no state of its own, and is safe for concurrent
-// use; each Enter is a member of its own.
+// Double is a barrier for n processes that start together and finish together. More members may
+// enter, and a member that arrives while others are inside passes at once. Each Enter is a member
+// of its own.
+//
+// A Double has no state and is safe for concurrent use.
 type Double struct {
 	client *framework.Client
 	path   string
 	n      int
 }
 
-// NewDouble makes a double barrier at path for n members, at least 1, which must be the same number everywhere. Nothing is sent.
-// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+// NewDouble returns the double barrier at path for n members, at least 1. All clients must use the
+// same n. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
 func NewDouble(client *framework.Client, path string, n int) (*Double, error) {
-	err := follow.Check(client, path)
+	err := recipe.Check(client, path)
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%w: %d members, must be at least 1", framework.ErrBadArgument, n)
 	}
 	if err != nil {
-		return nil, follow.OpError("double barrier", path, err)
+		return nil, operr.New("double barrier", path, err)
 	}
 	return &Double{client, path, n}, nil
 }
 
-// Path is the path of the barrier.
+// Path returns the path of the barrier.
 func (d *Double) Path() string { return d.path }
 
-// Enter returns when n members have come. It waits as long as ctx, also while no server can be reached, and comes again if its
-// session ends meanwhile. After an error we are no member: our node is deleted, in the background. Errors are that of ctx, which
-// wraps zk.ErrNoServer if there is no connection, [framework.ErrClosed], and answers such as zk.ErrNoAuth.
+// Enter blocks until there are n members or ctx is done, also without a server. If its session
+// expires, or another client deletes its node, it enters again.
+//
+// If Enter fails, its node is deleted in the background. Errors are as for [Barrier.Wait].
 func (d *Double) Enter(ctx context.Context) (*Entry, error) {
 	a := arrival{Double: d, values: context.WithoutCancel(ctx), member: framework.Join(d.path, uuid.New())}
-	if err := follow.Reads(ctx, d.client, a.advance); err != nil {
+	if err := recipe.Reads(ctx, d.client, a.advance); err != nil {
 		if a.entry != nil {
 			a.entry.end(err)
 		}
-		d.deleteSoon(a.member)
-		return nil, follow.OpError("enter", d.path, err)
+		if a.first != nil { // a create was sent
+			d.discard(a.member, a.first)
+		}
+		return nil, operr.New("enter", d.path, err)
 	}
 	return a.entry, nil
 }
 
-// deleteSoon deletes the node of a member, as long as that takes. The name is never used again, so any session may do it.
-func (d *Double) deleteSoon(member string) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // what is left is done in the background
-	_, _ = d.client.DeleteGuaranteed(ctx, member)
+// discard deletes the node of a member that has given up or left, in the background. Its name is
+// never used again, so any session may delete it. first has created it.
+func (d *Double) discard(member string, first *framework.Session) {
+	engine.Of(d.client).Discard(member, (*engine.Session)(first))
 }
 
-// arrival is an Enter that is under way. Its node has the same name in each session, so that it never counts twice.
+// list returns the sorted names of the members, and whether the barrier is open. It leaves out the
+// members that this client owes: another member of this process would count twice.
+func (d *Double) list(ctx context.Context, in *framework.Client) (members []string, open bool, err error) {
+	names, _, err := in.Children(ctx, d.path)
+	open = slices.Contains(names, ready)
+	owed, _ := engine.Of(d.client).Owed(d.path)
+	members = slices.DeleteFunc(names, func(name string) bool { return name == ready || slices.Contains(owed, name) })
+	slices.Sort(members)
+	return members, open, err
+}
+
+// arrival is an Enter in progress. Its node has the same name in each session, so that it never
+// counts twice.
 type arrival struct {
 	*Double
 	values context.Context
 	member string
-	entry  *Entry           // nil: no node in the present session
-	watch  *framework.Watch // on ready
+	// first is the session of the first create; nil: no create was sent.
+	first *framework.Session
+	entry *Entry           // nil: no node in the present session
+	watch *framework.Watch // on ready
 }
 
-// advance is a read for [follow.Reads].
-func (a *arrival) advance(in context.Context, l engine.Link) (<-chan struct{}, error) {
+// advance is a read for [recipe.Reads].
+func (a *arrival) advance(ctx context.Context, in *framework.Client, l engine.Link) (<-chan struct{}, error) {
 	s := (*framework.Session)(l.Session())
 	if a.entry == nil || a.entry.session != s {
-		if came, err := a.come(in, s); err != nil || !came {
-			return follow.Again, err
+		// Other clients would count this process twice.
+		if _, changed := engine.Of(a.client).Owed(a.path); changed != nil {
+			return changed, nil
+		}
+		if created, err := a.create(ctx, in, s); err != nil || !created {
+			return framework.Again, err
 		}
 	}
-	// A ready that is gone again must not be missed: the others have entered, and may have left already.
+	// A ready that was deleted again must not be missed: the others have entered, and may have left
+	// already.
 	if a.watch != nil && a.watch.Event().Type == zk.EventNodeCreated {
 		return nil, nil
 	}
 	path := framework.Join(a.path, ready)
-	found, _, watch, err := a.client.ExistsW(in, path)
+	found, _, watch, err := in.ExistsW(ctx, path)
 	if err != nil || found {
 		return nil, err
 	}
 	a.watch = watch
-	names, _, err := a.client.Children(in, a.path)
+	found, _, own, err := in.ExistsW(ctx, a.member)
 	if err != nil {
 		return nil, err
 	}
-	if len(members(names)) >= a.n {
-		// Only while we are a member: if it is carried out late, when we have left, it must not let others in.
-		_, err = a.client.Multi(in, &zk.CheckVersionRequest{Path: a.member, Version: -1},
-			&zk.CreateRequest{Path: path, Data: a.client.DefaultData()})
-		switch {
-		case errors.Is(err, zk.ErrNodeExists):
-			err = nil
-		case errors.Is(err, zk.ErrNoNode): // somebody has deleted our node
-			a.entry.end(err)
-			a.entry = nil
-			return follow.Again, nil
+	var members []string
+	if found {
+		members, _, err = a.list(ctx, in)
+	}
+	if err == nil && len(members) >= a.n {
+		// The check keeps a request that is carried out after this member has left from opening the
+		// barrier.
+		_, err = in.Multi(ctx, &zk.CheckVersionRequest{Path: a.member, Version: -1},
+			&zk.CreateRequest{Path: path, Data: engine.Of(a.client).DefaultData()})
+		if err == nil || errors.Is(err, zk.ErrNodeExists) {
+			return nil, nil
 		}
+	}
+	switch {
+	case !found, errors.Is(err, zk.ErrNoNode): // another client has deleted the node or the barrier
+		a.entry.end(zk.ErrNoNode)
+		a.entry = nil
+		return framework.Again, nil
+	case err != nil:
 		return nil, err
 	}
-	return watch.Done(), nil // the last one to come finds all
+	select {
+	case <-watch.Done():
+	case <-own.Done():
+	case <-l.Down():
+	case <-ctx.Done():
+	case <-engine.Of(a.client).Done():
+	}
+	return framework.Again, nil
 }
 
-// come creates the member's node in session s. came is false if it has to be called again.
-func (a *arrival) come(in context.Context, s *framework.Session) (came bool, err error) {
-	if a.entry == nil { // later it may be there for us
-		if err := a.clear(in); err != nil {
+// create creates the member's node in session s. It reports false if it has to be called again.
+func (a *arrival) create(ctx context.Context, in *framework.Client, s *framework.Session) (created bool, err error) {
+	if a.entry == nil { // otherwise ready may be there for this member
+		if err := a.clear(ctx, in); err != nil {
 			return false, err
 		}
 	}
-	_, err = a.client.Create(in, a.member, nil, framework.As(framework.Ephemeral), framework.ContainerParents())
+	if a.first == nil {
+		a.first = s
+	}
+	_, err = in.Create(ctx, a.member, nil, framework.As(framework.Ephemeral), framework.ContainerParents())
 	if errors.Is(err, zk.ErrNodeExists) {
-		// It is ours: of a try whose reply was lost, or of an earlier session.
-		there, stat, err := a.client.Exists(in, a.member)
-		if err != nil || !there {
+		// The name is unique: the node is of a try whose reply was lost, or of an earlier session.
+		found, stat, err := in.Exists(ctx, a.member)
+		if err != nil || !found {
 			return false, err
 		}
 		if stat.EphemeralOwner != s.ID() {
-			_, err := a.client.DeleteIfExists(in, a.member, -1)
+			err := in.Delete(ctx, a.member, framework.IfExists())
 			return false, err
 		}
 	} else if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithCancelCause(a.values)
-	stop, err := s.Depend(connstate.Session, cancel)
+	inside, cancel := context.WithCancelCause(a.values)
+	stop, err := s.Depend(connstate.LostEndsHold, cancel)
 	if err != nil {
 		return false, err
 	}
 	if a.entry != nil {
 		a.entry.end(framework.ErrSessionLost)
 	}
-	a.entry, a.watch = &Entry{double: a.Double, member: a.member, session: s, ctx: ctx, cancel: cancel, stop: stop}, nil
+	a.watch = nil
+	a.entry = &Entry{double: a.Double, member: a.member, first: a.first, session: s, ctx: inside, cancel: cancel, stop: stop}
 	return true, nil
 }
 
-// clear deletes a ready that has no members: they have crashed inside, or had given up when it was created.
-func (a *arrival) clear(in context.Context) error {
-	names, _, err := a.client.Children(in, a.path)
-	if err == nil && slices.Equal(names, []string{ready}) {
-		_, err = a.client.DeleteIfExists(in, framework.Join(a.path, ready), -1)
+// clear deletes a ready without members: they have crashed inside, or had given up when it was
+// created.
+func (a *arrival) clear(ctx context.Context, in *framework.Client) error {
+	members, open, err := a.list(ctx, in)
+	if err == nil && open && len(members) == 0 {
+		err = in.Delete(ctx, framework.Join(a.path, ready), framework.IfExists())
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -158,21 +204,15 @@ func (a *arrival) clear(in context.Context) error {
 	return err
 }
 
-// members are the names of members, sorted.
-func members(names []string) []string {
-	names = slices.DeleteFunc(names, func(name string) bool { return name == ready })
-	slices.Sort(names)
-	return names
-}
-
-// Entry is a member that is inside. All methods are safe for concurrent use.
+// Entry is a member that has entered. All methods are safe for concurrent use.
 type Entry struct {
 	double  *Double
 	member  string
-	session *framework.Session
+	first   *framework.Session // that has created the node
+	session *framework.Session // that the node belongs to
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	stop    func() bool // to depend on the session
+	stop    func() bool // ends the dependence on the session
 }
 
 func (e *Entry) end(cause error) {
@@ -180,32 +220,39 @@ func (e *Entry) end(cause error) {
 	e.cancel(cause)
 }
 
-// Context ends when the session is lost, always before the servers delete our node, or when Leave is called. context.Cause then is
-// [framework.ErrSessionLost], [framework.ErrClosed] or [context.Canceled]. It has the values of the context that was given to Enter.
+// Context returns a context with the values of Enter's. It is cancelled when the session is lost,
+// before the servers can delete the node, or when Leave is called. Its cause is
+// [framework.ErrSessionLost], [framework.ErrClosed] or [ErrLeft].
 func (e *Entry) Context() context.Context { return e.ctx }
 
-// Path is the path of our node.
+// Path returns the path of the member's node.
 func (e *Entry) Path() string { return e.member }
 
-// Leave returns when all members have left. If our session is lost it still waits for the others. Call it once. It waits as long as
-// ctx. After an error our node is deleted, in the background, and the others need not wait for us. Errors are those of [Double.Enter].
+// Leave blocks until all members have left or ctx is done, even if the member's session is lost.
+// Call it once.
+//
+// If Leave fails, the node is deleted in the background and blocks no other member. Errors are as
+// for [Double.Enter].
 func (e *Entry) Leave(ctx context.Context) error {
-	e.end(context.Canceled)
-	var inside []string // who else was, when our node began to go; nil: it has not
-	err := follow.Reads(ctx, e.double.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
-		return e.depart(ctx, &inside)
+	e.end(ErrLeft)
+	// inside has the other members when the node's deletion was first requested; nil: it was not.
+	var inside []string
+	err := recipe.Reads(ctx, e.double.client, func(ctx context.Context, in *framework.Client, _ engine.Link) (<-chan struct{}, error) {
+		return e.depart(ctx, in, &inside)
 	})
-	if err != nil {
-		e.double.deleteSoon(e.member)
+	// A create of an earlier session may be carried out late.
+	if err != nil || e.first != e.session {
+		e.double.discard(e.member, e.first)
 	}
-	return follow.OpError("leave", e.double.path, err)
+	return operr.New("leave", e.double.path, err)
 }
 
-// depart is a read for [follow.Reads]. The first by name waits for the last; the others go, and wait for the first of those who were
-// inside then: who has come since may wait for us to come again.
-func (e *Entry) depart(ctx context.Context, inside *[]string) (<-chan struct{}, error) {
-	client, dir := e.double.client, e.double.path
-	names, _, err := client.Children(ctx, dir)
+// depart is a read for [recipe.Reads]. The first member by name waits for the last. Any other
+// deletes its node and waits for the first of the members that were inside then: later arrivals may
+// be waiting for this process to enter again.
+func (e *Entry) depart(ctx context.Context, in *framework.Client, inside *[]string) (<-chan struct{}, error) {
+	dir := e.double.path
+	names, _, err := e.double.list(ctx, in)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
@@ -214,33 +261,33 @@ func (e *Entry) depart(ctx context.Context, inside *[]string) (<-chan struct{}, 
 	}
 	_, own := framework.Split(e.member)
 	there := slices.Contains(names, own)
-	others := slices.DeleteFunc(members(names), func(name string) bool { return name == own })
+	others := slices.DeleteFunc(names, func(name string) bool { return name == own })
 	alone := len(others) == 0
 	waits := *inside == nil && there && !alone && own < others[0]
 	if !waits {
 		if *inside == nil {
 			*inside = append([]string{}, others...)
 		}
-		// The others wait for our node: it goes before we wait.
-		if _, err := client.DeleteIfExists(ctx, e.member, -1); err != nil {
+		// The first member waits for this node, so it is deleted before waiting.
+		if err := in.Delete(ctx, e.member, framework.IfExists()); err != nil {
 			return nil, err
 		}
 		others = slices.DeleteFunc(others, func(name string) bool { return !slices.Contains(*inside, name) })
 	}
 	switch {
 	case alone:
-		_, err = client.DeleteIfExists(ctx, framework.Join(dir, ready), -1)
+		err = in.Delete(ctx, framework.Join(dir, ready), framework.IfExists())
 		return nil, err
-	case len(others) == 0: // ready is for those who have come since
+	case len(others) == 0: // ready belongs to later arrivals
 		return nil, nil
 	}
 	other := others[0]
 	if waits {
 		other = others[len(others)-1]
 	}
-	found, _, watch, err := client.ExistsW(ctx, framework.Join(dir, other))
+	found, _, watch, err := in.ExistsW(ctx, framework.Join(dir, other))
 	if err != nil || !found {
-		return follow.Again, err
+		return framework.Again, err
 	}
 	return watch.Done(), nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/zktest"
 )
@@ -32,7 +32,7 @@ type entered struct {
 	err   error
 }
 
-// entering starts an Enter, whose result comes on the channel.
+// entering starts an Enter and returns a channel for its result.
 func entering(ctx context.Context, d *barrier.Double) <-chan entered {
 	done := make(chan entered, 1)
 	go func() {
@@ -101,7 +101,7 @@ func together(t *testing.T, bed *testbed.Bed) {
 				inside.Add(1)
 				assert.NoError(t, e.Context().Err())
 				assert.NoError(t, e.Leave(ctx))
-				assert.ErrorIs(t, e.Context().Err(), context.Canceled)
+				assert.Equal(t, barrier.ErrLeft, context.Cause(e.Context()))
 				assert.EqualValues(t, n, inside.Load(), "it left before all were in")
 			})
 		}
@@ -207,7 +207,7 @@ func comesAgain(t *testing.T, bed *testbed.Bed) {
 	leave(t, one.entry, two)
 }
 
-// TestDoubleWithAnyRequestFailing has two members, of which one meets the fault in Enter or Leave.
+// TestDoubleWithAnyRequestFailing has two members. One of them meets the fault in Enter or Leave.
 func TestDoubleWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		ctx := testbed.Context(t)
@@ -233,7 +233,8 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 	})
 }
 
-// TestAFailedEntryWithAnyRequestFailing has the subject give up alone: then another one must not pass.
+// TestAFailedEntryWithAnyRequestFailing has the subject give up alone: then another one must not
+// pass.
 func TestAFailedEntryWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -248,36 +249,37 @@ func TestAFailedEntryWithAnyRequestFailing(t *testing.T) {
 	})
 }
 
-// TestACreateThatIsCarriedOutLateLeavesNoMember has a server that stands still with the create in its hands, until the caller has given
-// up and the connection has been lost (CURATOR-80).
+// TestACreateThatIsCarriedOutLateLeavesNoMember has a server that stands still with the create in
+// its hands, until the caller has given up and the connection has been lost (CURATOR-80).
 func TestACreateThatIsCarriedOutLateLeavesNoMember(t *testing.T) {
 	for _, cut := range []bool{false, true} {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-			require.NoError(t, server.Create("/d", nil))
-			d := newDouble(t, client(), "/d", 1)
-			gate := server.Block(zktest.OnCreate(), zktest.OnPath("/d/"))
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			require.NoError(t, w.Server.Create("/d", nil))
+			d := newDouble(t, w.Client(), "/d", 1)
+			gate := w.Server.Block(zktest.OnCreate(), zktest.OnPath("/d/"))
 			short, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := d.Enter(short)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			if cut {
-				server.CutConnections()
+				w.Server.CutConnections()
 				time.Sleep(time.Second) // virtual time
 			}
 			gate.Open()
-			require.Empty(t, left(t, server, "/d"))
+			require.Empty(t, left(t, w.Server, "/d"))
 		})
 	}
 }
 
-// TestAReadyThatIsGoneAgainIsNotMissed has the others enter and leave before a slow member has looked.
+// TestAReadyThatIsGoneAgainIsNotMissed has the others enter and leave before a slow member has
+// looked.
 func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		slow := entering(testbed.Context(t), newDouble(t, client(), "/d", 2))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		slow := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 2))
 		time.Sleep(time.Second) // virtual time
-		gate := server.Block(zktest.OnOp(zktest.OpExists))
-		require.NoError(t, server.Create("/d/ready", nil))
-		require.NoError(t, server.Delete("/d/ready"))
+		gate := w.Server.Block(zktest.OnOp("exists"))
+		require.NoError(t, w.Server.Create("/d/ready", nil))
+		require.NoError(t, w.Server.Delete("/d/ready"))
 		gate.Open()
 		one := <-slow
 		require.NoError(t, one.err)
@@ -287,8 +289,8 @@ func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
 
 // TestOneClientEntersTwice: each Enter is a member.
 func TestOneClientEntersTwice(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		d := newDouble(t, client(), "/d", 2)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		d := newDouble(t, w.Client(), "/d", 2)
 		first := entering(t.Context(), d)
 		time.Sleep(time.Second) // virtual time
 		second, err := d.Enter(t.Context())
@@ -297,15 +299,15 @@ func TestOneClientEntersTwice(t *testing.T) {
 		require.NoError(t, one.err)
 		require.NotEqual(t, one.entry.Path(), second.Path())
 		leave(t, one.entry, second)
-		require.Empty(t, left(t, server, "/d"))
+		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
 
 // TestLeaveAgain: a second Leave, after the first one is done or has timed out, does no harm.
 func TestLeaveAgain(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		first := entering(t.Context(), newDouble(t, client(), "/d", 2))
-		two, err := newDouble(t, client(), "/d", 2).Enter(t.Context())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		first := entering(t.Context(), newDouble(t, w.Client(), "/d", 2))
+		two, err := newDouble(t, w.Client(), "/d", 2).Enter(t.Context())
 		require.NoError(t, err)
 		one := <-first
 		require.NoError(t, one.err)
@@ -320,14 +322,14 @@ func TestLeaveAgain(t *testing.T) {
 		require.NoError(t, two.Leave(t.Context()))
 		require.NoError(t, <-again)
 		require.NoError(t, two.Leave(t.Context()))
-		require.Empty(t, left(t, server, "/d"))
+		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
 
 // TestADoubleBarrierIsUsedAgain, round after round at one path, also by a single member.
 func TestADoubleBarrierIsUsedAgain(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c, other := client(), client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c, other := w.Client(), w.Client()
 		for range 3 {
 			e, err := newDouble(t, c, "/one", 1).Enter(t.Context())
 			require.NoError(t, err)
@@ -342,20 +344,21 @@ func TestADoubleBarrierIsUsedAgain(t *testing.T) {
 			require.NoError(t, one.err)
 			leave(t, one.entry, second.entry)
 		}
-		require.Empty(t, left(t, server, "/one"))
-		require.Empty(t, left(t, server, "/two"))
+		require.Empty(t, left(t, w.Server, "/one"))
+		require.Empty(t, left(t, w.Server, "/two"))
 	})
 }
 
-// TestALeaveDoesNotWaitForTheNextRound: whoever was waited for has left, and comes again before we look.
+// TestALeaveDoesNotWaitForTheNextRound: the last member leaves, and enters again before the waiting
+// one looks.
 func TestALeaveDoesNotWaitForTheNextRound(t *testing.T) {
 	t.Run("all is answered", func(t *testing.T) { leaveBeforeTheNextRound(t, false) })
 	t.Run("the answer to our delete is lost", func(t *testing.T) { leaveBeforeTheNextRound(t, true) })
 }
 
 func leaveBeforeTheNextRound(t *testing.T, lost bool) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		clients := [2]*framework.Client{client(), client()}
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		clients := [2]*framework.Client{w.Client(), w.Client()}
 		waiting := entering(t.Context(), newDouble(t, clients[0], "/d", 2))
 		second := <-entering(t.Context(), newDouble(t, clients[1], "/d", 2))
 		first := <-waiting
@@ -367,13 +370,13 @@ func leaveBeforeTheNextRound(t *testing.T, lost bool) {
 		session, err := clients[1].Session(t.Context())
 		require.NoError(t, err)
 		left := make(chan error, 1)
-		answer := server.BlockReplies(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpDelete))
+		answer := w.Server.BlockReplies(zktest.OnSession(session.ID()), zktest.OnOp("delete"))
 		go func() { left <- second.entry.Leave(t.Context()) }()
 		<-answer.Arrived()
 		if lost {
-			server.CutConnections()
+			w.Server.CutConnections()
 		}
-		gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpGetChildren2))
+		gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnOp("getChildren2"))
 		answer.Open()
 		require.NoError(t, first.entry.Leave(t.Context()))
 		again := entering(t.Context(), newDouble(t, clients[0], "/d", 2))
@@ -389,87 +392,90 @@ func leaveBeforeTheNextRound(t *testing.T, lost bool) {
 
 // TestALeaveDoesNotSpin counts the requests of a leave that waits (CURATOR-536).
 func TestALeaveDoesNotSpin(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		one := entering(testbed.Context(t), newDouble(t, client(), "/d", 2))
-		two := <-entering(testbed.Context(t), newDouble(t, client(), "/d", 2))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		one := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 2))
+		two := <-entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 2))
 		require.NoError(t, two.err)
 		first := <-one
 		require.NoError(t, first.err)
-		server.ResetCounts()
+		w.Server.ResetCounts()
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, first.entry.Leave(short), context.DeadlineExceeded)
-		require.Less(t, server.Requests().Requests[zktest.OpGetChildren2], 3)
+		require.Less(t, w.Server.Requests().Requests["getChildren2"], 3)
 		require.NoError(t, two.entry.Leave(testbed.Context(t)))
 	})
 }
 
-// TestAReadyThatIsCarriedOutLateLetsNobodyPass has a server that stands still with the create of ready in its hands, until its member has
-// entered in another session, and has left.
+// TestAReadyThatIsCarriedOutLateLetsNobodyPass has a server that stands still with the create of
+// ready in its hands, until its member has entered in another session, and has left.
 func TestAReadyThatIsCarriedOutLateLetsNobodyPass(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client(framework.WithExpirationPercent(50)) // the servers go on with the session for as long again
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		// the servers continue with the session for as long again
+		c := w.Client(framework.WithExpirationPercent(50))
 		session, err := c.Session(t.Context())
 		require.NoError(t, err)
-		gate := server.Block(zktest.OnSession(session.ID()), zktest.OnOp(zktest.OpCreate, zktest.OpMulti), zktest.OnPath("/d/ready"))
+		gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnOp("create", "multi"), zktest.OnPath("/d/ready"))
 		one := entering(t.Context(), newDouble(t, c, "/d", 1))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
-		server.Freeze(session.ID())
+		w.Server.Freeze(session.ID())
 		entered := testbed.Receive(t, one, "the member")
 		require.NoError(t, entered.err)
 		leave(t, entered.entry)
 		gate.Open()
 		synctest.Wait()
-		require.Empty(t, left(t, server, "/d"))
+		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
 
-// TestAMemberThatSomebodyDeletesComesAgain deletes the node when its member is about to let everybody in. When it has left, nobody depends
-// on the session any more: the client does not ask the leader.
+// TestAMemberThatSomebodyDeletesComesAgain deletes the node when its member is about to let
+// everybody in. When it has left, no client depends on the session any more: the client does not
+// ask the leader.
 func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		gate := server.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/d/ready"))
-		one := entering(testbed.Context(t), newDouble(t, client(), "/d", 1))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath("/d/ready"))
+		one := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 1))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
-		names, err := server.Children("/d")
+		names, err := w.Server.Children("/d")
 		require.NoError(t, err)
 		for _, name := range names {
-			require.NoError(t, server.Delete("/d/"+name))
+			require.NoError(t, w.Server.Delete("/d/"+name))
 		}
 		gate.Open()
 		entered := testbed.Receive(t, one, "the member")
 		require.NoError(t, entered.err)
 		require.NoError(t, entered.entry.Context().Err())
-		require.Contains(t, left(t, server, "/d"), path.Base(entered.entry.Path()))
+		require.Contains(t, left(t, w.Server, "/d"), path.Base(entered.entry.Path()))
 		leave(t, entered.entry)
-		idle(t, server)
+		idle(t, w.Server)
 	})
 }
 
-// TestAReadyThatNobodyIsInsideOfLetsNobodyPass has a server that stands still with the create of ready in its hands, until both members
-// have given up.
+// TestAReadyThatNobodyIsInsideOfLetsNobodyPass has a server that stands still with the create of
+// ready in its hands, until both members have given up.
 func TestAReadyThatNobodyIsInsideOfLetsNobodyPass(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		gate := server.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/d/ready"))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath("/d/ready"))
 		short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		one := entering(short, newDouble(t, client(), "/d", 2))
+		one := entering(short, newDouble(t, w.Client(), "/d", 2))
 		time.Sleep(time.Second) // virtual time
-		two := entering(short, newDouble(t, client(), "/d", 2))
+		two := entering(short, newDouble(t, w.Client(), "/d", 2))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
 		require.ErrorIs(t, (<-one).err, context.DeadlineExceeded)
 		require.ErrorIs(t, (<-two).err, context.DeadlineExceeded)
 		gate.Open()
-		require.Equal(t, []string{"ready"}, left(t, server, "/d"))
+		require.Equal(t, []string{"ready"}, left(t, w.Server, "/d"))
 		short, cancel = context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, err := newDouble(t, client(), "/d", 2).Enter(short)
+		_, err := newDouble(t, w.Client(), "/d", 2).Enter(short)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Empty(t, left(t, server, "/d"))
+		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
 
-// TestAServerThatIsBehindHasNoReadyDeleted has a member come to a server that does not know yet that others are inside.
+// TestAServerThatIsBehindHasNoReadyDeleted has a member enter through a server that does not know
+// yet that others are inside.
 func TestAServerThatIsBehindHasNoReadyDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
@@ -507,56 +513,56 @@ func TestAServerThatIsBehindHasNoReadyDeleted(t *testing.T) {
 	})
 }
 
-// TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed has all members lose their sessions when they are complete, and one of them wait
-// at that moment.
+// TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed has all members lose their sessions when
+// they are complete, and one of them wait at that moment.
 func TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c, crashed := client(), client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c, crashed := w.Client(), w.Client()
 		session, err := c.Session(t.Context())
 		require.NoError(t, err)
 		one := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
 		time.Sleep(time.Second) // virtual time
-		server.Freeze(session.ID())
+		w.Server.Freeze(session.ID())
 		_, err = newDouble(t, crashed, "/d", 2).Enter(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, crashed.Close())
-		require.NoError(t, server.ExpireSession(session.ID()))
+		require.NoError(t, w.Server.ExpireSession(session.ID()))
 		entered := testbed.Receive(t, one, "the member")
 		require.NoError(t, entered.err)
 		leave(t, entered.entry)
-		require.Empty(t, left(t, server, "/d"))
+		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
 
-// idle checks that nobody depends on a session: clients then do not ask the leader.
+// idle checks that no client depends on a session: clients then do not ask the leader.
 func idle(t *testing.T, server *zktest.Server) {
 	t.Helper()
 	server.ResetCounts()
 	time.Sleep(time.Hour) // virtual time
-	require.Zero(t, server.Requests().Requests[zktest.OpMulti])
+	require.Zero(t, server.Requests().Requests["multi"])
 }
 
 // TestAMemberThatGivesUpDependsOnNoSession gives up in Enter.
 func TestAMemberThatGivesUpDependsOnNoSession(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		one := entering(short, newDouble(t, client(), "/d", 2))
+		one := entering(short, newDouble(t, w.Client(), "/d", 2))
 		synctest.Wait()
-		names, err := server.Children("/d")
+		names, err := w.Server.Children("/d")
 		require.NoError(t, err)
 		require.Len(t, names, 1, "it has come")
 		require.ErrorIs(t, testbed.Receive(t, one, "the end of Enter").err, context.DeadlineExceeded)
-		require.Empty(t, left(t, server, "/d"))
-		idle(t, server)
+		require.Empty(t, left(t, w.Server, "/d"))
+		idle(t, w.Server)
 	})
 }
 
 // TestAMemberThatLeavesDependsOnNoSession gives up in Leave. Its context has ended before.
 func TestAMemberThatLeavesDependsOnNoSession(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		first := entering(t.Context(), newDouble(t, client(), "/d", 2))
-		two, err := newDouble(t, client(), "/d", 2).Enter(t.Context())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		first := entering(t.Context(), newDouble(t, w.Client(), "/d", 2))
+		two, err := newDouble(t, w.Client(), "/d", 2).Enter(t.Context())
 		require.NoError(t, err)
 		one := <-first
 		require.NoError(t, one.err)
@@ -566,27 +572,28 @@ func TestAMemberThatLeavesDependsOnNoSession(t *testing.T) {
 		go func() { left <- one.entry.Leave(short) }()
 		synctest.Wait()
 		require.Empty(t, left, "the other one is inside")
-		require.ErrorIs(t, context.Cause(one.entry.Context()), context.Canceled)
+		require.Equal(t, barrier.ErrLeft, context.Cause(one.entry.Context()))
 		require.ErrorIs(t, testbed.Receive(t, left, "the end of Leave"), context.DeadlineExceeded)
 		leave(t, two)
-		idle(t, server)
+		idle(t, w.Server)
 	})
 }
 
-// TestAMemberThatSomebodyDeletesLeaves deletes its node, or the barrier as well, while it is inside.
+// TestAMemberThatSomebodyDeletesLeaves deletes its node, or the barrier as well, while it is
+// inside.
 func TestAMemberThatSomebodyDeletesLeaves(t *testing.T) {
 	for name, more := range map[string][]string{"its node": nil, "all": {"/d/ready", "/d"}} {
 		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-				e, err := newDouble(t, client(), "/d", 1).Enter(t.Context())
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				e, err := newDouble(t, w.Client(), "/d", 1).Enter(t.Context())
 				require.NoError(t, err)
 				for _, path := range append([]string{e.Path()}, more...) {
-					require.NoError(t, server.Delete(path))
+					require.NoError(t, w.Server.Delete(path))
 				}
 				require.NoError(t, e.Leave(testbed.Context(t)))
-				require.ErrorIs(t, context.Cause(e.Context()), context.Canceled)
-				require.Empty(t, left(t, server, "/d"))
-				idle(t, server)
+				require.Equal(t, barrier.ErrLeft, context.Cause(e.Context()))
+				require.Empty(t, left(t, w.Server, "/d"))
+				idle(t, w.Server)
 			})
 		})
 	}

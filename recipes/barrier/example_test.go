@@ -11,23 +11,27 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// A batch whose three workers start together, and end together.
+// Three workers start together and finish together.
 func ExampleDouble() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, stop := newClient()
+	defer stop()
 
+	work := func(ctx context.Context) error {
+		batch, err := barrier.NewDouble(client, "/batches/2026-11-22", 3)
+		if err != nil {
+			return err
+		}
+		entry, err := batch.Enter(ctx) // waits for the others
+		if err != nil {
+			return err
+		}
+		fmt.Println("all have started") // the work, until entry.Context() ends
+		return entry.Leave(ctx)         // waits for the others
+	}
 	var workers sync.WaitGroup
 	for range 3 {
 		workers.Go(func() {
-			if err := work(context.Background(), client, "/batches/2026-11-22"); err != nil {
+			if err := work(context.Background()); err != nil {
 				log.Print(err)
 			}
 		})
@@ -39,30 +43,9 @@ func ExampleDouble() {
 	// all have started
 }
 
-func work(ctx context.Context, client *framework.Client, path string) error {
-	batch, err := barrier.NewDouble(client, path, 3)
-	if err != nil {
-		return err
-	}
-	entry, err := batch.Enter(ctx) // waits for the others
-	if err != nil {
-		return err
-	}
-	fmt.Println("all have started") // the work, until entry.Context() ends
-	return entry.Leave(ctx)         // waits for the others
-}
-
 func ExampleBarrier() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, stop := newClient()
+	defer stop()
 	ctx := context.Background()
 
 	maintenance, err := barrier.New(client, "/maintenance")
@@ -76,8 +59,21 @@ func ExampleBarrier() {
 	go func() { done <- maintenance.Wait(ctx) }() // a worker
 	found, err := maintenance.Remove(ctx)
 	fmt.Println("removed:", found, err)
-	fmt.Println("the worker goes on:", <-done)
+	fmt.Println("the worker continues:", <-done)
 	// Output:
 	// removed: true <nil>
-	// the worker goes on: <nil>
+	// the worker continues: <nil>
+}
+
+// newClient returns a client of a server in this process.
+func newClient() (client *framework.Client, stop func()) {
+	server, err := zktest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() { client.Close(); server.Close() }
 }

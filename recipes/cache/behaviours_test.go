@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestRandomHistoryIsFollowedStepByStep waits for the change of each step before it takes the next one, and compares the whole
-// copy after it.
+// TestRandomHistoryIsFollowedStepByStep waits for the change of each step before it takes the next
+// one, and compares the whole copy after it.
 func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 	const steps = 500
 	for _, depth := range []int{10, 3} {
@@ -71,7 +71,8 @@ func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 	}
 }
 
-// TestEndOfTheParentIsSurvived follows the children of a node that does not exist, comes, goes and comes back.
+// TestEndOfTheParentIsSurvived follows the children of a node that is missing, is created, deleted
+// and created again.
 func TestEndOfTheParentIsSurvived(t *testing.T) { // CUR-CCH-20
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		subject, other, _ := pair(t, zktest.NewServer(t))
@@ -94,7 +95,8 @@ func TestEndOfTheParentIsSurvived(t *testing.T) { // CUR-CCH-20
 	})
 }
 
-// TestANodeIsFollowedThroughAllOfItsLives is about a cache of one node, with children that do not matter.
+// TestANodeIsFollowedThroughAllOfItsLives is about a cache of one node, with children that do not
+// matter.
 func TestANodeIsFollowedThroughAllOfItsLives(t *testing.T) { // CUR-CCH-06, KZ-CCH-04
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		subject, other, _ := pair(t, zktest.NewServer(t))
@@ -144,8 +146,8 @@ func TestReadsAreServedFromTheCopy(t *testing.T) { // KZ-CCH-03
 	})
 }
 
-// TestCopyIsCompleteAfterTheLossOfItsServer stops the member that the client is connected to. Nothing has changed, so
-// no change is reported.
+// TestCopyIsCompleteAfterTheLossOfItsServer stops the member that the client is connected to.
+// Nothing has changed, so no change is reported.
 func TestCopyIsCompleteAfterTheLossOfItsServer(t *testing.T) { // CUR-CCH-21
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
@@ -156,7 +158,7 @@ func TestCopyIsCompleteAfterTheLossOfItsServer(t *testing.T) { // CUR-CCH-21
 			c := load(t, mode.of(client), "/r")
 			changes := follow(t, c)
 			changes.want("created /r=/r", "created /r/a=/r/a", "created /r/b=/r/b", "created /r/c=/r/c")
-			for _, member := range cluster.Members() { // one of them is that of the client
+			for _, member := range cluster.Members() { // one of them serves the client
 				member.Stop()
 				time.Sleep(5 * time.Second) // virtual time, in which it must connect again
 				require.NoError(t, c.Sync(t.Context()))

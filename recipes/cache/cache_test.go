@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 )
 
@@ -24,7 +24,8 @@ type watchMode string
 
 const (
 	persistentWatch watchMode = "persistent watch"
-	standardWatches watchMode = "standard watches" // the client takes its servers for ones that have no others
+	// the client takes its servers for ones that have no others
+	standardWatches watchMode = "standard watches"
 )
 
 var modes = []watchMode{persistentWatch, standardWatches}
@@ -44,7 +45,7 @@ func eachMode(t *testing.T, test func(t *testing.T, mode watchMode)) {
 	}
 }
 
-// TestCache is what a cache does while nothing goes wrong, in both ways of learning of changes.
+// TestCache tests a cache without faults, with persistent and with standard watches.
 func TestCache(t *testing.T) {
 	var cases []testbed.Case
 	for _, c := range []struct {
@@ -70,13 +71,14 @@ func TestCache(t *testing.T) {
 	testbed.Run(t, cases)
 }
 
-// alone is a client in a namespace of its own, so that tests on one ensemble can use the same paths.
+// alone is a client in a namespace of its own, so that tests on one ensemble can use the same
+// paths.
 func alone(t *testing.T, bed *testbed.Bed) *framework.Client {
 	t.Helper()
 	return bed.Client(t, framework.WithNamespace(strings.TrimPrefix(testbed.Path(t), "/")))
 }
 
-// open makes a cache that is closed when the test ends.
+// open creates a cache that is closed when the test ends.
 func open(t *testing.T, client *framework.Client, path string, opts ...cache.Option) *cache.Cache {
 	t.Helper()
 	c, err := cache.New(client, path, opts...)
@@ -103,14 +105,14 @@ func create(t *testing.T, client *framework.Client, paths ...string) {
 
 func set(t *testing.T, client *framework.Client, path, data string) {
 	t.Helper()
-	_, err := client.Set(testbed.Context(t), path, []byte(data), -1)
+	_, err := client.Set(testbed.Context(t), path, []byte(data))
 	require.NoError(t, err)
 }
 
 func remove(t *testing.T, client *framework.Client, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		require.NoError(t, client.Delete(testbed.Context(t), path, -1))
+		require.NoError(t, client.Delete(testbed.Context(t), path))
 	}
 }
 
@@ -174,7 +176,7 @@ func (f *feed) want(changes ...string) {
 	}
 }
 
-// CUR-CCH-01: every node of a filled tree is there, parents come before children.
+// CUR-CCH-01: a cache shows every node of an existing tree, parents before children.
 func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/r", "/r/b", "/r/b/x", "/r/a", "/r/a-1", "/r/c", "/other")
@@ -209,7 +211,7 @@ func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	require.Equal(t, mode == standardWatches, stats.StandardWatches)
 }
 
-// CUR-CCH-02, -03: a missing root is waited for, and never made. CURATOR-319.
+// CUR-CCH-02, -03: a cache waits for a missing root, and never creates it. CURATOR-319.
 func testMissingRootIsWaitedForAndNeverMade(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	c := load(t, mode.of(client), "/deep/down/root")
@@ -243,7 +245,7 @@ func testEachStepIsOneChange(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	require.False(t, ok)
 }
 
-// CUR-CCH-05: the root, too, can be deleted and made again.
+// CUR-CCH-05: the root, too, can be deleted and recreated.
 func testDeletedAndMadeAgainAreTwoChanges(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	for _, path := range []string{"/r", "/r/child"} {
 		client := alone(t, bed)
@@ -288,7 +290,7 @@ func testDepthLimitsWhatIsHeld(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	}
 }
 
-// CUR-CCH-08: what is filtered out is absent with all that is below it.
+// CUR-CCH-08: a filtered node is absent with all its descendants.
 func testFilterPrunes(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/r", "/r/keep", "/r/keep/x", "/r/drop", "/r/drop/x", "/r/leaf", "/r/leaf/x")
@@ -304,7 +306,7 @@ func testFilterPrunes(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	require.Equal(t, []string{"/r=/r", "/r/keep=/r/keep", "/r/keep/x=/r/keep/x", "/r/keep/y=/r/keep/y", "/r/leaf=/r/leaf"}, show(c))
 }
 
-// CUR-CCH-09: paths are those of the namespace.
+// CUR-CCH-09: paths are relative to the namespace.
 func testPathsAreThoseOfTheNamespace(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	space := strings.TrimPrefix(testbed.Path(t), "/")
 	all := bed.Client(t, framework.WithNamespace(space))
@@ -341,7 +343,7 @@ func testWithoutDataChangesAreReported(t *testing.T, bed *testbed.Bed, mode watc
 	changes.want("created /r/z=")
 }
 
-// KZ-CCH-02: a tree appears from the top and goes from the bottom.
+// KZ-CCH-02: a tree appears from the top and disappears from the bottom.
 func testParentsComeFirstAndGoLast(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	client := alone(t, bed)
 	create(t, client, "/r")
@@ -367,7 +369,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrBadPath, path)
 	}
 	for name, opt := range map[string]cache.Option{
-		"nil": nil, "depth": cache.WithDepth(-1), "filter": cache.WithFilter(nil), "on change": cache.OnChange(nil),
+		"nil": nil, "depth": cache.WithDepth(-1), "filter": cache.WithFilter(nil), "on change": cache.WithOnChange(nil),
 	} {
 		_, err := cache.New(client, "/a", opt)
 		require.ErrorIs(t, err, framework.ErrBadArgument, name)

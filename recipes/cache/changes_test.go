@@ -91,8 +91,8 @@ func TestSlowReaderGetsTheNewestOfEachPath(t *testing.T) {
 	}
 }
 
-// TestChangesReplayedGiveTheTree has a reader of any speed apply what it gets to a tree that refuses what does
-// not fit.
+// TestChangesReplayedGiveTheTree has readers of any speed apply changes to a tree that refuses
+// changes that do not fit.
 func TestChangesReplayedGiveTheTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, zxid := newReader(), int64(0)

@@ -9,30 +9,29 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestACacheIsNotCurrentWhileEventsWait blocks the cache in OnChange, with an event behind.
+// TestACacheIsNotCurrentWhileEventsWait blocks the cache in WithOnChange, with an event behind.
 func TestACacheIsNotCurrentWhileEventsWait(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			for _, path := range []string{"/r", "/r/a", "/r/b"} {
-				require.NoError(t, server.Create(path, nil))
+				require.NoError(t, w.Server.Create(path, nil))
 			}
 			block, unblock := context.WithCancel(t.Context()) // also if the test fails
 			defer unblock()
-			c := load(t, mode.of(client()), "/r", cache.OnChange(func(ch cache.Change) {
+			c := load(t, mode.of(w.Client()), "/r", cache.WithOnChange(func(ch cache.Change) {
 				if ch.Kind == cache.Deleted {
 					<-block.Done()
 				}
 			}))
-			require.NoError(t, server.Delete("/r/a"))
+			require.NoError(t, w.Server.Delete("/r/a"))
 			synctest.Wait()
-			require.NoError(t, server.Set("/r/b", []byte("new")))
+			require.NoError(t, w.Server.Set("/r/b", []byte("new")))
 			synctest.Wait()
 			ok, changed := c.Current()
 			require.False(t, ok, "the server has reported a change of /r/b")
@@ -55,19 +54,19 @@ func current(t *testing.T, c *cache.Cache) {
 	}
 }
 
-// TestACacheIsNotCurrentBetweenTwoEvents blocks the cache in OnChange, and then in the filter, with the second event behind the first. Nothing is
-// to be read for the first.
+// TestACacheIsNotCurrentBetweenTwoEvents blocks the cache in WithOnChange, and then in the filter,
+// with the second event behind the first. Nothing is to be read for the first.
 func TestACacheIsNotCurrentBetweenTwoEvents(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			for _, path := range []string{"/r", "/r/a"} {
-				require.NoError(t, server.Create(path, nil))
+				require.NoError(t, w.Server.Create(path, nil))
 			}
 			first, goOn := context.WithCancel(t.Context()) // also if the test fails
 			defer goOn()
 			second, unblock := context.WithCancel(t.Context())
 			defer unblock()
-			c := load(t, mode.of(client()), "/r", cache.OnChange(func(ch cache.Change) {
+			c := load(t, mode.of(w.Client()), "/r", cache.WithOnChange(func(ch cache.Change) {
 				if ch.Kind == cache.Deleted {
 					<-first.Done()
 				}
@@ -77,9 +76,9 @@ func TestACacheIsNotCurrentBetweenTwoEvents(t *testing.T) {
 				}
 				return true
 			}))
-			require.NoError(t, server.Delete("/r/a"))
+			require.NoError(t, w.Server.Delete("/r/a"))
 			synctest.Wait()
-			require.NoError(t, server.Create("/r/new", nil))
+			require.NoError(t, w.Server.Create("/r/new", nil))
 			synctest.Wait()
 			goOn()
 			synctest.Wait()
@@ -95,12 +94,13 @@ func TestACacheIsNotCurrentBetweenTwoEvents(t *testing.T) {
 	})
 }
 
-// TestACacheIsNotCurrentFromAnEventOn looks on the connection's goroutine, directly after an event and before the next answer.
+// TestACacheIsNotCurrentFromAnEventOn looks on the connection's goroutine, directly after an event
+// and before the next answer.
 func TestACacheIsNotCurrentFromAnEventOn(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-			require.NoError(t, server.Create("/r", nil))
-			reader := mode.of(client())
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			require.NoError(t, w.Server.Create("/r", nil))
+			reader := mode.of(w.Client())
 			c := load(t, reader, "/r")
 			for n := range 50 { // the cache's goroutine may be faster than the look
 				_, _, watch, err := reader.GetW(t.Context(), "/r")
@@ -110,7 +110,7 @@ func TestACacheIsNotCurrentFromAnEventOn(t *testing.T) {
 					ok, _ := c.Current()
 					now <- ok
 				})
-				require.NoError(t, server.Set("/r", fmt.Append(nil, n)))
+				require.NoError(t, w.Server.Set("/r", fmt.Append(nil, n)))
 				require.False(t, <-now, "the server has reported a change")
 				current(t, c)
 				got, _ := c.Get("/r")
@@ -120,16 +120,17 @@ func TestACacheIsNotCurrentFromAnEventOn(t *testing.T) {
 	})
 }
 
-// TestACacheIsNotCurrentDuringTheRestOfANode changes a node that has just been read. It is read again after a pause.
+// TestACacheIsNotCurrentDuringTheRestOfANode changes a node that has just been read. It is read
+// again after a pause.
 func TestACacheIsNotCurrentDuringTheRestOfANode(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-			require.NoError(t, server.Create("/r", nil))
-			c := load(t, mode.of(client()), "/r")
-			require.NoError(t, server.Set("/r", []byte("first")))
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			require.NoError(t, w.Server.Create("/r", nil))
+			c := load(t, mode.of(w.Client()), "/r")
+			require.NoError(t, w.Server.Set("/r", []byte("first")))
 			synctest.Wait()
 			current(t, c)
-			require.NoError(t, server.Set("/r", []byte("second")))
+			require.NoError(t, w.Server.Set("/r", []byte("second")))
 			synctest.Wait()
 			n, _ := c.Get("/r")
 			require.Equal(t, "first", string(n.Data))
@@ -142,25 +143,26 @@ func TestACacheIsNotCurrentDuringTheRestOfANode(t *testing.T) {
 	})
 }
 
-// TestACacheIsNotCurrentAfterASyncWhileWhatCameThenIsRead blocks the cache in OnChange, with the end of a Sync behind, and behind that an event.
+// TestACacheIsNotCurrentAfterASyncWhileWhatCameThenIsRead blocks the cache in WithOnChange, with
+// the end of a Sync behind, and behind that an event.
 func TestACacheIsNotCurrentAfterASyncWhileWhatCameThenIsRead(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		for _, path := range []string{"/r", "/r/a", "/r/b"} {
-			require.NoError(t, server.Create(path, nil))
+			require.NoError(t, w.Server.Create(path, nil))
 		}
 		block, unblock := context.WithCancel(t.Context()) // also if the test fails
 		defer unblock()
-		c := load(t, client(), "/r", cache.OnChange(func(ch cache.Change) {
+		c := load(t, w.Client(), "/r", cache.WithOnChange(func(ch cache.Change) {
 			if ch.Kind == cache.Deleted {
 				<-block.Done()
 			}
 		}))
-		require.NoError(t, server.Delete("/r/a"))
+		require.NoError(t, w.Server.Delete("/r/a"))
 		synced := make(chan error, 1)
 		go func() { synced <- c.Sync(t.Context()) }()
 		synctest.Wait()
-		read := server.Block(zktest.OnOp(zktest.OpGetData))
-		require.NoError(t, server.Set("/r/b", []byte("new")))
+		read := w.Server.Block(zktest.OnOp("getData"))
+		require.NoError(t, w.Server.Set("/r/b", []byte("new")))
 		synctest.Wait()
 		unblock()
 		testbed.Receive(t, read.Arrived(), "the read")

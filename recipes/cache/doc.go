@@ -1,5 +1,6 @@
-// Package cache keeps a copy of a node, of its children or of a whole tree, and reports changes. It is Curator's CuratorCache, and
-// covers PathChildrenCache, NodeCache and TreeCache. [NewValues] decodes what the nodes hold.
+// Package cache keeps a copy of a node, of its children or of a whole tree, and reports changes. It
+// is Curator's CuratorCache, and covers PathChildrenCache, NodeCache and TreeCache. [NewValues]
+// decodes the nodes' data.
 //
 //	c, err := cache.New(client, "/config")
 //	if err != nil { ... }
@@ -10,31 +11,61 @@
 //
 // # How it works
 //
-// One goroutine follows one connection. First it sets a watch for the whole tree, then it makes the server catch up with the ensemble, and
-// then it reads every node, from the root down; on a new connection the data of a node whose children it has only if they have changed.
-// From then on it reads what events name. On servers without persistent watches that it can use (ZooKeeper before 3.6, ClickHouse Keeper)
-// it sets standard watches, two for each node, which the cache takes back when it is closed; a Keeper has them until they fire.
+// One goroutine follows one connection. It sets a watch for the whole tree, makes the server catch
+// up with the ensemble, and reads every node, from the root down. On a new connection it reads a
+// node's data only if they have changed, provided that the node's children are in the copy. From
+// then on it reads the nodes that events name.
+//
+// On servers without usable persistent watches (ZooKeeper before 3.6, ClickHouse Keeper) it sets
+// standard watches, two for each node. The cache removes them when it is closed; a Keeper keeps
+// them until they fire.
 //
 // # What it promises
 //
-//   - A node never goes back in time: what replaces it has a higher Mzxid or a higher Czxid, also after a
-//     reconnect to a server that is behind, and in a new session of the same ensemble.
-//   - After [Cache.Sync] the copy is at least as new as the ensemble was when Sync was called.
-//   - It goes on through any outage, and [Cache.Current] says when the copy may be out of date.
-//   - It never writes a node. A root that does not exist is waited for.
-//   - There is one request at a time for each node, however often that changes, and a limit for all.
-//   - A slow reader of [Cache.Changes] delays nobody.
+//   - A node never moves back in time: it is replaced only by a higher Mzxid or a higher
+//     Czxid, even after a reconnect to a server that lags behind, and in a new session of the
+//     same ensemble.
+//   - After [Cache.Sync] the copy is at least as new as the ensemble was at the call.
+//   - The cache continues through any outage, and [Cache.Current] reports when the copy may be
+//     out of date.
+//   - It never writes a node. If the root does not exist, the cache waits for it.
+//   - At most one read per node and 64 in total are in flight.
+//   - A slow reader of [Cache.Changes] delays no other.
+//
+// # Changes
+//
+// [Cache.Changes] yields the changes of one path in order: Created, then Changed, then Deleted,
+// then Created again. A node that was deleted and recreated is reported as both, so Old and New of
+// a Changed have the same Czxid. Parents are created before and deleted after their children. A
+// reader that applies all changes in order has the copy.
+//
+// A slow reader gets the newest state of each path instead of every one, and does not see a node
+// that was created and deleted in between. So at most two changes of each path wait for a reader.
+//
+// One Change of Kind Loaded follows the content of the copy or, during the first load, everything
+// that the load has found, even if that is nothing.
 //
 // # What it cannot promise
 //
-// The copy is behind the ensemble by the time that an event and a read take. A decision that needs the newest state calls Sync first,
-// and one that must not meet a change in between needs a lock or a Multi with a version.
+// The copy lags behind the ensemble by an event and a read. A decision that needs the newest state
+// calls Sync first. A decision that must not race with a change needs a lock, or a Multi with a
+// version.
 //
-// ZooKeeper reports neither changes of ACLs nor, to a watch of the node itself, changes of its list of children. So the Aversion,
-// Cversion, Pzxid and NumChildren of a [Node] are those of its last read. And servers from 3.8.4 on report nothing about a node to a
-// client that may not read it at that moment. So a node that became unreadable stays in the copy as it was, also when it is deleted, and
-// one that became readable is missing until something happens to it. Neither Sync nor Current shows this. The next reconnect corrects it.
+// ZooKeeper does not report changes of ACLs, nor, to a watch of the node itself, changes of its
+// list of children. So the Aversion, Cversion, Pzxid and NumChildren of a [Node] are as of its last
+// read.
 //
-// If an ensemble is restored from a backup, the copy may be newer than its nodes. A cache that finds that out in a new session drops
-// the copy, as if all nodes had been deleted, and loads it again. It cannot find out what has the same zxids as before.
+// Servers from 3.8.4 on report nothing about a node to a client that may not read it at that
+// moment. So a node that became unreadable stays in the copy, even when it is deleted, and a node
+// that became readable is missing until it changes. Neither Sync nor Current shows this. The next
+// reconnect corrects it.
+//
+// If an ensemble is restored from a backup, the copy may be newer than its nodes. A cache that
+// detects this in a new session drops the copy, as if all nodes had been deleted, and loads it
+// again. It does not notice restored nodes whose zxids did not change.
+//
+// Nodes below the root that the client may not read are left out without an error, and so are nodes
+// whose path is a [framework.ErrBadPath], which old or other servers may have. With [WithoutData],
+// servers before 3.8.4 and 3.9.2 give the stat to every client: with a persistent watch such a
+// cache also shows unreadable nodes that had no children when their stat was read.
 package cache

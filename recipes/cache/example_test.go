@@ -72,7 +72,7 @@ func ExampleCache_Changes() {
 		switch ch.Kind {
 		case cache.Created:
 			fmt.Printf("created: %s\n", ch.New.Data)
-			if _, err := client.Set(ctx, "/config/db", []byte("db2:5432"), -1); err != nil {
+			if _, err := client.Set(ctx, "/config/db", []byte("db2:5432")); err != nil {
 				log.Fatal(err)
 			}
 		case cache.Changed:
@@ -160,13 +160,13 @@ func ExampleNewValues() {
 	v, ok := values.Get("/limits")
 	fmt.Println(v.Value.Rate, v.Err, ok)
 
-	if _, err := client.Set(ctx, "/limits", []byte(`fast`), -1); err != nil {
+	if _, err := client.Set(ctx, "/limits", []byte(`fast`)); err != nil {
 		log.Fatal(err)
 	}
 	if err := values.Sync(ctx); err != nil {
 		log.Fatal(err)
 	}
-	v, ok = values.Get("/limits") // the last good one, and what is wrong
+	v, ok = values.Get("/limits") // the last good value, and the error
 	fmt.Println(v.Value.Rate, v.Err != nil, ok)
 	// Output:
 	// 100 <nil> true

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
@@ -26,7 +26,7 @@ func pair(t *testing.T, server *zktest.Server) (subject, other *framework.Client
 	subject, other = bed.Client(t), bed.Client(t)
 	session, err := other.Session(testbed.Context(t))
 	require.NoError(t, err)
-	return subject, other, func(r zktest.Request) bool { return r.Session != session.ID() }
+	return subject, other, zktest.On(func(r zktest.Request) bool { return r.Session != session.ID() })
 }
 
 // same checks that a cache of /r is what the server has.
@@ -77,8 +77,8 @@ func TestLoadWithAnyRequestFailing(t *testing.T) {
 	})
 }
 
-// CURATOR-391; ZooKeeper#1106 and #1950: what happened while there was no connection is found out, in the same
-// session and in a new one, also when a node has the version that it had before.
+// CURATOR-391; ZooKeeper#1106 and #1950: what happened while there was no connection is found out,
+// in the same session and in a new one, also when a node has the version that it had before.
 func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, end := range map[string]func(t *testing.T, server *zktest.Server, client *framework.Client){
@@ -97,7 +97,7 @@ func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
 					"created /r/gone=/r/gone", "created /r/gone/too=/r/gone/too", "created /r/same=/r/same")
 				old, _ := c.Get("/r/again")
 
-				gate := server.Block(zktest.OnOp(zktest.OpAddWatch, zktest.OpMulti), of)
+				gate := server.Block(zktest.OnOp("addWatch", "multi"), of)
 				end(t, server, subject)
 				testbed.Receive(t, gate.Arrived(), "the first request of the next connection")
 				fresh, _ := c.Current()
@@ -130,7 +130,7 @@ func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
 	})
 }
 
-// CUR-CCH-17: a cache may be made before there is a server.
+// CUR-CCH-17: a cache may be created before a server runs.
 func TestCacheWaitsForTheServer(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		server := zktest.NewServer(t)
@@ -155,7 +155,8 @@ func TestCacheWaitsForTheServer(t *testing.T) {
 	})
 }
 
-// TestSyncThatEndsSaysSoBesideTheReason has a server that refuses the watch, so that the reason is the error of an operation.
+// TestSyncThatEndsSaysSoBesideTheReason has a server that refuses the watch, so that the reason is
+// the error of an operation.
 func TestSyncThatEndsSaysSoBesideTheReason(t *testing.T) {
 	server := zktest.NewServer(t)
 	subject, _, of := pair(t, server)
@@ -164,7 +165,7 @@ func TestSyncThatEndsSaysSoBesideTheReason(t *testing.T) {
 		copy(answer[16:], []byte{0xff, 0xff, 0xff, 0x9a}) // -102, no permission
 		refused <- struct{}{}
 		return answer
-	}, zktest.OnOp(zktest.OpAddWatch), of)
+	}, zktest.OnOp("addWatch"), of)
 	c := open(t, subject, "/r")
 	testbed.Receive(t, refused, "the first attempt")
 	testbed.Receive(t, refused, "the second, after the cache has noted why the first failed")
@@ -211,7 +212,7 @@ func TestSyncEndsWhileTheTreeChanges(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = other.Set(ctx, "/r", nil, -1)
+				_, _ = other.Set(ctx, "/r", nil)
 			}
 		})
 		for range 20 {
@@ -222,7 +223,7 @@ func TestSyncEndsWhileTheTreeChanges(t *testing.T) {
 	})
 }
 
-// TestSyncEndsWhileANodeComesAndGoes has a node be made and deleted faster than it can be read.
+// TestSyncEndsWhileANodeComesAndGoes has a node created and deleted faster than it can be read.
 func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
@@ -234,7 +235,8 @@ func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					assert.NoError(t, server.Delete("/r/x"))
-					time.Sleep(2 * time.Millisecond) // virtual time: its pace, a tenth of the time of a read
+					// virtual time: its pace, a tenth of the time of a read
+					time.Sleep(2 * time.Millisecond)
 					assert.NoError(t, server.Create("/r/x", nil))
 					time.Sleep(2 * time.Millisecond) // virtual time, as above
 				}
@@ -253,8 +255,8 @@ func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
 	})
 }
 
-// TestSyncsDoNotHoldUpEachOther has one begin every few milliseconds, while a node is read that must not be read, and one that
-// is gone.
+// TestSyncsDoNotHoldUpEachOther has one begin every few milliseconds, while the cache reads an
+// unreadable and a deleted node.
 func TestSyncsDoNotHoldUpEachOther(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
@@ -283,7 +285,8 @@ func TestSyncsDoNotHoldUpEachOther(t *testing.T) {
 					_, there := c.Get("/r/x")
 					assert.False(t, there)
 				})
-				time.Sleep(5 * time.Millisecond) // virtual time: the pace of the Syncs, four in the time of a read
+				// virtual time: the pace of the Syncs, four in the time of a read
+				time.Sleep(5 * time.Millisecond)
 			}
 			wg.Wait()
 		})
@@ -296,7 +299,7 @@ func TestChildThatDiesBetweenListAndRead(t *testing.T) {
 		server := zktest.NewServer(t)
 		subject, other, of := pair(t, server)
 		create(t, other, "/r", "/r/a", "/r/b")
-		gate := server.Block(zktest.OnOp(zktest.OpGetData, zktest.OpMultiRead), zktest.OnPath("/r/a"), of)
+		gate := server.Block(zktest.OnOp("getData", "multiRead"), zktest.OnPath("/r/a"), of)
 		c := open(t, mode.of(subject), "/r")
 		testbed.Receive(t, gate.Arrived(), "the read of the child")
 		remove(t, other, "/r/a")
@@ -306,7 +309,8 @@ func TestChildThatDiesBetweenListAndRead(t *testing.T) {
 	})
 }
 
-// TestNamesThatNoClientMayUseDoNotHoldUpTheLoad: the requests for them never leave the client, or are refused for good.
+// TestNamesThatNoClientMayUseDoNotHoldUpTheLoad: the requests for them never leave the client, or
+// are refused for good.
 func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
@@ -317,7 +321,7 @@ func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
 					create(t, client, "/r", "/r/a", "/r/cc", "/r/dd")
 					server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 						return bytes.ReplaceAll(bytes.ReplaceAll(answer, []byte("cc"), []byte("..")), []byte("dd"), []byte("d\x7f"))
-					}, zktest.OnOp(zktest.OpGetChildren2))
+					}, zktest.OnOp("getChildren2"))
 					c, err := cache.New(mode.of(client), "/r", more...)
 					require.NoError(t, err)
 					defer c.Close()
@@ -333,7 +337,8 @@ func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
 	})
 }
 
-// CURATOR-240, -312, -729: a permission that is denied makes no busy loop, and is noticed when it is given.
+// CURATOR-240, -312, -729: a denied permission causes no busy loop, and is noticed when it is
+// granted.
 func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
@@ -343,7 +348,7 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 			owner := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("owner:secret")))
 			create(t, owner, "/r", "/r/open", "/r/closed", "/r/closed/x")
 			mine := zk.DigestACL(zk.PermAll, "owner", "secret")
-			_, err := owner.SetACL(testbed.Context(t), "/r/closed", mine, -1)
+			_, err := owner.SetACL(testbed.Context(t), "/r/closed", mine)
 			require.NoError(t, err)
 
 			c := load(t, mode.of(subject), "/r")
@@ -354,17 +359,17 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 			time.Sleep(time.Hour) // virtual time, in which it must not ask again and again
 			require.Less(t, c.Stats().Reads-before, int64(100))
 
-			_, err = owner.SetACL(testbed.Context(t), "/r/closed", zk.WorldACL(zk.PermAll), -1)
+			_, err = owner.SetACL(testbed.Context(t), "/r/closed", zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 			changes := follow(t, c)
 			changes.want("created /r=/r", "created /r/open=/r/open", "created /r/closed=/r/closed", "created /r/closed/x=/r/closed/x")
 
-			_, err = owner.SetACL(testbed.Context(t), "/r", mine, -1)
+			_, err = owner.SetACL(testbed.Context(t), "/r", mine)
 			require.NoError(t, err)
 			server.CutConnections()
 			testbed.Eventually(t, func() bool { return len(show(c)) == 0 }, "the root is closed")
 			require.ErrorIs(t, c.Sync(testbed.Context(t)), zk.ErrNoAuth)
-			_, err = owner.SetACL(testbed.Context(t), "/r", zk.WorldACL(zk.PermAll), -1)
+			_, err = owner.SetACL(testbed.Context(t), "/r", zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 			require.NoError(t, c.Sync(testbed.Context(t)), "a sync does not wait until it is tried again")
 			require.Len(t, show(c), 4)
@@ -372,9 +377,9 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 	})
 }
 
-// TestNodeThatWasMadeInSecretIsFound is about a creation of which the servers send no event, since the client may not read the
-// node then. That the node can be read later has no event either, but later changes to it and below it have. Standard watches
-// have events for the list.
+// TestNodeThatWasMadeInSecretIsFound creates a node that the client may not read, so the servers
+// send no event. They send none either when the node becomes readable, but for later changes of it
+// and its descendants. Standard watches have events for the list.
 func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, change := range map[string]func(t *testing.T, owner *framework.Client){
@@ -385,7 +390,9 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 		} {
 			for _, root := range []string{"/r", "/r/p/x"} {
 				if root == "/r/p/x" && mode == standardWatches {
-					continue // a standard watch for a missing node is used up by a creation that has no event
+					// a standard watch for a missing node is used up by a creation that has no
+					// event
+					continue
 				}
 				t.Run(name+", root "+root, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -400,7 +407,7 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 						for _, path := range []string{"/r/p/x", "/r/p/x/z"} {
 							_, ok := c.Get(path)
 							require.False(t, ok)
-							_, err := owner.SetACL(testbed.Context(t), path, zk.WorldACL(zk.PermAll), -1)
+							_, err := owner.SetACL(testbed.Context(t), path, zk.WorldACL(zk.PermAll))
 							require.NoError(t, err)
 						}
 						change(t, owner)
@@ -413,8 +420,8 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 	})
 }
 
-// TestNodeThatIsOpenedAgainIsFollowed has the list of a node change while the client may not read it. That uses its standard watch up,
-// and has no event.
+// TestNodeThatIsOpenedAgainIsFollowed has the list of a node change while the client may not read
+// it. That uses its standard watch up, and has no event.
 func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
@@ -423,16 +430,16 @@ func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
 			c := load(t, mode.of(subject), "/r")
 			session, err := subject.Session(testbed.Context(t))
 			require.NoError(t, err)
-			gate := server.Block(zktest.OnOp(zktest.OpGetData), zktest.OnSession(session.ID()))
+			gate := server.Block(zktest.OnOp("getData"), zktest.OnSession(session.ID()))
 			set(t, owner, "/r/x", "new")
 			testbed.Receive(t, gate.Arrived(), "the node is read")
-			_, err = owner.SetACL(testbed.Context(t), "/r/x", mine, -1)
+			_, err = owner.SetACL(testbed.Context(t), "/r/x", mine)
 			require.NoError(t, err)
 			gate.Open()
 			synctest.Wait()
 			require.Equal(t, []string{"/r=/r"}, show(c))
 			create(t, owner, "/r/x/y")
-			_, err = owner.SetACL(testbed.Context(t), "/r/x", zk.WorldACL(zk.PermAll), -1)
+			_, err = owner.SetACL(testbed.Context(t), "/r/x", zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 			require.NoError(t, c.Sync(testbed.Context(t)))
 			same(t, owner, c)
@@ -443,14 +450,15 @@ func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
 	})
 }
 
-// TestNodeThatWentInSecretIsFollowedInItsNextLife has a node be deleted that the client may not read, and be made again for all.
+// TestNodeThatWentInSecretIsFollowedInItsNextLife has a node be deleted that the client may not
+// read, and be recreated for all.
 func TestNodeThatWentInSecretIsFollowedInItsNextLife(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
 			_, subject, owner, mine := ownership(t)
 			create(t, owner, "/r", "/r/x")
 			c := load(t, mode.of(subject), "/r")
-			_, err := owner.SetACL(testbed.Context(t), "/r/x", mine, -1)
+			_, err := owner.SetACL(testbed.Context(t), "/r/x", mine)
 			require.NoError(t, err)
 			remove(t, owner, "/r/x")
 			settle() // with standard watches, the list has an event of the deletion
@@ -474,7 +482,7 @@ func TestMissingRootMakesNoRequests(t *testing.T) {
 			server.ResetCounts()
 			time.Sleep(time.Hour) // virtual time, in which nothing may be asked
 			for op, n := range server.Requests().Requests {
-				require.Equal(t, zktest.OpPing, op, "%d times", n)
+				require.Equal(t, "ping", op, "%d times", n)
 			}
 			require.Empty(t, show(c))
 		})
@@ -488,7 +496,7 @@ func TestAChangeWhileTheChildrenAreListedIsRead(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory())
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
 			create(t, client, "/r", "/r/p", "/r/p/x")
-			gate := server.Block(zktest.OnOp(zktest.OpGetChildren2), zktest.OnPath("/r/p"))
+			gate := server.Block(zktest.OnOp("getChildren2"), zktest.OnPath("/r/p"))
 			c, err := cache.New(mode.of(client), "/r")
 			require.NoError(t, err)
 			defer c.Close()
@@ -500,8 +508,9 @@ func TestAChangeWhileTheChildrenAreListedIsRead(t *testing.T) {
 			require.NoError(t, c.Sync(testbed.Context(t)))
 			require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=/r/p/x", "/r/p/y="}, show(c))
 
-			gate = server.Block(zktest.OnOp(zktest.OpGetChildren2), zktest.OnPath("/r/p"))
-			require.NoError(t, server.Create("/r/p/z", nil)) // with standard watches the children are listed again
+			gate = server.Block(zktest.OnOp("getChildren2"), zktest.OnPath("/r/p"))
+			// with standard watches the children are listed again
+			require.NoError(t, server.Create("/r/p/z", nil))
 			synctest.Wait()
 			require.NoError(t, server.Set("/r/p", []byte("newer")))
 			synctest.Wait()
@@ -513,10 +522,11 @@ func TestAChangeWhileTheChildrenAreListedIsRead(t *testing.T) {
 	})
 }
 
-// TestARootThatComesAndGoesWhileItIsAskedForIsFollowed has each request of the cache for a missing root be held back.
+// TestARootThatComesAndGoesWhileItIsAskedForIsFollowed has each request of the cache for a missing
+// root be held back.
 func TestARootThatComesAndGoesWhileItIsAskedForIsFollowed(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
-		for _, op := range []zktest.Op{zktest.OpGetData, zktest.OpExists} {
+		for _, op := range []string{"getData", "exists"} {
 			for _, goes := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v, goes: %t", op, goes), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
@@ -554,19 +564,19 @@ func TestARootThatComesAndGoesWhileItIsAskedForIsFollowed(t *testing.T) {
 // CURATOR-319: a cache writes nothing, whatever happens.
 func TestCacheWritesNothing(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-			subject, other := client(), client()
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			subject, other := w.Client(), w.Client()
 			session, err := other.Session(testbed.Context(t))
 			require.NoError(t, err)
-			stop := server.Trace(func(e zktest.Event) {
+			stop := w.Server.Trace(func(e zktest.Event) {
 				if e.Watch != "" || e.Request.Session == session.ID() {
 					return
 				}
 				switch e.Request.Op {
-				case zktest.OpGetData, zktest.OpMultiRead, zktest.OpGetChildren2, zktest.OpExists, zktest.OpAddWatch, zktest.OpRemoveWatches:
-				case zktest.OpMulti:
+				case "getData", "multiRead", "getChildren2", "exists", "addWatch", "removeWatches":
+				case "multi":
 					for _, part := range e.Request.Parts {
-						if part.Op != zktest.OpCheck {
+						if part.Op != "check" {
 							t.Errorf("%v", e)
 						}
 					}
@@ -579,8 +589,9 @@ func TestCacheWritesNothing(t *testing.T) {
 			c := load(t, mode.of(subject), "/r")
 			remove(t, other, "/r/a", "/r")
 			require.NoError(t, c.Sync(testbed.Context(t)))
-			server.CutConnections()
-			testbed.CatchUp(t, other) // a create on the connection that was cut may be carried out, and tried again
+			w.Server.CutConnections()
+			// a create on the connection that was cut may be carried out, and tried again
+			testbed.CatchUp(t, other)
 			require.NoError(t, c.Sync(testbed.Context(t)))
 			create(t, other, "/r", "/r/a")
 			require.NoError(t, c.Sync(testbed.Context(t)))
@@ -590,7 +601,8 @@ func TestCacheWritesNothing(t *testing.T) {
 	})
 }
 
-// CUR-CCH-14, KZ-CCH-05; CURATOR-105, -167, -477, GH-1292: nothing is left after Close. (goleak looks for goroutines.)
+// CUR-CCH-14, KZ-CCH-05; CURATOR-105, -167, -477, GH-1292: nothing is left after Close. (goleak
+// looks for goroutines.)
 func TestNothingIsLeftAfterClose(t *testing.T) {
 	server := zktest.NewServer(t)
 	subject, other, _ := pair(t, server)
@@ -617,7 +629,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 		break
 	}
 	syncing := make(chan error, 1)
-	gate := server.Block(zktest.OnOp(zktest.OpMulti))
+	gate := server.Block(zktest.OnOp("multi"))
 	go func() { syncing <- c.Sync(context.Background()) }()
 	testbed.Receive(t, gate.Arrived(), "a sync")
 	require.NoError(t, c.Close())
@@ -638,7 +650,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	pairs := 0
 	for _, err := range c.Changes(t.Context()) {
 		require.ErrorIs(t, err, framework.ErrEnded)
-		require.EqualError(t, err, "changes /r: it was closed")
+		require.EqualError(t, err, "changes /r: closed")
 		pairs++
 	}
 	require.Equal(t, 1, pairs)
@@ -649,7 +661,7 @@ func TestCloseEndsASyncThatTheServerDoesNotAnswer(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
 	c := load(t, client, "/r")
-	gate := server.Block(zktest.OnOp(zktest.OpMulti))
+	gate := server.Block(zktest.OnOp("multi"))
 	defer gate.Open()
 	synced := make(chan error, 1)
 	go func() { synced <- c.Sync(context.Background()) }()
@@ -658,7 +670,28 @@ func TestCloseEndsASyncThatTheServerDoesNotAnswer(t *testing.T) {
 	require.ErrorIs(t, testbed.Receive(t, synced, "the Sync"), framework.ErrEnded)
 }
 
-// TestNodesThatAreGoneLeaveNoWatches has nodes go while the cache follows them, and while there is no connection.
+// TestSync_ClientCloses: a Sync ends while its client is being closed, although a silent server
+// delays that.
+func TestSync_ClientCloses(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		c := load(t, client, "/r")
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		w.Server.Freeze(session.ID())
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			client.Close()
+		}()
+		synctest.Wait()
+		require.ErrorIs(t, c.Sync(t.Context()), framework.ErrClosed)
+		<-closed
+	})
+}
+
+// TestNodesThatAreGoneLeaveNoWatches has nodes go while the cache follows them, and while there is
+// no connection.
 func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
@@ -678,7 +711,7 @@ func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
 				}
 				create(t, other, nodes...)
 				require.NoError(t, c.Sync(testbed.Context(t)))
-				gate := server.Block(zktest.OnOp(zktest.OpAddWatch, zktest.OpMulti), of)
+				gate := server.Block(zktest.OnOp("addWatch", "multi"), of)
 				server.CutConnections()
 				testbed.Receive(t, gate.Arrived(), "the next connection")
 				remove(t, other, "/r/a/x", "/r/a", "/r/b", "/r/c")
@@ -691,7 +724,7 @@ func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
 	})
 }
 
-// TestNodeThatGoesBeforeItIsReadLeavesNoWatch has a node be in a list, and be gone when it is read.
+// TestNodeThatGoesBeforeItIsReadLeavesNoWatch has a listed node deleted before it is read.
 func TestNodeThatGoesBeforeItIsReadLeavesNoWatch(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
@@ -703,7 +736,7 @@ func TestNodeThatGoesBeforeItIsReadLeavesNoWatch(t *testing.T) {
 					c := load(t, mode.of(client), "/r", more...)
 					watches := server.WatchCount()
 					for range 3 {
-						gate := server.Block(zktest.OnOp(zktest.OpGetData, zktest.OpExists), zktest.OnPath("/r/x"))
+						gate := server.Block(zktest.OnOp("getData", "exists"), zktest.OnPath("/r/x"))
 						require.NoError(t, server.Create("/r/x", nil))
 						testbed.Receive(t, gate.Arrived(), "the node is read")
 						require.NoError(t, server.Delete("/r/x"))
@@ -733,8 +766,8 @@ func TestCacheEndsWithItsClient(t *testing.T) {
 	})
 }
 
-// TestSyncOutlastsAServerThatRefusesCredentials has the connection end during a Sync, and the client's credentials be refused for a
-// moment after that.
+// TestSyncOutlastsAServerThatRefusesCredentials has the connection end during a Sync, and the
+// client's credentials be refused for a moment after that.
 func TestSyncOutlastsAServerThatRefusesCredentials(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
@@ -743,7 +776,7 @@ func TestSyncOutlastsAServerThatRefusesCredentials(t *testing.T) {
 			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
 			create(t, client, "/r")
 			c := load(t, mode.of(client), "/r")
-			gate := server.Block(zktest.OnOp(zktest.OpMulti))
+			gate := server.Block(zktest.OnOp("multi"))
 			synced := make(chan error, 1)
 			go func() { synced <- c.Sync(testbed.Context(t)) }()
 			testbed.Receive(t, gate.Arrived(), "the request of the Sync")
@@ -763,13 +796,14 @@ func TestSyncOutlastsAServerThatRefusesCredentials(t *testing.T) {
 	})
 }
 
-// TestSyncDoesNotBlameAServerThatIsThere has a server that is connected and slow: that is not "could not connect".
+// TestSyncDoesNotBlameAServerThatIsThere has a server that is connected and slow: that is not
+// "could not connect".
 func TestSyncDoesNotBlameAServerThatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
 		require.NoError(t, client.WaitConnected(t.Context()))
-		gate := server.Block(zktest.OnOp(zktest.OpMulti))
+		gate := server.Block(zktest.OnOp("multi"))
 		defer gate.Open()
 		c, err := cache.New(client, "/a")
 		require.NoError(t, err)

@@ -17,16 +17,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
-// The model check: three writers make, change and delete nodes of a server like ClickHouse Keeper at random, while connections are cut, sessions end
-// and requests fail. No cache may ever show a node that is older than what it has shown before. When all is calm each is equal to the tree, and so is
-// what its changes give. Worlds of package sim check the same on ensembles of ZooKeeper.
+// The model check: three writers create, write and delete nodes of a server like ClickHouse Keeper
+// at random, while connections are cut, sessions expire and requests fail. No cache may show a node
+// that is older than it has shown before. After the faults each equals the tree, and so do its
+// replayed changes. Worlds of package sim check the same on ensembles of ZooKeeper.
 
 const modelSteps = 250 // of each writer
 
@@ -51,7 +52,7 @@ func modelClient(t *testing.T, server *zktest.Server) *framework.Client {
 }
 
 func modelRun(t *testing.T, seed uint64) {
-	server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper(zktest.KeeperRecent))
+	server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper("recent"))
 	everything := func(string) bool { return true }
 	withoutB := func(path string) bool { return !strings.Contains(path, "b") }
 	subjects := []*subject{
@@ -100,7 +101,7 @@ func (w writer) step(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	// What fails, fails: the next step comes anyway.
+	// Failures are ignored: the next step follows anyway.
 	switch data := []byte(fmt.Sprint(w.rand.IntN(1000))); w.rand.IntN(5) {
 	case 0, 1:
 		mode := framework.Persistent
@@ -109,9 +110,9 @@ func (w writer) step(ctx context.Context) {
 		}
 		_, _ = w.client.Create(ctx, path, data, framework.As(mode))
 	case 2:
-		_, _ = w.client.Set(ctx, path, data, -1)
+		_, _ = w.client.Set(ctx, path, data)
 	case 3:
-		_ = w.client.Delete(ctx, path, -1)
+		_ = w.client.Delete(ctx, path)
 	case 4:
 		w.deleteAll(ctx, path)
 	}
@@ -123,7 +124,7 @@ func (w writer) deleteAll(ctx context.Context, path string) {
 	for _, name := range names {
 		w.deleteAll(ctx, framework.Join(path, name))
 	}
-	_ = w.client.Delete(ctx, path, -1)
+	_ = w.client.Delete(ctx, path)
 }
 
 func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
@@ -132,7 +133,7 @@ func pause(r *rand.Rand, most time.Duration) {
 	time.Sleep(upTo(r, most)) // virtual time
 }
 
-// trouble makes faults until ctx is done, and then ends them.
+// trouble injects faults until ctx is done, and then ends them.
 func trouble(ctx context.Context, t *testing.T, s *zktest.Server, r *rand.Rand) {
 	for ctx.Err() == nil {
 		if sessions := s.Sessions(); len(sessions) > 0 {
@@ -140,7 +141,7 @@ func trouble(ctx context.Context, t *testing.T, s *zktest.Server, r *rand.Rand) 
 		}
 		pause(r, 300*time.Millisecond)
 	}
-	s.ClearFaults() // also those that no request has met
+	s.ClearFaults() // including unused injections
 	require.NoError(t, s.Restart())
 }
 
@@ -190,7 +191,7 @@ func (s *subject) begin(t *testing.T, client *framework.Client) {
 // ages are the newest stamps of each path.
 type ages map[string][2]int64
 
-// check reports whether a node is not older than what was there before.
+// check reports whether a node is not older than the one before.
 func (a ages) check(t *testing.T, name string, n cache.Node, again bool) {
 	was, is := a[n.Path], [2]int64{n.Stat.Czxid, n.Stat.Mzxid}
 	newer := is[0] > was[0] || is[0] == was[0] && is[1] > was[1]

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
@@ -21,7 +21,7 @@ func TestOnChangeGetsEachChangeBeforeSyncReturns(t *testing.T) {
 		client := testbed.InProcess(t).Client(t)
 		create(t, client, "/r", "/r/a")
 		var seen []string
-		c := load(t, mode.of(client), "/r", cache.WithoutData(), cache.OnChange(func(ch cache.Change) {
+		c := load(t, mode.of(client), "/r", cache.WithoutData(), cache.WithOnChange(func(ch cache.Change) {
 			seen = append(seen, fmt.Sprintf("%v %s=%s", ch.Kind, ch.Path, ch.New.Data))
 			require.Nil(t, ch.Old.Data)
 			require.Equal(t, ch.Kind != cache.Created, ch.Old.Path != "")
@@ -54,7 +54,7 @@ func TestOnChangeWithDataHasTheOldOnesToo(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	create(t, client, "/r")
 	var seen []string
-	c := load(t, client, "/r", cache.OnChange(func(ch cache.Change) { seen = append(seen, fmt.Sprintf("%s %s", ch.Old.Data, ch.New.Data)) }))
+	c := load(t, client, "/r", cache.WithOnChange(func(ch cache.Change) { seen = append(seen, fmt.Sprintf("%s %s", ch.Old.Data, ch.New.Data)) }))
 	set(t, client, "/r", "new")
 	require.NoError(t, c.Sync(testbed.Context(t)))
 	require.Equal(t, []string{" /r", "/r new"}, seen)
@@ -62,13 +62,13 @@ func TestOnChangeWithDataHasTheOldOnesToo(t *testing.T) {
 	require.EqualValues(t, 3, c.Stats().Bytes)
 }
 
-// Whoever applies all changes has the tree, with its data, whatever request fails.
+// A reader that applies all changes has the tree, with its data, whichever request fails.
 func TestWhatOnChangeGotIsTheTree(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 			create(t, s.Other, "/r", "/r/a", "/r/b", "/r/b/x")
 			got := map[string]string{}
-			c := load(t, mode.of(s.Subject), "/r", cache.WithoutData(), cache.OnChange(func(ch cache.Change) {
+			c := load(t, mode.of(s.Subject), "/r", cache.WithoutData(), cache.WithOnChange(func(ch cache.Change) {
 				if delete(got, ch.Path); ch.Kind != cache.Deleted {
 					got[ch.Path] = string(ch.New.Data)
 				}
@@ -87,16 +87,16 @@ func TestWhatOnChangeGotIsTheTree(t *testing.T) {
 	})
 }
 
-// OnChange needs the data: a server of before 3.9 would give the stat.
+// WithOnChange needs the data: a server of before 3.9 would give the stat.
 func TestOnChangeDoesNotGetANodeThatMayNotBeRead(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		synctest.Test(t, func(t *testing.T) {
-			_, subject, owner, mine := ownership(t, zktest.WithVersion(zktest.V3_8))
+			_, subject, owner, mine := ownership(t, zktest.WithVersion("3.8.0"))
 			create(t, owner, "/r")
 			_, err := owner.Create(testbed.Context(t), "/r/secret", nil, framework.ACL(mine))
 			require.NoError(t, err)
 			var seen []string
-			c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.OnChange(func(ch cache.Change) { seen = append(seen, ch.Path) }))
+			c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.WithOnChange(func(ch cache.Change) { seen = append(seen, ch.Path) }))
 			require.NoError(t, err)
 			defer c.Close()
 			require.NoError(t, c.Sync(testbed.Context(t)))
@@ -105,7 +105,8 @@ func TestOnChangeDoesNotGetANodeThatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// TestAPanicOfAFunctionEndsNothingElse: neither that of a filter, nor of OnChange, nor of a decoder. CUR-CCH-15
+// TestAPanicOfAFunctionEndsNothingElse, whether of a filter, of WithOnChange or of a decoder.
+// CUR-CCH-15
 func TestAPanicOfAFunctionEndsNothingElse(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, path := range []string{"/c", "/c/bad", "/c/good"} {
@@ -119,7 +120,7 @@ func TestAPanicOfAFunctionEndsNothingElse(t *testing.T) {
 		}
 	}
 	var seen []string
-	c := open(t, client, "/c", cache.OnChange(func(ch cache.Change) {
+	c := open(t, client, "/c", cache.WithOnChange(func(ch cache.Change) {
 		angry(ch.Path)
 		seen = append(seen, ch.Path)
 	}))
@@ -147,18 +148,19 @@ func TestAPanicOfAFunctionEndsNothingElse(t *testing.T) {
 	require.False(t, there, "it is left out")
 	_, there = filtered.Get("/c/good")
 	require.True(t, there)
-	for _, what := range []string{"function of OnChange", "decoder", "filter"} {
+	for _, what := range []string{"function of WithOnChange", "decoder", "filter"} {
 		require.Contains(t, log.String(), what+" panicked")
 	}
 }
 
-// TestAFunctionThatEndsItsGoroutineEndsTheCache, as t.FailNow does: nobody waits for it for ever.
+// TestAFunctionThatEndsItsGoroutineEndsTheCache, as t.FailNow does: no client waits for it for
+// ever.
 func TestAFunctionThatEndsItsGoroutineEndsTheCache(t *testing.T) {
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Create("/c/a", nil))
 	client := testbed.On(server).Client(t)
 	for name, o := range map[string]cache.Option{
-		"OnChange": cache.OnChange(func(cache.Change) { runtime.Goexit() }),
+		"OnChange": cache.WithOnChange(func(cache.Change) { runtime.Goexit() }),
 		"filter":   cache.WithFilter(func(string) bool { runtime.Goexit(); return true }),
 	} {
 		c := open(t, client, "/c", o)

@@ -20,7 +20,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -32,22 +32,23 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfa}) // -6, unimplemented
 				return answer
-			}, zktest.OnOp(zktest.OpAddWatch))
+			}, zktest.OnOp("addWatch"))
 			return server
 		},
 		"has WatchManagerOptimized": func(t *testing.T) *zktest.Server {
 			server := zktest.NewServer(t)
 			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfb}) // -5, marshalling error, as a ZooKeeper of 3.8.0 did
+				// -5, marshalling error, as a ZooKeeper of 3.8.0 did
+				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfb})
 				return answer
-			}, zktest.OnOp(zktest.OpAddWatch))
+			}, zktest.OnOp("addWatch"))
 			return server
 		},
 		"is a Keeper of 2022": func(t *testing.T) *zktest.Server {
-			return zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperOld))
+			return zktest.NewServer(t, zktest.LikeKeeper("old"))
 		},
 		"is a Keeper of 2025": func(t *testing.T) *zktest.Server {
-			return zktest.NewServer(t, zktest.LikeKeeper(zktest.KeeperRecent))
+			return zktest.NewServer(t, zktest.LikeKeeper("recent"))
 		},
 	} {
 		for _, step := range []string{"create", "set", "delete"} {
@@ -78,10 +79,12 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 	}
 }
 
-// TestNodesAreReadTogether counts the requests of a load. What fails for one node, or is not answered, harms no other.
+// TestNodesAreReadTogether counts the requests of a load. What fails for one node, or is not
+// answered, harms no other.
 func TestNodesAreReadTogether(t *testing.T) {
 	const children = 40
-	root := "/" + strings.Repeat("r", 100) // 16 paths are longer than 1024 bytes, and far shorter than a request may be
+	// 16 paths are longer than 1024 bytes, and far shorter than a request may be
+	root := "/" + strings.Repeat("r", 100)
 	lie := func(code proto.Code, results ...proto.MultiResult) func(*zktest.Server) {
 		return func(server *zktest.Server) {
 			left := 3 // answers
@@ -89,10 +92,11 @@ func TestNodesAreReadTogether(t *testing.T) {
 				if left--; left < 0 {
 					return answer
 				}
-				b := append(proto.Begin(64), answer[4:16]...) // the number of the request, and the zxid
+				// the number of the request, and the zxid
+				b := append(proto.Begin(64), answer[4:16]...)
 				b = proto.AppendInt32(b, int32(code))
 				return proto.Seal((&proto.MultiResponse{Results: results}).Append(b))
-			}, zktest.OnOp(zktest.OpMultiRead))
+			}, zktest.OnOp("multiRead"))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -105,7 +109,7 @@ func TestNodesAreReadTogether(t *testing.T) {
 		"by ZooKeeper":                   {most: 3},
 		"not with standard watches":      {mode: standardWatches, most: 2 * children},
 		"not with a request too long":    {client: []framework.Option{framework.WithMaxRequest(1024)}, most: 2 * children},
-		"not by a Keeper":                {options: []zktest.Option{zktest.LikeKeeper(zktest.KeeperRecent)}, most: 2 * children},
+		"not by a Keeper":                {options: []zktest.Option{zktest.LikeKeeper("recent")}, most: 2 * children},
 		"with fewer results than reads":  {meets: lie(proto.OK), most: 3 + children},
 		"with results of another kind":   {meets: lie(proto.OK, proto.MultiResult{Op: proto.OpDelete}), most: 3 + children},
 		"with a failure that is none":    {meets: lie(proto.OK, proto.MultiResult{Op: proto.OpError}), most: 3 + children},
@@ -134,7 +138,7 @@ func TestNodesAreReadTogether(t *testing.T) {
 				gone.Open()
 				require.NoError(t, copied.Sync(t.Context()))
 				requests := server.Requests().Requests
-				require.LessOrEqual(t, requests[zktest.OpGetData]+requests[zktest.OpMultiRead], 1+1+c.most, "the root, and the private one")
+				require.LessOrEqual(t, requests["getData"]+requests["multiRead"], 1+1+c.most, "the root, and the private one")
 				require.EqualValues(t, 1, copied.Stats().Resyncs, "on the same connection")
 				if c.meets == nil {
 					require.Zero(t, time.Since(began), "virtual time: nothing has failed")
@@ -150,15 +154,16 @@ func TestNodesAreReadTogether(t *testing.T) {
 	}
 }
 
-// TestCacheGoesBackToItsPersistentWatch has two connections in a row end right after addWatch was sent.
+// TestCacheGoesBackToItsPersistentWatch has two connections in a row end right after addWatch was
+// sent.
 func TestCacheGoesBackToItsPersistentWatch(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
 	create(t, client, "/r", "/r/a", "/r/b")
 	c := load(t, client, "/r")
 	require.False(t, c.Stats().StandardWatches)
-	first := server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpAddWatch))
-	second := server.Inject(zktest.FailBefore, 0, zktest.OnOp(zktest.OpAddWatch))
+	first := server.Inject(zktest.FailBefore, 0, zktest.OnOp("addWatch"))
+	second := server.Inject(zktest.FailBefore, 0, zktest.OnOp("addWatch"))
 	server.CutConnections()
 	testbed.Receive(t, first.Done(), "the first cut")
 	testbed.Receive(t, second.Done(), "the second cut")
@@ -173,7 +178,7 @@ func TestCacheGoesBackToItsPersistentWatch(t *testing.T) {
 	}
 }
 
-// TestRootThatChangesInEveryWayFast compares what is shown in the end.
+// TestRootThatChangesInEveryWayFast compares the copy in the end.
 func TestRootThatChangesInEveryWayFast(t *testing.T) {
 	server := zktest.NewServer(t)
 	subject, other, _ := pair(t, server)
@@ -224,7 +229,7 @@ func burst(t testing.TB, client *framework.Client, path string, n int) {
 	for worker := range 16 {
 		wg.Go(func() {
 			for i := worker; i < n; i += 16 {
-				if _, err := client.Set(context.Background(), path, []byte(fmt.Sprint(i)), -1); err != nil {
+				if _, err := client.Set(context.Background(), path, []byte(fmt.Sprint(i))); err != nil {
 					failed.Store(&err)
 					return
 				}
@@ -256,8 +261,7 @@ func TestMoreThan65535Children(t *testing.T) {
 		require.NoError(t, server.Create("/r/"+name, nil))
 	}
 	c := open(t, subject, "/r")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a slow machine with -race takes long to read them
-	defer cancel()
+	ctx := testbed.Context(t)
 	require.NoError(t, c.Sync(ctx))
 	require.Equal(t, n+1, c.Stats().Nodes)
 	children := 0
@@ -267,7 +271,7 @@ func TestMoreThan65535Children(t *testing.T) {
 	require.Equal(t, n, children)
 }
 
-// plant makes a node with n children.
+// plant creates a node with n children.
 func plant(t testing.TB, client *framework.Client, path string, n int, data []byte) {
 	t.Helper()
 	_, err := client.Create(context.Background(), path, nil)
@@ -278,7 +282,8 @@ func plant(t testing.TB, client *framework.Client, path string, n int, data []by
 			ops = append(ops, &zk.CreateRequest{Path: fmt.Sprintf("%s/node-%07d", path, i), Data: data})
 		}
 		_, err := client.Multi(context.Background(), ops...)
-		if !errors.Is(err, zk.ErrNodeExists) { // then a try whose reply was lost has made all of them
+		// Then an attempt whose reply was lost has created all of them.
+		if !errors.Is(err, zk.ErrNodeExists) {
 			require.NoError(t, err)
 		}
 	}

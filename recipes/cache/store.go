@@ -11,27 +11,30 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// store is a tree of values, whose changes readers get. One goroutine changes it, and may use find without the lock; others may read it.
+// store is a tree of values that publishes its changes to readers. One goroutine changes it, and
+// may use find without the lock; others may read it.
 type store[V any] struct {
 	path    string   // of the root
 	readers sync.Map // *reader[V] to nil
 	size    atomic.Int64
 
-	mu     sync.RWMutex // guards what follows, and is held while readers get a change
+	mu     sync.RWMutex // guards the fields below, and is held while readers receive a change
 	root   *node[V]     // nil if it does not exist
-	loaded bool         // all that was there has been put
+	loaded bool         // the first load is complete
 }
 
 // anyLevel is a number of levels without a limit.
 const anyLevel = math.MaxInt
 
 type node[V any] struct {
-	value    *V                  // never nil; what it refers to is never changed
+	value    *V                  // never nil; the value itself never changes
 	children map[string]*node[V] // nil if there are none
-	loop     uint32              // for the goroutine that changes the store: the last loop that has reached the node
+	// reached is the number of the last follower that has reached the node. Only the goroutine that
+	// changes the store uses it.
+	reached uint32
 }
 
-// orZero is what v refers to, if there is something.
+// orZero returns *v, or the zero value for nil.
 func orZero[V any](v *V) (none V) {
 	if v != nil {
 		return *v
@@ -41,15 +44,46 @@ func orZero[V any](v *V) (none V) {
 
 // find returns the node at path, or nil.
 func (s *store[V]) find(path string) *node[V] {
-	if path == s.path {
-		return s.root
-	}
-	if dir, name := framework.Split(path); strings.HasPrefix(path, s.path) {
-		if parent := s.find(dir); parent != nil {
-			return parent.children[name]
-		}
+	if n, known := s.nearest(path); known == path {
+		return n
 	}
 	return nil
+}
+
+// holds reports whether path is the root or below it.
+func (s *store[V]) holds(path string) bool {
+	rest, below := strings.CutPrefix(path, s.path)
+	return below && (rest == "" || s.path == "/" || rest[0] == '/')
+}
+
+// nearest returns the node at path, or else its nearest ancestor in the store, and the path of that
+// node. Without one it returns nil.
+func (s *store[V]) nearest(path string) (n *node[V], known string) {
+	if s.root == nil || !s.holds(path) {
+		return nil, ""
+	}
+	n, known = s.root, s.path
+	for known != path {
+		next := step(known, path)
+		child := n.children[next[strings.LastIndexByte(next, '/')+1:]]
+		if child == nil {
+			break
+		}
+		n, known = child, next
+	}
+	return n, known
+}
+
+// step returns the path one level below known on the way to path, which is below known.
+func step(known, path string) string {
+	start := len(known)
+	if path[start] == '/' { // it is not behind the root "/"
+		start++
+	}
+	if i := strings.IndexByte(path[start:], '/'); i >= 0 {
+		return path[:start+i]
+	}
+	return path
 }
 
 // get returns the value at path, or nil.
@@ -62,7 +96,7 @@ func (s *store[V]) get(path string) *V {
 	return nil
 }
 
-// list returns the node at path and those that are at most so many levels below it, in the order of [Cache.All].
+// list returns the node at path and the nodes at most levels below it, in the order of [Cache.All].
 func (s *store[V]) list(path string, levels int) []item[V] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -82,8 +116,8 @@ func (n *node[V]) list(path string, levels int, list []item[V]) []item[V] {
 	return list
 }
 
-// put has v be what is at path, below a parent that must be there, and returns its node. A nil v takes out what is there, which must have
-// no children. Readers get it if it is a change.
+// put sets the value at path, below an existing parent, and returns its node. A nil v removes the
+// node, which must have no children. Readers get the item if it is a change.
 func (s *store[V]) put(path string, v *V, change bool) *node[V] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +140,7 @@ func (s *store[V]) put(path string, v *V, change bool) *node[V] {
 	return n
 }
 
-// place has n be the node at path; nil takes out the one that is there.
+// place puts n at path; nil removes the present node.
 func (s *store[V]) place(path string, n *node[V]) {
 	dir, name := framework.Split(path)
 	parent := s.find(dir)
@@ -121,11 +155,12 @@ func (s *store[V]) place(path string, n *node[V]) {
 		if parent.children == nil {
 			parent.children = make(map[string]*node[V])
 		}
-		parent.children[strings.Clone(name)] = n // not a part of the path, which would stay as well
+		// A substring would keep the path in memory.
+		parent.children[strings.Clone(name)] = n
 	}
 }
 
-// endLoad says that all that was there has been put. Readers get that once.
+// endLoad records that the first load is complete. Readers are notified once.
 func (s *store[V]) endLoad() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,14 +8,15 @@ import (
 	"iter"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/internal/operr"
 )
 
-// ErrNoValue is what a decoder returns for a node that holds no value. It is no fault: no earlier value is kept.
+// ErrNoValue is returned by a decoder for a node without a value. Unlike other errors, it clears
+// the node's value.
 var ErrNoValue = errors.New("node holds no value")
 
-// Values is a cache whose nodes are decoded, on one goroutine that follows its changes. Data that cannot be decoded do not replace what
-// could: the last good value of the node stays, together with the error. All methods are safe for concurrent use.
+// Values is a cache with decoded nodes. If data cannot be decoded, the last good value of the node
+// stays, together with the error. All methods are safe for concurrent use.
 type Values[T any] struct {
 	cache  *Cache
 	decode func(n Node) (T, error)
@@ -25,35 +26,40 @@ type Values[T any] struct {
 
 // Value is the value of a node.
 type Value[T any] struct {
-	Value T     // of Node or, if Err is not nil, of its last version that was decoded well; zero if there is none
-	Node  Node  // as the cache has it
+	// Value is decoded from Node or, if Err is not nil, from the last version that could be; zero
+	// if none could.
+	Value T
+	Node  Node  // the node in the cache
 	Err   error // why Node could not be decoded: the decoder's error, or ErrNoValue
 	good  bool  // there is a value
 }
 
 func (v *Value[T]) node(string) Node { return v.Node }
 
-// NewValues makes values of what a cache holds, and returns when that is decoded. decode is called with each version, unless a newer one
-// replaces it before, on one goroutine, and not under a lock. It must neither change the node's data nor close the cache; a panic is an error. The error is
-// [framework.ErrBadArgument] for a nil argument and for a cache [WithoutData], or that of [Cache.Err]. Values ends with its cache.
+// NewValues decodes the nodes of a cache, and returns when its present content is decoded. It ends
+// with its cache. Errors are [framework.ErrBadArgument], also for a cache [WithoutData], and
+// [Cache.Err].
+//
+// decode runs on one goroutine. It must neither modify the data nor close the cache. A panic is an
+// error.
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
-		return nil, follow.OpError("values", "", fmt.Errorf("%w: no cache, no decoder, or a cache without data", framework.ErrBadArgument))
+		return nil, operr.New("values", "", fmt.Errorf("%w: nil cache, nil decoder, or a cache without data", framework.ErrBadArgument))
 	}
 	v := &Values[T]{cache: c, decode: decode, source: c.nodes.subscribe(), known: store[Value[T]]{path: c.Path()}}
-	c.now.Set(func(*status) { // Close sets it, too: it waits for run, or comes before
+	c.now.Set(func(*status) { // Close sets it, too: either it waits for run, or it is first
 		if c.Err() == nil {
 			c.wg.Go(v.run) // ends with the cache
 		}
 	})
 	if err := v.wait(context.Background()); err != nil {
 		c.nodes.readers.Delete(v.source)
-		return nil, follow.OpError("values", c.Path(), err)
+		return nil, operr.New("values", c.Path(), err)
 	}
 	return v, nil
 }
 
-// JSON decodes data as JSON. Empty data are [ErrNoValue]. It is a decoder for [NewValues].
+// JSON is a decoder for [NewValues] that decodes data as JSON. Empty data are [ErrNoValue].
 func JSON[T any](n Node) (v T, err error) {
 	if len(n.Data) == 0 {
 		return v, ErrNoValue
@@ -62,7 +68,7 @@ func JSON[T any](n Node) (v T, err error) {
 	return v, err
 }
 
-// run decodes what changes until the cache ends.
+// run decodes changes until the cache ends.
 func (v *Values[T]) run() {
 	defer v.cache.end()
 	for i := range v.cache.nodes.items(v.source, v.cache.ctx, v.cache.ctx) {
@@ -79,9 +85,9 @@ func (v *Values[T]) run() {
 	}
 }
 
-// value decodes a node, whose value was old before.
+// value decodes a node whose value was old.
 func (v *Values[T]) value(n Node, old Value[T]) *Value[T] {
-	x, err := *new(T), errors.New("the decoder panicked")
+	x, err := *new(T), errors.New("decoder panicked")
 	v.cache.client.Guard("decoder", n.Path, func() { x, err = v.decode(n) })
 	switch {
 	case err == nil:
@@ -92,15 +98,15 @@ func (v *Values[T]) value(n Node, old Value[T]) *Value[T] {
 	return &Value[T]{Node: n, Err: err, Value: old.Value, good: old.good}
 }
 
-// Sync is [Cache.Sync], and then waits until what the cache holds has been decoded.
+// Sync is [Cache.Sync], and then waits until the cache's content is decoded.
 func (v *Values[T]) Sync(ctx context.Context) error {
 	if err := v.cache.Sync(ctx); err != nil {
 		return err
 	}
-	return follow.OpError("sync values", v.cache.Path(), v.wait(ctx))
+	return operr.New("sync values", v.cache.Path(), v.wait(ctx))
 }
 
-// wait returns when all that the cache holds now has been decoded.
+// wait returns when the cache's present content is decoded.
 func (v *Values[T]) wait(ctx context.Context) error {
 	taken := make(chan struct{})
 	v.source.push(&item[value]{taken: taken})
@@ -113,14 +119,15 @@ func (v *Values[T]) wait(ctx context.Context) error {
 	return v.cache.ended(ctx)
 }
 
-// Get returns the value of the node at path, and whether there is one: ok is false if the node is not in the cache, or no version of it
-// could be decoded. It never asks a server. It may be behind [Cache.Get] by what is being decoded: see [Values.Sync].
+// Get returns the value of the node at path, without asking a server. ok is false if the node is
+// not in the cache, or no version of it could be decoded. It may lag behind [Cache.Get]: see
+// [Values.Sync].
 func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
 	value = orZero(v.known.get(path))
 	return value, value.good
 }
 
-// All iterates over all nodes that have a value, in the order of [Cache.All], as they are when the iteration begins.
+// All iterates over all nodes with a value when the iteration begins, in the order of [Cache.All].
 func (v *Values[T]) All() iter.Seq[Value[T]] {
 	return func(yield func(Value[T]) bool) {
 		for _, i := range v.known.list(v.known.path, anyLevel) {
@@ -137,7 +144,8 @@ type ValueChange[T any] struct {
 	Value Value[T]
 }
 
-// Changes is [Cache.Changes] with decoded values. Nodes that could not be decoded come as well, with Value.Err.
+// Changes is [Cache.Changes] with decoded values. Nodes that could not be decoded are yielded with
+// Value.Err.
 func (v *Values[T]) Changes(ctx context.Context) iter.Seq2[ValueChange[T], error] {
 	return changes(ctx, v.cache, &v.known, func(i *item[Value[T]]) ValueChange[T] {
 		return ValueChange[T]{Change: change(i, (*Value[T]).node), Value: orZero(i.new)}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
@@ -110,7 +110,7 @@ func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 	})
 }
 
-// TestValueOfAnEarlierNodeIsNotKept has a node be made again with bad data, at once.
+// TestValueOfAnEarlierNodeIsNotKept has a node be recreated with bad data, at once.
 func TestValueOfAnEarlierNodeIsNotKept(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	create(t, client, "/r")
@@ -149,7 +149,8 @@ func TestEachVersionIsDecodedOnce(t *testing.T) {
 	require.EqualValues(t, 1, decoded.Load())
 }
 
-// TestValueThatIsDecodedLateIsTheLastGoodOne has a version be decoded for so long that a bad one overtakes it.
+// TestValueThatIsDecodedLateIsTheLastGoodOne has a version be decoded for so long that a bad one
+// overtakes it.
 func TestValueThatIsDecodedLateIsTheLastGoodOne(t *testing.T) {
 	for late, want := range map[string]string{"good": "good", "none": ""} {
 		t.Run(late, func(t *testing.T) {
@@ -193,7 +194,7 @@ func TestValueThatIsDecodedLateIsTheLastGoodOne(t *testing.T) {
 	}
 }
 
-// TestValuesOfNodesThatAreGoneAreNotKept has a node go before an iteration that began before it comes to it.
+// TestValuesOfNodesThatAreGoneAreNotKept has a node deleted before an earlier iteration reaches it.
 func TestValuesOfNodesThatAreGoneAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -227,7 +228,8 @@ func TestValuesOfNodesThatAreGoneAreNotKept(t *testing.T) {
 	})
 }
 
-// TestValuesOfNodesThatAreGoneBeforeTheyAreDecodedAreNotKept has nodes come and go while the decoder is busy with another one.
+// TestValuesOfNodesThatAreGoneBeforeTheyAreDecodedAreNotKept has nodes created and deleted while
+// the decoder is busy with another one.
 func TestValuesOfNodesThatAreGoneBeforeTheyAreDecodedAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())

@@ -12,9 +12,9 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// BenchmarkFailover is the time without a leader: from the resignation, or from the end of the leader's session on
-// the server, to the next term. After a crash the server ends the session a session timeout, rounded up to its
-// next tick, after it heard of it last; that is not in it.
+// BenchmarkFailover is the time without a leader: from the resignation, or from the end of the
+// leader's session on the server, to the next term. After a crash the server ends the session a
+// session timeout, rounded up to its next tick, after it heard of it last; that is not in it.
 func BenchmarkFailover(b *testing.B) {
 	b.Run("resign", func(b *testing.B) {
 		benchmarkFailover(b, func(_ *zktest.Server, term *leader.Term) (began time.Time) {

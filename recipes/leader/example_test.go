@@ -16,7 +16,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// A service of which one instance is active. On SIGTERM its main function would end ctx: then the leader
+// One instance of a service is active. On SIGTERM its main function would cancel ctx: the leader
 // stops its work, and only then the next one leads.
 func Example() {
 	server, err := zktest.Start() // instead of a real ensemble
@@ -53,9 +53,9 @@ func Example() {
 	// true
 }
 
-// The id is what others learn of the leader, so it may be the address to reach it at. An address
-// that is published elsewhere is written with the term's guard: so a leader that is late cannot
-// replace the address of the next one.
+// Other processes see the leader's id, so it may be the leader's address. An address that is
+// published elsewhere is written with the term's guard, so a late leader cannot replace the address
+// of the next one.
 func Example_address() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -154,19 +154,19 @@ func ExampleElection_Observe() {
 				log.Fatal(err)
 			}
 		case term == nil:
-			fmt.Println("nobody leads")
+			fmt.Println("no leader")
 			if term, err = e.Campaign(ctx); err != nil {
 				log.Fatal(err)
 			}
 		default:
-			fmt.Println("nobody leads any more")
+			fmt.Println("no leader any more")
 			return
 		}
 	}
 	// Output:
-	// nobody leads
+	// no leader
 	// leader: host-7
-	// nobody leads any more
+	// no leader any more
 }
 
 // Campaign is for a caller that decides itself how long it leads.
@@ -215,8 +215,8 @@ func ExampleElection_Campaign() {
 	// leads again, in another term: true
 }
 
-// A LeaderSelector is a mutex on the same path, in Java and here. So whoever holds the mutex leads.
-func ExampleAsSelector() {
+// A LeaderSelector is a mutex on the same path, in Java and here. So the holder of the mutex leads.
+func ExampleWithSelector() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
@@ -229,7 +229,7 @@ func ExampleAsSelector() {
 	defer client.Close()
 	ctx := context.Background()
 
-	e, err := leader.New(client, "/batch", leader.AsSelector(), leader.WithID("host-7"))
+	e, err := leader.New(client, "/batch", leader.WithSelector(), leader.WithID("host-7"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 )
 
-// scenario is a life in an election, with a fault somewhere in it. The subject is the one that meets the
-// fault; the other candidate does not.
+// scenario is a life in an election, with a fault somewhere in it. The subject is the one that
+// meets the fault; the other candidate does not.
 type scenario struct {
 	*testbed.Scenario
 	subject, other *leader.Election
@@ -33,7 +33,8 @@ func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 	})
 }
 
-// finish checks what must hold after everything: the other can lead, and nothing of the subject's is left.
+// finish checks what must hold after everything: the other can lead, and nothing of the subject's
+// is left.
 func (s scenario) finish(t *testing.T) {
 	t.Helper()
 	term := campaign(t, s.other)
@@ -44,8 +45,8 @@ func (s scenario) finish(t *testing.T) {
 	}, "no node is left behind")
 }
 
-// checkAlone checks that the other does not lead as long as the term believes in itself. A session that is ended by
-// force gives no warning, so its leader may hear of it later.
+// checkAlone checks that the other does not lead as long as the term believes in itself. A session
+// that is ended by force gives no warning, so its leader may hear of it later.
 func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(testbed.Context(t), 30*time.Millisecond)

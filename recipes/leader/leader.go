@@ -11,15 +11,16 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/internal/follow"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 )
 
-// ErrNoLeader means that nobody leads: nobody has joined the election, or all have left.
+// ErrNoLeader means that there is no leader: the election has no candidate.
 var ErrNoLeader = errors.New("no leader")
 
 // What Curator calls the nodes of a LeaderLatch, and of the mutex in a LeaderSelector.
@@ -28,10 +29,10 @@ const (
 	selectorName = "lock-"
 )
 
-// maxID is the longest id in bytes: far below what any server takes as a request.
+// maxID is the longest id in bytes, far below the request limit of every server.
 const maxID = 1 << 16
 
-// Option configures an [Election]. [New] refuses bad values with [framework.ErrBadArgument].
+// Option configures an [Election]. [New] refuses invalid values with [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -40,72 +41,77 @@ type config struct {
 	lock []lock.Option
 }
 
-// WithID sets the id that others see of our candidates, such as a host name or the address of the leader: any text of at most 64
-// KiB in UTF-8. Ids need not be unique. The default is empty; with [AsSelector] it is the client's default data, see
-// [framework.WithDefaultData].
+// WithID sets the id of this process's candidates, such as a host name: UTF-8 text of at most 64
+// KiB. Ids need not be unique. The default is empty; with [WithSelector] it is the client's default
+// data.
 func WithID(id string) Option {
 	valid := len(id) <= maxID && utf8.ValidString(id)
 	return opt.Checked(valid, func(c *config) { c.id = id }, "an id of %d bytes; it must be UTF-8 of at most %d", len(id), maxID)
 }
 
-// AsSelector takes part in the elections of LeaderSelector instead of those of LeaderLatch. Its nodes are those of a mutex:
-// whoever holds a mutex at the path leads, too.
-func AsSelector() Option { return opt.Set(func(c *config) { c.name = selectorName }) }
+// WithSelector takes part in the elections of LeaderSelector instead of LeaderLatch's. Its nodes
+// are a mutex's: a process that holds a mutex at the path leads, too.
+func WithSelector() Option { return opt.Set(func(c *config) { c.name = selectorName }) }
 
-// WithErrorPolicy sets whether a suspended connection ends a term. The default is the client's policy.
+// WithErrorPolicy sets whether a suspended connection ends a term. The default is the client's
+// policy.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	return opt.Set(func(c *config) { c.lock = append(c.lock, lock.WithErrorPolicy(p)) })
 }
 
-// Election is an election at one path. What a leader has is a [Term]; an Election need not be closed. All methods are safe for
-// concurrent use: each call of Campaign, Lead and Run is a candidate of its own, and they exclude each other as processes do.
+// inside is what package lock offers to the recipes of this module.
+var inside = lock.Inside()
+
+// Election is an election at one path. It need not be closed. All methods are safe for concurrent
+// use.
+//
+// Each call of Campaign, Lead and Run is a candidate of its own; they exclude each other as
+// processes do.
 type Election struct {
 	client *framework.Client
-	queue  *queue.Queue
+	queue  *lock.Queue
 	path   string
 	name   string
 	id     string
 }
 
-// New makes an election at path. Nothing is sent. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+// New returns the election at path. It sends no request. Errors are [framework.ErrBadPath] and
+// [framework.ErrBadArgument].
 func New(client *framework.Client, path string, opts ...Option) (_ *Election, err error) {
-	defer func() { err = follow.OpError("election", path, err) }()
+	defer func() { err = operr.New("election", path, err) }()
 	cfg := config{name: latchName}
-	if err := cmp.Or(opt.Apply(&cfg, opts), follow.Check(client, path)); err != nil {
+	if err := cmp.Or(opt.Apply(&cfg, opts), recipe.Check(client, path)); err != nil {
 		return nil, err
 	}
 	if cfg.id == "" && cfg.name == selectorName {
-		cfg.id = string(client.DefaultData())
+		cfg.id = string(engine.Of(client).DefaultData())
 	}
-	// A context that comes from a term does not re-enter: each Campaign is a candidate.
-	own := opt.Set(func(c *queue.Config) { c.Plain, c.Noun, c.Data = true, "leadership", []byte(cfg.id) })
-	candidates, err := queue.New(client, path, cfg.name, nil, append(cfg.lock, own)...)
+	// The context of a term does not re-enter: each Campaign is a candidate.
+	own := inside.With(locking.Settings[*lock.Queue]{NoReentry: true, Noun: "leadership", Data: []byte(cfg.id)})
+	candidates, err := lock.New(client, path, cfg.name, nil, append(cfg.lock, own)...)
 	if err != nil {
 		return nil, err
 	}
 	return &Election{client, candidates, path, cfg.name, cfg.id}, nil
 }
 
-// Path is the path of the election.
+// Path returns the path of the election.
 func (e *Election) Path() string { return e.path }
 
-// ID is what others see of our candidates.
+// ID returns the id of this process's candidates.
 func (e *Election) ID() string { return e.id }
 
-// Campaign joins the election and waits until it leads. Whoever has a [Term] must [Term.Release] it.
+// Campaign joins the election and blocks until it leads. The caller must call [Term.Release]. If
+// Campaign fails, its node is removed.
 //
-// If the connection or the session is lost while it waits, Campaign joins again, at the end of the queue if its node is gone. It
-// ends when ctx is done, with the error of ctx, which also wraps zk.ErrNoServer if there was no connection then; when the client
-// is closed, with [framework.ErrClosed]; and with errors that a retry does not help, such as zk.ErrNoAuth and
-// [lock.ErrSequenceExhausted]. After an error we remove our node, also if the server carries out our create request only after
-// Campaign has returned.
+// After a loss it joins again, at the end of the queue if its node was deleted. The package comment
+// lists the errors.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	term, err := e.campaign(ctx)
 	return term, e.opError("campaign", err)
 }
 
 func (e *Election) campaign(ctx context.Context) (*Term, error) {
-	ctx = framework.InSession(ctx, nil) // the values of another hold's context name a session, which may be over
 	pauses := wait.Pauses{First: engine.RefusedPause, Last: lastPause}
 	for {
 		hold, err := e.queue.Acquire(ctx)
@@ -117,21 +123,21 @@ func (e *Election) campaign(ctx context.Context) (*Term, error) {
 				return nil, err
 			}
 			if e.client.State().IsConnected() { // otherwise it cannot join yet
-				e.client.Logger().Info("candidate joins again", "path", e.path, "reason", err)
+				engine.Of(e.client).Logger().Info("candidate rejoins", "path", e.path, "reason", err)
 			}
 			_ = engine.Sleep(ctx, engine.Of(e.client), pauses.Next()) // if ctx ends, GaveUp says so
 		}
 		if ctx.Err() != nil {
-			return nil, engine.Of(e.client).GaveUp(ctx, follow.Bare(err))
+			return nil, engine.Of(e.client).GaveUp(ctx, operr.Bare(err))
 		}
 	}
 }
 
-func (e *Election) opError(op string, err error) error { return follow.OpError(op, e.path, err) }
+func (e *Election) opError(op string, err error) error { return operr.New(op, e.path, err) }
 
-// joinsAgain reports whether a candidate that failed with err may succeed when it begins anew: with another connection, another
-// session, or another node.
+// joinsAgain reports whether a candidate that failed with err may succeed when it begins anew: with
+// another connection, another session, or another node.
 func joinsAgain(err error) bool {
-	// A missing node is the election's path that was deleted: it is made again.
-	return retry.MayPass(err) || errors.Is(err, framework.ErrLost) || errors.Is(err, zk.ErrNoNode)
+	// A missing node is the deleted path of the election: it is recreated.
+	return verdict.MayPass(err) || errors.Is(err, framework.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -48,10 +48,10 @@ func latchNodes(t *testing.T, bed *testbed.Bed) {
 func selectorNodes(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	client := bed.Client(t, framework.WithDefaultData([]byte("default")))
-	first := electionOn(t, client, path, leader.AsSelector())
+	first := electionOn(t, client, path, leader.WithSelector())
 	a := campaign(t, first)
 	require.Equal(t, "default", a.ID())
-	b := electionOn(t, client, path, leader.WithID("host-7"), leader.AsSelector())
+	b := electionOn(t, client, path, leader.WithID("host-7"), leader.WithSelector())
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	c := campaigning(t, ctx, b, 2)
 	require.Equal(t, map[string]string{"lock-0000000000": "default", "lock-0000000001": "host-7"}, children(t, client, path))
@@ -64,7 +64,7 @@ func selectorNodes(t *testing.T, bed *testbed.Bed) {
 func twoElections(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	client := bed.Client(t)
-	latch, selector := electionOn(t, client, path, leader.WithID("l")), electionOn(t, client, path, leader.WithID("s"), leader.AsSelector())
+	latch, selector := electionOn(t, client, path, leader.WithID("l")), electionOn(t, client, path, leader.WithID("s"), leader.WithSelector())
 	a, b := campaign(t, latch), campaign(t, selector)
 	for e, id := range map[*leader.Election]string{latch: "l", selector: "s"} {
 		require.Equal(t, []string{id}, ids(participants(t, e, 1)))
@@ -80,7 +80,7 @@ func twoElections(t *testing.T, bed *testbed.Bed) {
 
 func selectorIsAMutex(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	e, client := newElection(t, bed, path, leader.AsSelector())
+	e, client := newElection(t, bed, path, leader.WithSelector())
 	m, err := mutex.New(client, path)
 	require.NoError(t, err)
 	term := campaign(t, e)
@@ -123,13 +123,13 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-LDR-09
 	}{
 		"relative path":      {client, "election", leader.WithID(""), framework.ErrBadPath},
 		"the root":           {client, "/", leader.WithID(""), framework.ErrBadPath},
-		"nil client":         {nil, "/election", leader.AsSelector(), framework.ErrBadArgument},
+		"nil client":         {nil, "/election", leader.WithSelector(), framework.ErrBadArgument},
 		"nil option":         {client, "/election", nil, framework.ErrBadArgument},
 		"id not UTF-8":       {client, "/election", leader.WithID("\xff"), framework.ErrBadArgument},
 		"id too long":        {client, "/election", leader.WithID(strings.Repeat("x", 1<<16+1)), framework.ErrBadArgument},
 		"bad error policy":   {client, "/election", leader.WithErrorPolicy(99), framework.ErrBadArgument},
-		"character in path":  {client, "/elec\x00tion", leader.AsSelector(), framework.ErrBadPath},
-		"empty path element": {client, "/a//b", leader.AsSelector(), framework.ErrBadPath},
+		"character in path":  {client, "/elec\x00tion", leader.WithSelector(), framework.ErrBadPath},
+		"empty path element": {client, "/a//b", leader.WithSelector(), framework.ErrBadPath},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := leader.New(c.client, c.path, c.opt)

@@ -12,15 +12,16 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/gocurator/curator/connstate"
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/zktest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,14 +31,22 @@ func TestElection(t *testing.T) {
 		{Name: "leadership goes on in the order of joining", Test: inOrder}, // CUR-LDR-01
 		{Name: "many candidates never lead together", Test: neverTogether},  // CUR-LDR-02
 		{Name: "a candidate that leaves elects nobody", Test: leaverElectsNobody},
-		{Name: "a path that nobody used has no leader", Test: unusedPath},                 // CUR-LDR-08
-		{Name: "a refused candidate gets the error", Test: refusedGetsTheError},           // CUR-LDR-10
-		{Name: "everybody sees the same participants", Test: sameParticipants},            // CUR-LDR-11, KZ-LDR-01
-		{Name: "all get their turn when all run again", Test: rotates},                    // CUR-LDR-12
-		{Name: "closing a candidate leaves the leader alone", Test: closing},              // CUR-LDR-05, -14
-		{Name: "a cancelled candidate is passed over", Test: cancelledIsPassedOver},       // KZ-LDR-02
-		{Name: "a candidate that loses its session joins again", Test: joinsAgain},        // CURATOR-16, -73; etcd #19597
-		{Name: "a leader that loses its session leads again in a new term", Test: regain}, // CURATOR-3
+		// CUR-LDR-08
+		{Name: "a path that nobody used has no leader", Test: unusedPath},
+		// CUR-LDR-10
+		{Name: "a refused candidate gets the error", Test: refusedGetsTheError},
+		// CUR-LDR-11, KZ-LDR-01
+		{Name: "everybody sees the same participants", Test: sameParticipants},
+		// CUR-LDR-12
+		{Name: "all get their turn when all run again", Test: rotates},
+		// CUR-LDR-05, -14
+		{Name: "closing a candidate leaves the leader alone", Test: closing},
+		// KZ-LDR-02
+		{Name: "a cancelled candidate is passed over", Test: cancelledIsPassedOver},
+		// CURATOR-16, -73; etcd #19597
+		{Name: "a candidate that loses its session joins again", Test: joinsAgain},
+		// CURATOR-3
+		{Name: "a leader that loses its session leads again in a new term", Test: regain},
 		{Name: "nodes are those of a latch", Test: latchNodes},
 		{Name: "nodes are those of a selector", Test: selectorNodes},
 		{Name: "latches and selectors on one path are two elections", Test: twoElections},
@@ -48,7 +57,7 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// newElection makes an election on a client of its own.
+// newElection creates an election on a client of its own.
 func newElection(t *testing.T, bed *testbed.Bed, path string, opts ...leader.Option) (*leader.Election, *framework.Client) {
 	t.Helper()
 	client := bed.Client(t)
@@ -151,7 +160,8 @@ func neverTogether(t *testing.T, bed *testbed.Bed) {
 			for range 6 {
 				assert.NoError(t, e.Lead(testbed.Context(t), func(ctx context.Context, _ *leader.Term) error {
 					assert.EqualValues(t, 1, inside.Add(1), "two leaders")
-					time.Sleep(time.Millisecond) // real time, the length of the term: so a second leader would meet the first
+					// real time, the length of the term: so a second leader would meet the first
+					time.Sleep(time.Millisecond)
 					assert.NoError(t, ctx.Err())
 					inside.Add(-1)
 					terms.Add(1)
@@ -164,7 +174,8 @@ func neverTogether(t *testing.T, bed *testbed.Bed) {
 	require.EqualValues(t, 30, terms.Load())
 }
 
-// leaverElectsNobody is CUR-LDR-03: what goes away causes a look at the order, and hands nothing over.
+// leaverElectsNobody is CUR-LDR-03: a deleted node causes others to read the queue, and elects no
+// candidate by itself.
 func leaverElectsNobody(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	e, client := newElection(t, bed, path)
@@ -219,7 +230,7 @@ func sameParticipants(t *testing.T, bed *testbed.Bed) {
 	for i := range 4 {
 		id := fmt.Sprintf(" candidate %d ö ", i)
 		want = append(want, id)
-		e, _ := newElection(t, bed, path, leader.WithID(id), leader.AsSelector())
+		e, _ := newElection(t, bed, path, leader.WithID(id), leader.WithSelector())
 		all = append(all, e)
 		if i == 0 {
 			first = campaign(t, e)
@@ -227,7 +238,7 @@ func sameParticipants(t *testing.T, bed *testbed.Bed) {
 		}
 		others = append(others, campaigning(t, ctx, e, i+1))
 	}
-	bystander, _ := newElection(t, bed, path, leader.AsSelector())
+	bystander, _ := newElection(t, bed, path, leader.WithSelector())
 	for _, e := range append(all, bystander) {
 		ps := participants(t, e, len(want))
 		require.Equal(t, want, ids(ps), "in the order of the queue")
@@ -264,7 +275,7 @@ func rotates(t *testing.T, bed *testbed.Bed) {
 				if turns = append(turns, term.ID()); len(turns) == n*rounds {
 					cancel()
 				}
-				// Whoever led before has joined again.
+				// The former leader has joined again.
 				return ignoreEnd(await(ctx, func() bool {
 					ps, err := e.Participants(ctx)
 					return err == nil && len(ps) == n
@@ -290,7 +301,8 @@ func await(ctx context.Context, condition func() bool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		time.Sleep(time.Millisecond) // it polls, as testbed.Eventually does: a list of participants gives no signal
+		// it polls, as testbed.Eventually does: a list of participants gives no signal
+		time.Sleep(time.Millisecond)
 	}
 	return nil
 }
@@ -313,7 +325,8 @@ func closing(t *testing.T, bed *testbed.Bed) {
 	participants(t, e, 1)
 	require.NoError(t, term.Err(), "the leader still leads")
 	require.NoError(t, client.Close())
-	testbed.Receive(t, term.Done(), "the end of the term") // CURATOR's default close notifies nobody
+	// CURATOR's default close notifies no listener
+	testbed.Receive(t, term.Done(), "the end of the term")
 	require.ErrorIs(t, term.Err(), framework.ErrClosed)
 	require.ErrorIs(t, term.Release(), framework.ErrClosed)
 }
@@ -394,7 +407,7 @@ var errEnough = errors.New("enough")
 // Bugs that other libraries had or have. The name of each is in its comment; what Run must
 // not do is in run_test.go.
 
-// CURATOR-620: two reconnects in quick succession made two leaders.
+// CURATOR-620: two reconnects in quick succession elected two leaders.
 func TestReconnectsInQuickSuccessionMakeOneLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -416,7 +429,8 @@ func TestReconnectsInQuickSuccessionMakeOneLeader(t *testing.T) {
 			w.soon()
 			require.EqualValues(t, 1, inside.Load())
 			w.server.CutConnections()
-			time.Sleep(time.Duration(pause) * time.Millisecond) // virtual time: the second loss comes at each moment of the reconnect
+			// virtual time: the second loss occurs at each moment of the reconnect
+			time.Sleep(time.Duration(pause) * time.Millisecond)
 			w.server.CutConnections()
 		}
 		w.soon()
@@ -456,7 +470,8 @@ func TestSessionThatEndsDuringALookIsNoDeadEnd(t *testing.T) {
 	})
 }
 
-// CURATOR-645, FLINK-28078: when a predecessor went, candidates made their nodes anew and chased each other.
+// CURATOR-645, FLINK-28078: when a predecessor left, candidates recreated their nodes and chased
+// each other.
 func TestCandidatesKeepTheirNodesWhenOthersGo(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		first := campaign(t, w.election())
@@ -477,20 +492,21 @@ func TestCandidatesKeepTheirNodesWhenOthersGo(t *testing.T) {
 		term = elected(t, fourth)
 		require.Equal(t, before[3].Path, term.Path())
 		require.NoError(t, term.Release())
-		require.Zero(t, w.server.Requests().Requests[zktest.OpCreate])
+		require.Zero(t, w.server.Requests().Requests["create"])
 	})
 }
 
-// CURATOR-652, -653, -696, -498: after an outage the own old node, which the server had not deleted yet, was taken for ours.
+// CURATOR-652, -653, -696, -498: after an outage the own old node, which the server had not deleted
+// yet, was mistaken for this client's.
 func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		client := w.client(framework.WithErrorPolicy(connstate.Session))
+		client := w.client(framework.WithErrorPolicy(connstate.LostEndsHold))
 		e := electionOn(t, client, "/election", leader.WithID("the same"))
 		old := campaign(t, e)
 		id := w.session(client)
 		allow := func(perms int32) {
 			acl := []zk.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}
-			_, err := w.client().SetACL(t.Context(), "/election", acl, -1)
+			_, err := w.client().SetACL(t.Context(), "/election", acl)
 			require.NoError(t, err)
 		}
 		allow(zk.PermAll &^ zk.PermDelete) // the library deletes what it knows to be old
@@ -594,7 +610,8 @@ func TestProofBelongsToItsTerm(t *testing.T) {
 	})
 }
 
-// CURATOR-3, -62: a start that was cancelled while the node was made left the node, and the election stood still.
+// CURATOR-3, -62: a start that was cancelled while the node was created left the node, and the
+// election hung.
 func TestCancelledCreateLeavesNoNode(t *testing.T) {
 	for name, block := range map[string]func(*zktest.Server, ...zktest.Match) *zktest.Gate{
 		"before it is carried out": (*zktest.Server).Block,
@@ -603,7 +620,7 @@ func TestCancelledCreateLeavesNoNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				e, other := w.election(), w.election()
-				require.NoError(w, campaign(w.T, e).Release()) // the path is there
+				require.NoError(w, campaign(w.T, e).Release()) // the path exists
 				gate := block(w.server, zktest.OnCreate())
 				ctx, cancel := context.WithCancel(w.Context())
 				c := w.campaigning(ctx, e)
@@ -641,14 +658,15 @@ func TestNodeDeletedRightAfterTheCampaignEndsTheTerm(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		stranger := w.client()
 		term := campaign(t, w.election())
-		require.NoError(t, stranger.Delete(t.Context(), term.Path(), -1))
+		require.NoError(t, stranger.Delete(t.Context(), term.Path()))
 		testbed.Receive(t, term.Done(), "the end of the term")
 		require.ErrorIs(t, term.Err(), lock.ErrNodeDeleted)
 		require.ErrorIs(t, term.Release(), lock.ErrNodeDeleted)
 	})
 }
 
-// etcd #19597: a campaign did not end with its session, and came back as the leader of a session that was over.
+// etcd #19597: a campaign did not end with its session, and returned as the leader of a session
+// that was over.
 func TestLeaderAfterAnExpiryLeadsInALivingSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		first := campaign(t, w.election())
@@ -666,7 +684,8 @@ func TestLeaderAfterAnExpiryLeadsInALivingSession(t *testing.T) {
 	})
 }
 
-// Waiting nodes that somebody deletes again and again are made again: CURATOR-15's loop died unseen.
+// Waiting nodes that another client deletes again and again are recreated: CURATOR-15's loop died
+// unseen.
 func TestDeletedCandidateJoinsAgain(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		first := campaign(t, w.election())
@@ -680,7 +699,7 @@ func TestDeletedCandidateJoinsAgain(t *testing.T) {
 				if path == first.Path() {
 					continue
 				}
-				require.NoError(t, stranger.Delete(t.Context(), path, -1))
+				require.NoError(t, stranger.Delete(t.Context(), path))
 			}
 		}
 		require.NoError(t, first.Release())
@@ -688,7 +707,7 @@ func TestDeletedCandidateJoinsAgain(t *testing.T) {
 	})
 }
 
-// CURATOR-165: an error in a check made a dead latch. What cannot heal is returned.
+// CURATOR-165: an error in a check left a dead latch. A permanent error is returned.
 func TestErrorsThatCannotHealAreReturned(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		e := w.election()
@@ -699,7 +718,7 @@ func TestErrorsThatCannotHealAreReturned(t *testing.T) {
 		w.soon()
 		require.Empty(t, w.nodes())
 
-		_, err = w.client().SetACL(t.Context(), "/", []zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}, -1)
+		_, err = w.client().SetACL(t.Context(), "/", []zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}})
 		require.NoError(t, err)
 		other := electionOn(t, w.client(), "/other")
 		_, err = other.Campaign(t.Context())

@@ -9,43 +9,37 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/internal/follow"
-	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/recipes/internal/recipe"
 )
 
 // State is what [Election.Observe] knows of an election.
 type State struct {
-	// Leader is who leads; the zero Participant if nobody does.
+	// Leader is the leader; the zero Participant if there is none.
 	Leader Participant
 
-	// Elected says that somebody leads.
+	// Elected reports whether there is a leader.
 	Elected bool
 
-	// Stale says that the connection was lost since this was read: it may be out of date.
+	// Stale reports that the connection was lost since this was read: it may be out of date.
 	Stale bool
 }
 
-// Observe is a loop over who leads, without taking part in the election: first the present state, at least as new as the ensemble
-// was at the call, then the newest state whenever it has changed, also that nobody leads. Between two steps of the loop it asks
-// nothing and queues nothing. So a slow reader delays nobody, and misses states that have changed again meanwhile.
+// Observe yields the election's state, at least as new as at the call, and then the newest state
+// whenever it has changed, also when no candidate leads. It takes no part in the election. The last
+// pair has an error: see the package comment.
 //
 //	for state, err := range e.Observe(ctx) {
 //		if err != nil { return err } // ctx is done, or the client is closed
 //		...
 //	}
 //
-// When the connection is lost, the last state comes again with Stale set. When there is a connection again, also with another
-// session, the newest state comes. States never go back in time.
-//
-// It watches the leader's node, so candidates that join and leave behind the leader cost nothing.
-//
-// The last pair has an error, after which the loop ends: that of ctx, which also wraps zk.ErrNoServer if there was no connection
-// then; [framework.ErrClosed]; or one that a retry does not help, such as zk.ErrNoAuth and [lock.ErrSequenceExhausted].
+// Without a connection the last state is repeated with Stale set.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		o := observation{election: e, yield: yield, last: State{Stale: true}}
-		if err := follow.Reads(ctx, e.client, o.follow); err != nil {
+		if err := recipe.Reads(ctx, e.client, o.follow); err != nil {
 			yield(State{}, e.opError("observe", err))
 		}
 	}
@@ -58,8 +52,8 @@ type observation struct {
 	last     State // that was shown; before the first one it is stale
 }
 
-// follow shows who leads as long as the connection lasts. It is a read for [follow.Reads].
-func (o *observation) follow(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
+// follow shows the leader as long as the connection lasts. It is a read for [recipe.Reads].
+func (o *observation) follow(ctx context.Context, in *framework.Client, l engine.Link) (<-chan struct{}, error) {
 	// Nothing is asked on the next connection before the loss of this one was shown.
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -71,7 +65,7 @@ func (o *observation) follow(ctx context.Context, l engine.Link) (<-chan struct{
 		}
 	}()
 	for {
-		state, watch, err := o.election.look(within)
+		state, watch, err := o.election.look(within, in)
 		if err == nil {
 			if !o.show(state) {
 				return nil, nil
@@ -85,20 +79,20 @@ func (o *observation) follow(ctx context.Context, l engine.Link) (<-chan struct{
 		stale := o.last
 		stale.Stale = true
 		switch {
-		case ctx.Err() != nil, err != nil && !lost && !retry.MayPass(err):
-			return follow.Again, err
+		case ctx.Err() != nil, err != nil && !lost && !verdict.MayPass(err):
+			return framework.Again, err
 		case err == nil && !lost: // look again
 		case !o.show(stale):
 			return nil, nil
 		case lost:
-			return follow.Again, nil
+			return framework.Again, nil
 		default:
-			return follow.Again, err
+			return framework.Again, err
 		}
 	}
 }
 
-// show shows a state, unless it is the same as before. It reports whether the loop goes on.
+// show yields a state, unless it repeats the last one. It reports whether the loop continues.
 func (o *observation) show(s State) bool {
 	if s == o.last {
 		return true
@@ -107,25 +101,26 @@ func (o *observation) show(s State) bool {
 	return o.yield(s, nil)
 }
 
-// look returns who leads, and a watch that fires when that changes: on the leader's node, or else on what is there of the election.
-func (e *Election) look(ctx context.Context) (State, *framework.Watch, error) {
+// look returns the state, and a watch that fires when it changes: on the leader's node, or
+// otherwise on the nearest existing part of the election.
+func (e *Election) look(ctx context.Context, client *framework.Client) (State, *framework.Watch, error) {
 	for {
 		var watch *framework.Watch
-		leader, err := e.find(ctx, func(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
-			data, stat, watch, err = e.client.GetW(ctx, path)
+		leader, err := e.find(ctx, client, func(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
+			data, stat, watch, err = client.GetW(ctx, path)
 			return data, stat, err
 		})
 		if err != nil || leader.Leads {
 			return State{Leader: leader, Elected: leader.Leads}, watch, err
 		}
-		children, _, watch, err := e.client.ChildrenW(ctx, e.path)
+		children, _, watch, err := client.ChildrenW(ctx, e.path)
 		if errors.Is(err, zk.ErrNoNode) {
 			var found bool
-			if found, _, watch, err = e.client.ExistsW(ctx, e.path); found {
-				continue // it was made in between
+			if found, _, watch, err = client.ExistsW(ctx, e.path); found {
+				continue // it was created in between
 			}
 		}
-		if first, err := e.first(children, err); first == "" { // nobody has come in between
+		if first, err := e.first(children, err); first == "" { // no candidate has joined in between
 			return State{}, watch, err
 		}
 	}

@@ -8,22 +8,22 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Participant is somebody who leads or waits to.
+// Participant is a leader or a candidate.
 type Participant struct {
 	ID      string    // see WithID
-	Leads   bool      // by what the server showed; others wait
+	Leads   bool      // at the time of the read; the others wait
 	Path    string    // of the node
 	Session int64     // that the node belongs to
 	Token   int64     // the fencing token of its term
 	Since   time.Time // when it joined, by the server's clock
 }
 
-// Participants lists who leads and who waits, in the order of the queue, without taking part in it. Nodes that are deleted
-// meanwhile are left out, and the first of the others leads. A missing path has none. A server that is behind the others may show
-// an older state. Errors are those of [lock.Queue.Participants].
+// Participants returns the leader and the candidates, in the order of the queue. Nodes that are
+// deleted during the call are left out, and a lagging server may show an older state. Errors are as
+// for [lock.Queue.Participants].
 func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	nodes, err := e.queue.Participants(ctx)
 	if err != nil {
@@ -36,49 +36,54 @@ func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	return ps, nil
 }
 
-func participant(n queue.Participant, leads bool) Participant {
+func participant(n lock.Participant, leads bool) Participant {
 	return Participant{ID: string(n.Data), Leads: leads, Path: n.Path, Session: n.Session, Token: n.Token, Since: n.Since}
 }
 
-// Leader returns who leads, without taking part in the election. The error is [ErrNoLeader] if nobody does, also if the path is
-// missing, and [lock.ErrSequenceExhausted]. A server that is behind the others may show an earlier leader; [Term.Guard] is how a
-// leader proves itself.
+// Leader returns the leader. Errors are [ErrNoLeader], also for a missing path, and
+// [lock.ErrSequenceExhausted]. A lagging server may show an earlier leader: [Term.Guard] is a
+// leader's proof.
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
-	p, err := e.find(ctx, e.client.Get)
+	p, err := e.find(ctx, e.client, e.client.Get)
 	if err == nil && !p.Leads {
 		err = ErrNoLeader
 	}
 	return p, e.opError("leader", err)
 }
 
-// find reads who leads: the zero Participant if nobody does.
+// find reads the leader: the zero Participant if there is none.
 //
-// The first node that can be read leads: nodes ahead of it were gone before, and none can come in ahead.
-func (e *Election) find(ctx context.Context, read func(context.Context, string) ([]byte, *zk.Stat, error)) (Participant, error) {
+// The first node that can be read leads: nodes ahead of it were deleted before, and none can be
+// created ahead.
+func (e *Election) find(
+	ctx context.Context, client *framework.Client, read func(context.Context, string) ([]byte, *zk.Stat, error),
+) (Participant, error) {
 	for {
-		children, _, err := e.client.Children(ctx, e.path)
+		children, _, err := client.Children(ctx, e.path)
 		first, err := e.first(children, err)
 		if err != nil || first == "" {
 			return Participant{}, err
 		}
 		data, stat, err := read(ctx, first)
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // it has gone since
+		case errors.Is(err, zk.ErrNoNode): // it was deleted during the call
 		case err != nil:
 			return Participant{}, err
 		default:
-			return participant(queue.ParticipantOf(first, data, stat), true), nil
+			return participant(lock.Participant{
+				Path: first, Data: data, Session: stat.EphemeralOwner, Token: stat.Czxid, Since: time.UnixMilli(stat.Ctime),
+			}, true), nil
 		}
 	}
 }
 
-// first returns the path of the first candidate in the order of the queue. It is empty if there is none, also if the path is missing. err
-// is that of the list.
+// first returns the path of the first candidate in the order of the queue, or "", also if the path
+// is missing. err is the list's.
 func (e *Election) first(children []string, err error) (string, error) {
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return "", err
 	}
-	candidates, err := queue.Sort(children, e.name)
+	candidates, err := inside.Sort(children, e.name)
 	if err != nil || len(candidates) == 0 {
 		return "", err
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
@@ -43,7 +43,7 @@ func TestTheFirstThatCanBeReadLeads(t *testing.T) {
 				first := campaign(t, w.election(leader.WithID("first")))
 				second := w.campaigning(t.Context(), w.election(leader.WithID("second")))
 				meanwhile := func(happens func()) <-chan leader.Participant {
-					lists := zktest.OnOp(zktest.OpGetChildren, zktest.OpGetChildren2)
+					lists := zktest.OnOp("getChildren", "getChildren2")
 					gate := w.server.BlockReplies(zktest.OnSession(w.session(client)), lists)
 					answer := make(chan leader.Participant, 1)
 					go func() {
@@ -104,14 +104,15 @@ func TestNumbersAtTheirEndAreAnError(t *testing.T) {
 	})
 }
 
-// TestObserverDoesNotMissWhoComesWhileItSetsItsWatch has the first candidate come between the list and the watch.
+// TestObserverDoesNotMissWhoComesWhileItSetsItsWatch has the first candidate join between the list
+// and the watch.
 func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, candidate := w.client(), w.election()
-		require.NoError(t, campaign(t, candidate).Release()) // the path is there
+		require.NoError(t, campaign(t, candidate).Release()) // the path exists
 		var lists atomic.Int32
 		second := func(zktest.Request) bool { return lists.Add(1) > 1 }
-		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp(zktest.OpGetChildren, zktest.OpGetChildren2), second)
+		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp("getChildren", "getChildren2"), zktest.On(second))
 		states := make(chan leader.State, 1)
 		go func() {
 			for s, err := range electionOn(t, client, "/election").Observe(testbed.Context(t)) {
@@ -129,7 +130,8 @@ func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
 	})
 }
 
-// TestObserverIsGivenTheNextLeader has one leader follow the other while the observer does not look.
+// TestObserverIsGivenTheNextLeader has one leader follow the other while the observer does not
+// look.
 func TestObserverIsGivenTheNextLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		o := observe(t, testbed.Context(t), w.election())
@@ -144,11 +146,12 @@ func TestObserverIsGivenTheNextLeader(t *testing.T) {
 	})
 }
 
-// TestObserverDoesNotMissAnElectionThatBegins has the path be made between the list, which does not find it, and the watch.
+// TestObserverDoesNotMissAnElectionThatBegins has the path created between the list, which does not
+// find it, and the watch.
 func TestObserverDoesNotMissAnElectionThatBegins(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, candidate := w.client(), w.election()
-		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp(zktest.OpExists))
+		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp("exists"))
 		states := make(chan leader.State, 1)
 		go func() {
 			for s, err := range electionOn(t, client, "/election").Observe(testbed.Context(t)) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,24 +13,14 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Run leads again and again, until ctx is done: it campaigns, calls f, releases, and campaigns again at the end of the queue. f's
-// context ends when the leadership may no longer be ours, and when ctx ends; term is what f leads with. f leads until it returns,
-// and is never called twice at a time. After a term of less than 10 ms Run pauses before it campaigns again: about 10 ms at
-// first, and longer after each such term in a row, up to about 3 s.
+// Run campaigns, calls f, releases and campaigns again, until ctx is done. The context of f is
+// cancelled when the leadership may be lost, and when ctx ends. Calls of f never overlap.
 //
-// The node is deleted only after f has returned, also when ctx is done, after [Term.Release], and when the connection is
-// suspended. So nobody else leads while f still works. Only the end of the session deletes the node earlier. If f has not
-// returned ten seconds after its context ended, that is logged, and again when f returns.
-//
-// Run returns
-//   - when ctx is done: the error is that of ctx, joined with f's error unless that is the error or the cause of its context, and with
-//     that of Release, which says so if the leadership was lost before;
-//   - when f returns an error while it leads: that error. An error that f returns after its term
-//     has ended is logged, unless it is the error or the cause of f's context, and Run continues;
-//   - when Campaign fails, or Release for another reason than a loss: that error;
-//   - at once with [framework.ErrBadArgument] if f is nil.
-//
-// If f panics, the node is deleted and the panic continues.
+// Errors are
+//   - the error of ctx, joined with the errors of f and of Release,
+//   - the error of f, if it fails while it leads,
+//   - an error of Campaign, or of Release for another reason than a loss,
+//   - [framework.ErrBadArgument] if f is nil.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	between := wait.Pauses{First: youngTerm, Last: lastPause}
 	for {
@@ -39,15 +30,15 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Te
 		}
 		failed := o.failed
 		if errors.Is(o.ended, failed) {
-			failed = nil // it says that its context is done, and nothing else
+			failed = nil // the end of its context
 		}
 		switch {
 		case ctx.Err() != nil:
 			return errors.Join(e.opError("run", wait.Err(ctx)), failed, o.released)
 		case failed != nil && o.ended == nil:
 			return errors.Join(failed, o.released)
-		case failed != nil:
-			e.client.Logger().Warn("function failed after its term", "path", e.path, "term", o.ended, "reason", failed)
+		case failed != nil && !repeats(failed, o.ended):
+			engine.Of(e.client).Logger().Warn("function failed after its term", "path", e.path, "term", o.ended, "reason", failed)
 		}
 		if o.released != nil && !joinsAgain(o.released) {
 			return o.released
@@ -60,14 +51,40 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Te
 	}
 }
 
+// repeats reports whether the error of a function says only that its context has ended. The error
+// of an operation that ended with that context may also name the failure of its last attempt.
+func repeats(failed, ended error) bool {
+	if failed == nil || ended == nil {
+		return false
+	}
+	if errors.Is(ended, failed) {
+		return true
+	}
+	switch e := failed.(type) {
+	case *framework.OpError:
+		return bothAre(e, ended, context.Canceled) || bothAre(e, ended, context.DeadlineExceeded) || repeats(e.Err, ended)
+	case interface{ Unwrap() error }:
+		return repeats(e.Unwrap(), ended)
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(err error) bool { return !repeats(err, ended) })
+	}
+	return false
+}
+
+func bothAre(a, b, target error) bool { return errors.Is(a, target) && errors.Is(b, target) }
+
 const (
-	youngTerm    = 10 * time.Millisecond // how long a term must last for the next campaign to begin without a pause
-	lastPause    = 3 * time.Second       // the longest pause between two campaigns, and between two tries to join
-	overrunAfter = 10 * time.Second      // how long a function may go on after its context has ended before that is logged
+	// youngTerm is how long a term must last for the next campaign to begin without a pause.
+	youngTerm = 10 * time.Millisecond
+	// lastPause is the longest pause between two campaigns, and between two attempts to join.
+	lastPause = 3 * time.Second
+	// overrunAfter is how long a function may continue after its context has ended before the
+	// overrun is logged.
+	overrunAfter = 10 * time.Second
 )
 
-// Lead is [Election.Run] for one term: it campaigns, calls f once and releases. The error is Campaign's, or f's and Release's
-// joined; if the term was lost while f worked, it wraps the loss.
+// Lead is [Election.Run] for one term: it campaigns, calls f once and releases. The error is
+// Campaign's, or joins f's and Release's; if the term was lost while f worked, it wraps the loss.
 func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	o, err := e.lead(ctx, f)
 	if err != nil {
@@ -76,7 +93,7 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *T
 	return errors.Join(o.failed, o.released)
 }
 
-// outcome is how a term with a function went.
+// outcome is how a term with a function has ended.
 type outcome struct {
 	failed   error // what the function returned
 	ended    error // why its context had ended by then; nil if it had not
@@ -84,7 +101,8 @@ type outcome struct {
 	took     time.Duration
 }
 
-// lead leads once with f, unless the term has ended before f is called. The error is that of the campaign.
+// lead leads once with f, unless the term has ended before f is called. The error is the
+// campaign's.
 func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) error) (o outcome, err error) {
 	if f == nil {
 		return o, fmt.Errorf("%w: nil function", framework.ErrBadArgument)
@@ -98,8 +116,9 @@ func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) erro
 		o.released = own.Release()
 		overrun.Wait() // last: the logger may block
 	}()
-	// f has another hold of the same lease. It ends with f at the latest, and then own is the last: the node goes.
-	hold, err := own.hold.Again(own.Context())
+	// f has another hold of the same lease. It ends with f at the latest. Then own is the last one,
+	// and the node is deleted.
+	hold, err := inside.Again(own.Context(), own.hold)
 	if err != nil {
 		return o, nil // own has ended, too, and says why
 	}
@@ -118,7 +137,8 @@ func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) erro
 	return o, nil
 }
 
-// watchOverrun logs when a function does not end with its context. returned is to be closed when the function has returned.
+// watchOverrun logs if a function does not return when its context ends. returned is closed when
+// the function has returned.
 func (e *Election) watchOverrun(work context.Context, returned <-chan struct{}) {
 	select {
 	case <-work.Done():
@@ -131,8 +151,8 @@ func (e *Election) watchOverrun(work context.Context, returned <-chan struct{}) 
 	case <-returned:
 		return
 	}
-	log := e.client.Logger().With("path", e.path, "reason", context.Cause(work))
-	log.Warn("function goes on after its term has ended", "since", overrunAfter)
+	log := engine.Of(e.client).Logger().With("path", e.path, "reason", context.Cause(work))
+	log.Warn("function still running after its term has ended", "since", overrunAfter)
 	<-returned
-	log.Info("function has returned after its term", "since", time.Since(over))
+	log.Info("function returned after its term", "since", time.Since(over))
 }

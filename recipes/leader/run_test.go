@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -39,8 +39,8 @@ func run(ctx context.Context, e *leader.Election, f func(context.Context, *leade
 	return ended
 }
 
-// TestNodeStaysUntilTheWorkHasReturned has work overrun its context, for each reason that ends one. client-go's
-// ReleaseOnCancel gives up before.
+// TestNodeStaysUntilTheWorkHasReturned has work overrun its context, for each reason that ends one.
+// client-go's ReleaseOnCancel gives up before.
 func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 	for name, stop := range map[string]func(w world, cancel context.CancelFunc, term *leader.Term){
 		"ctx is done":   func(_ world, cancel context.CancelFunc, _ *leader.Term) { cancel() },
@@ -72,16 +72,16 @@ func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 				testbed.Receive(t, work.Done(), "the end of the context")
 				time.Sleep(9 * time.Second) // virtual time, less than what is allowed
 				synctest.Wait()
-				require.NotContains(t, log.String(), "goes on")
+				require.NotContains(t, log.String(), "still running")
 				time.Sleep(time.Minute) // virtual time
-				require.Contains(t, log.String(), "function goes on after its term has ended")
+				require.Contains(t, log.String(), "function still running after its term has ended")
 				require.True(t, w.server.Exists(term.Path()))
 				waiting(t, next)
-				require.NotContains(t, log.String(), "has returned")
+				require.NotContains(t, log.String(), "function returned")
 				close(finish)
 				successor := elected(t, next)
 				synctest.Wait()
-				require.Contains(t, log.String(), "function has returned")
+				require.Contains(t, log.String(), "function returned")
 				require.NoError(t, successor.Release())
 				err := testbed.Receive(t, ended, "the end")
 				if ctx.Err() != nil {
@@ -104,14 +104,17 @@ func releaseTwice(t *testing.T, term *leader.Term) { // CURATOR-518
 // TestRunGoesOn has each thing happen that must not end it.
 func TestRunGoesOn(t *testing.T) {
 	for name, f := range map[string]func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error{
-		"when the work returns": func(world, *framework.Client, context.Context, *leader.Term) error { return nil }, // CUR-LDR-13, CURATOR-671
-		"when it was released": func(w world, _ *framework.Client, ctx context.Context, term *leader.Term) error { // CUR-LDR-15, CURATOR-468
+		// CUR-LDR-13, CURATOR-671
+		"when the work returns": func(world, *framework.Client, context.Context, *leader.Term) error { return nil },
+		// CUR-LDR-15, CURATOR-468
+		"when it was released": func(w world, _ *framework.Client, ctx context.Context, term *leader.Term) error {
 			releaseTwice(w.T, term)
 			<-ctx.Done()
 			assert.ErrorIs(w, context.Cause(ctx), lock.ErrReleased)
 			return ctx.Err()
 		},
-		"when the session ends": func(w world, client *framework.Client, ctx context.Context, _ *leader.Term) error { // CURATOR-16, -73
+		// CURATOR-16, -73
+		"when the session ends": func(w world, client *framework.Client, ctx context.Context, _ *leader.Term) error {
 			assert.NoError(w, w.server.ExpireSession(w.session(client)))
 			<-ctx.Done()
 			return ctx.Err()
@@ -122,12 +125,12 @@ func TestRunGoesOn(t *testing.T) {
 			return context.Cause(ctx)
 		},
 		"when its node is deleted": func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error {
-			assert.NoError(w, client.Delete(w.Context(), term.Path(), -1))
+			assert.NoError(w, client.Delete(w.Context(), term.Path()))
 			<-ctx.Done()
 			return nil
 		},
 		"when its node is deleted and nobody looks": func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error {
-			assert.NoError(w, client.Delete(w.Context(), term.Path(), -1))
+			assert.NoError(w, client.Delete(w.Context(), term.Path()))
 			return nil
 		},
 		"when the work fails after a loss": func(w world, _ *framework.Client, ctx context.Context, _ *leader.Term) error {
@@ -159,7 +162,8 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestRunReturns has each thing happen that ends it. CURATOR-15: an exception ended the loop unseen.
+// TestRunReturns has each thing happen that ends it. CURATOR-15: an exception ended the loop
+// unseen.
 func TestRunReturns(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -202,7 +206,7 @@ func TestRunReturns(t *testing.T) {
 		"a node that cannot be deleted": {
 			func(w world, client *framework.Client, _ context.CancelFunc, _ context.Context) error {
 				acl := []zk.ACL{{Perms: zk.PermAll &^ zk.PermDelete, Scheme: "world", ID: "anyone"}}
-				_, err := client.SetACL(w.Context(), "/election", acl, -1)
+				_, err := client.SetACL(w.Context(), "/election", acl)
 				return err
 			},
 			[]error{zk.ErrNoAuth}, nil,
@@ -299,7 +303,8 @@ func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 	})
 }
 
-// TestWorkEndsBeforeTheNextTermWhenCutOff has the leader cut off from the servers, which send it nothing.
+// TestWorkEndsBeforeTheNextTermWhenCutOff has the leader cut off from the servers, which send it
+// nothing.
 func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
@@ -371,7 +376,8 @@ type perhaps struct{ err error }
 func (p perhaps) Error() string { return "half done" }
 func (p perhaps) Unwrap() error { return p.err }
 
-// TestWhetherTheWorkSaysMoreThanTheEndOfItsContext has errors that could be taken for the end of the context, and others for more.
+// TestWhetherTheWorkSaysMoreThanTheEndOfItsContext has errors that could be taken for the end of
+// the context, and others for more.
 func TestWhetherTheWorkSaysMoreThanTheEndOfItsContext(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		e := w.election()
@@ -421,9 +427,10 @@ func (s stuck) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestALogThatStandsStillDoesNotKeepTheNode has one stand still at each word about work that overruns.
+// TestALogThatStandsStillDoesNotKeepTheNode has one stand still at each word about work that
+// overruns.
 func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
-	for _, at := range []string{"function goes on", "function has returned"} {
+	for _, at := range []string{"function goes on", "function returned"} {
 		t.Run(at, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				log := stuck{at, make(chan struct{})}
@@ -442,7 +449,8 @@ func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 				}()
 				<-lost
 				next := w.campaigning(t.Context(), w.election())
-				time.Sleep(11 * time.Second) // virtual time: just after the ten seconds after which the overrun is logged
+				// virtual time: just after the ten seconds after which the overrun is logged
+				time.Sleep(11 * time.Second)
 				synctest.Wait()
 				close(finish)
 				term := elected(t, next)
@@ -454,8 +462,8 @@ func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 	}
 }
 
-// looked is a context that calls look each time it is asked whether it has ended. A campaign asks a last time when it has
-// a term.
+// looked is a context that calls look each time it is asked whether it has ended. A campaign asks a
+// last time when it has a term.
 type looked struct {
 	context.Context
 	look func()
@@ -466,11 +474,12 @@ func (l looked) Err() error {
 	return l.Context.Err()
 }
 
-// TestATermThatIsLostBeforeTheWorkBegins: Lead returns the loss, Run goes on, and neither calls the function with that
-// term.
+// TestATermThatIsLostBeforeTheWorkBegins: Lead returns the loss, Run continues, and neither calls
+// the function with that term.
 func TestATermThatIsLostBeforeTheWorkBegins(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		e, losses := w.election(), 10 // some may come before there is a term: then the campaign begins again
+		// Some losses may precede a term. Then the campaign begins again.
+		e, losses := w.election(), 10
 		ctx := looked{t.Context(), func() {
 			names := w.nodes()
 			if losses == 0 || len(names) == 0 {
@@ -511,7 +520,8 @@ func TestRunPausesAfterShortTerms(t *testing.T) {
 		require.EqualError(t, err, "run /election: context deadline exceeded")
 		require.Less(t, terms, 30)
 
-		ctx, cancel = context.WithTimeout(t.Context(), 9950*time.Millisecond) // in the middle of a term
+		// in the middle of a term
+		ctx, cancel = context.WithTimeout(t.Context(), 9950*time.Millisecond)
 		defer cancel()
 		terms = 0
 		require.Error(t, w.election().Run(ctx, func(context.Context, *leader.Term) error {
@@ -541,7 +551,8 @@ func TestAnOrderedShutdownSaysNothingElse(t *testing.T) {
 	})
 }
 
-// TestWhatIsLoggedInAnOutage: that a leadership is lost, and not that candidates try to join, which they cannot.
+// TestWhatIsLoggedInAnOutage: that a leadership is lost, and not that candidates try to join, which
+// they cannot.
 func TestWhatIsLoggedInAnOutage(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		var lines bytes.Buffer
@@ -559,6 +570,37 @@ func TestWhatIsLoggedInAnOutage(t *testing.T) {
 		require.NoError(t, client.Close())
 		synctest.Wait()
 		require.Contains(t, lines.String(), `msg="leadership lost"`)
-		require.NotContains(t, lines.String(), "joins again")
+		require.NotContains(t, lines.String(), "rejoins")
+	})
+}
+
+// An error of the function that only wraps the end of its context is not logged.
+func TestRun_DoesNotLogTheEndOfTheContext(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		var log bytes.Buffer
+		c := w.Client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		e, err := leader.New(c, "/leader")
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		leads, ended := make(chan struct{}, 2), make(chan error, 1)
+		go func() {
+			ended <- e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+				leads <- struct{}{}
+				<-ctx.Done()
+				_, _, err := c.Get(ctx, "/")
+				return fmt.Errorf("work: %w", err)
+			})
+		}()
+		<-leads
+		session, err := c.Session(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, w.Server.ExpireSession(session.ID()))
+		<-leads
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.NoError(t, c.Close())
+		require.Contains(t, log.String(), "session lost")
+		require.NotContains(t, log.String(), "function failed after its term")
 	})
 }

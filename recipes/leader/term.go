@@ -7,64 +7,63 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/follow"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Term is a time of leadership: what Campaign returns. It is a [lock.Hold] with an id, and ends once, by Release or by a loss.
-// Campaign again after that. Each term has its own token and guard.
-//
-// All methods are safe for concurrent use.
+// Term is a period of leadership, the result of Campaign. It is a [lock.Hold] with an id, and ends
+// once, by Release or by a loss. All methods are safe for concurrent use.
 type Term struct {
-	hold *queue.Hold
+	hold *lock.Hold
 	id   string
 }
 
-// Context ends when the leadership may no longer be ours, before anyone else can lead; [lock.Hold.Context] has the exception.
-// context.Cause then is [lock.ErrReleased], [framework.ErrClosed], or a loss, which wraps [framework.ErrLost]:
-// [framework.ErrSessionLost], [framework.ErrSuspended] or [lock.ErrNodeDeleted]. It has the values of the context that was given to Campaign, but not its
-// deadline or cancellation, which only limited the wait.
+// Context returns a context with the values of Campaign's, that is cancelled when the leadership
+// may be lost, before another process can lead. Its cause is [lock.ErrReleased],
+// [framework.ErrClosed], or a loss, which wraps [framework.ErrLost]. Campaign's deadline and
+// cancellation do not apply.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
-// Done is Context().Done().
+// Done returns Context().Done().
 func (t *Term) Done() <-chan struct{} { return t.hold.Done() }
 
-// Err is nil while we lead, and then the cause of the term's end.
+// Err returns nil while the term lasts, and then the cause of its end.
 func (t *Term) Err() error { return t.hold.Err() }
 
-// ID is what others see of this leader.
+// ID returns the leader's id, as other processes see it.
 func (t *Term) ID() string { return t.id }
 
-// Path is the path of the term's node.
+// Path returns the path of the term's node.
 func (t *Term) Path() string { return t.hold.Path() }
 
-// String is [lock.Hold.String], for logs.
+// String returns a description for logs: see [lock.Hold.String].
 func (t *Term) String() string { return t.hold.String() }
 
-// Session is the session that the term's node belongs to.
+// Session returns the session that the term's node belongs to.
 func (t *Term) Session() *framework.Session { return t.hold.Session() }
 
-// FencingToken returns a number that is higher for every later term of the election: see [lock.Hold.FencingToken].
+// FencingToken returns a number that is higher for every later term of the election: see
+// [lock.Hold.FencingToken].
 func (t *Term) FencingToken(ctx context.Context) (int64, error) { return t.hold.FencingToken(ctx) }
 
-// Guard is an operation for [framework.Client.Multi], on the client that the election was made with: the Multi succeeds only if
-// the term's node is there. If not, it fails with zk.ErrNoNode and nothing is written.
+// Guard returns an operation for [framework.Client.Multi], on the election's client. The Multi
+// succeeds only if the term's node exists. Otherwise it fails with zk.ErrNoNode and nothing is
+// written.
 //
 //	client.Multi(ctx, term.Guard(), &zk.SetDataRequest{...})
 func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
 
-// Release resigns. First the context ends, with [lock.ErrReleased]; then the node is deleted, as [lock.Hold.Release] does it.
+// Release resigns: it cancels the context with [lock.ErrReleased], and deletes the node. During a
+// call of [Election.Lead] or [Election.Run] it only cancels the context.
 //
-// In a function that leads for [Election.Lead] or [Election.Run], or beside it, Release only ends the context: the node is
-// deleted when the function has returned.
-//
-// If the term was lost before, Release returns the cause of the loss, also if nobody else has led meanwhile. A second call
-// returns [lock.ErrReleased], or the same error again. Other errors are those of [lock.Hold.Release].
+// If the term was lost before, Release returns the cause. A later call returns [lock.ErrReleased],
+// or the same error. Other errors are as for [lock.Hold.Release].
 func (t *Term) Release() error {
 	lost := t.Err()
 	err := t.hold.Release()
-	if err == nil && errors.Is(lost, framework.ErrLost) { // the term was suspended, and its node was still there
-		err = follow.OpError("release", t.Path(), lost)
+	// The term was suspended, and its node still existed.
+	if err == nil && errors.Is(lost, framework.ErrLost) {
+		err = operr.New("release", t.Path(), lost)
 	}
 	return err
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 )
 
-// TestALossIsReportedAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its term is over then, although its node
-// is still there and is deleted by it.
+// TestALossIsReportedAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its
+// term is over then, although its node is still there and is deleted by it.
 func TestALossIsReportedAlsoIfNobodyElseLed(t *testing.T) {
 	t.Run("by Release", func(t *testing.T) {
 		virtual(t, func(t *testing.T, w world) {

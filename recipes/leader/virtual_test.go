@@ -16,7 +16,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
@@ -33,12 +33,12 @@ type world struct {
 // virtual runs test in a world.
 func virtual(t *testing.T, test func(t *testing.T, w world)) {
 	t.Helper()
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		test(t, world{t, server, client})
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		test(t, world{t, w.Server, w.Client})
 	})
 }
 
-// unconnected is a client that nobody waited for.
+// unconnected is a client whose connection was not awaited.
 func (w world) unconnected() *framework.Client {
 	client, err := framework.New(w.server.Servers(),
 		framework.WithDialer(w.server.DialContext),
@@ -82,13 +82,14 @@ func (w world) session(client *framework.Client) int64 {
 	return session.ID()
 }
 
-// soon is a while after which all that is under way has come to its end.
+// soon waits until everything in progress has ended.
 func (w world) soon() {
 	time.Sleep(time.Second) // virtual time
 	synctest.Wait()
 }
 
-// TestEachGainHasOneEnd has ten candidates lead twice each: the first time they release, the second time their client is closed.
+// TestEachGainHasOneEnd has ten candidates lead twice each: the first time they release, the second
+// time their client is closed.
 func TestEachGainHasOneEnd(t *testing.T) { // CUR-LDR-04
 	virtual(t, func(t *testing.T, w world) {
 		const n = 10
@@ -151,7 +152,8 @@ func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
 	})
 }
 
-// TestCandidateOutlastsItsRetryPolicy ends the session by the client's own clock, with a policy that allows nothing.
+// TestCandidateOutlastsItsRetryPolicy ends the session by the client's own clock, with a policy
+// that allows nothing.
 func TestCandidateOutlastsItsRetryPolicy(t *testing.T) { // CURATOR-16, -73
 	virtual(t, func(t *testing.T, w world) {
 		first := campaign(t, electionOn(t, w.client(), "/election"))
@@ -218,7 +220,7 @@ func TestAWaitInVainSaysWhetherThereWasAServer(t *testing.T) {
 
 func TestAllServersDownMeansNoLeaderAndThenExactlyOne(t *testing.T) { // CUR-LDR-16
 	virtual(t, func(t *testing.T, w world) {
-		client := w.client(framework.WithErrorPolicy(connstate.Session))
+		client := w.client(framework.WithErrorPolicy(connstate.LostEndsHold))
 		first := campaign(t, electionOn(t, client, "/election"))
 		var all []<-chan result
 		for range 9 {
@@ -253,7 +255,8 @@ func TestAllServersDownMeansNoLeaderAndThenExactlyOne(t *testing.T) { // CUR-LDR
 	})
 }
 
-// TestATermEndsBeforeItsNodeGoes looks at the term at the moment when the server carries out the deletion.
+// TestATermEndsBeforeItsNodeGoes looks at the term at the moment when the server carries out the
+// deletion.
 func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's ReleaseOnCancel
 	for name, end := range map[string]func(t *testing.T, client *framework.Client, e *leader.Election, began func(*leader.Term)){
 		"release": func(t *testing.T, _ *framework.Client, e *leader.Election, began func(*leader.Term)) {
@@ -288,7 +291,7 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 				var deleted atomic.Bool
 				stop := w.server.Trace(func(event zktest.Event) {
 					term := began.Load()
-					if term != nil && event.Watch == "" && event.Request.Op == zktest.OpDelete {
+					if term != nil && event.Watch == "" && event.Request.Op == "delete" {
 						deleted.Store(true)
 						assert.Error(w, term.Err(), "the node went first")
 					}
@@ -304,14 +307,14 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 	}
 }
 
-// TestAServerThatRefusesCredentialsEndsNoCampaign has a server refuse those of a candidate that waits, and take them again while its
-// session lives, or later.
+// TestAServerThatRefusesCredentialsEndsNoCampaign has a server refuse a waiting candidate's
+// credentials, and accept them again while its session lives, or later.
 func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 	for name, refusal := range map[string]time.Duration{"session lives": 4 * time.Second, "session is over": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				refuses := testbed.RefuseCredentials(w.server)
-				first := campaign(t, electionOn(t, w.client(framework.WithErrorPolicy(connstate.Session)), "/election"))
+				first := campaign(t, electionOn(t, w.client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/election"))
 				e := electionOn(t, w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
 				c := w.campaigning(t.Context(), e)
 				refuses.Store(true)
@@ -359,8 +362,8 @@ func TestACampaignThatIsGivenUpAtALossSaysSo(t *testing.T) {
 	})
 }
 
-// TestACandidateIsNotTiedToAnotherTermsSession has a candidate and an observer with the values of the context of a term whose session
-// has ended, and not with its end.
+// TestACandidateIsNotTiedToAnotherTermsSession has a candidate and an observer with the values of
+// the context of a term whose session has ended, and not with its end.
 func TestACandidateIsNotTiedToAnotherTermsSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
@@ -377,7 +380,8 @@ func TestACandidateIsNotTiedToAnotherTermsSession(t *testing.T) {
 	})
 }
 
-// TestCloseEndsAPauseBetweenTries has a candidate and an observer be refused for so long that they pause for seconds.
+// TestCloseEndsAPauseBetweenTries has a candidate and an observer be refused for so long that they
+// pause for seconds.
 func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		refuses := testbed.RefuseCredentials(w.server)
@@ -404,11 +408,11 @@ func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 	})
 }
 
-// TestNodeOfALostSessionStaysUntilTheWorkHasReturned has a client give its session up and make another one, before the servers end
-// the first, while its function still runs.
+// TestNodeOfALostSessionStaysUntilTheWorkHasReturned has a client give up its session and create
+// another one, before the servers expire the first, while its function still runs.
 func TestNodeOfALostSessionStaysUntilTheWorkHasReturned(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		client := w.client(framework.WithErrorPolicy(connstate.Session))
+		client := w.client(framework.WithErrorPolicy(connstate.LostEndsHold))
 		done := make(chan error, 1)
 		working := make(chan struct{})
 		work, finish := context.WithCancel(t.Context())

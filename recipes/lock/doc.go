@@ -1,40 +1,172 @@
-// Package lock is the queue under all lock recipes, and what a recipe of your own builds on: a [Queue] with a
-// [Driver] that decides who holds. It is Curator's LockInternals and LockInternalsDriver.
+// Package lock is the queue under all lock recipes, and the base of a recipe of your own: a [Queue]
+// with a [Driver] that decides who holds. It is Curator's LockInternals and LockInternalsDriver.
 //
-// # The protocol
+// A holder has a [Hold]: a context that ends when the lock may be lost, a fencing token, and a
+// guard that makes a write to ZooKeeper succeed only while the lock's node exists.
+//
+//	hold, err := queue.Acquire(ctx) // waits; ctx ends the waiting
+//	if err != nil { ... }
+//	err = hold.Do(ctx, work) // releases, and reports a loss
+//
+// # On the wire
 //
 // It is the lock recipe of the ZooKeeper documentation, with the names of Curator:
 //
 //  1. create <base>/_c_<uuid>-<name><sequence>, ephemeral and sequential;
 //  2. look at the children of base, in the driver's order;
-//  3. ask the driver: do we hold? If not, whose deletion could change that?
-//  4. wait until one of those is deleted, and go to 2;
-//  5. release by deleting our node; if the process crashes the servers delete it, since it is ephemeral.
+//  3. ask the driver whether the node holds and, if not, whose deletion could change that;
+//  4. wait until one of those is deleted, and continue with 2;
+//  5. release by deleting the node; after a crash the servers delete it, since it is ephemeral.
 //
-// Step 2 is a list request, or no request at all. docs/PROTOCOL.md has the rule, its proof and pictures. Other clients
-// on the path, also Java's Curator, see the same nodes in all cases.
+// # How it works
 //
-// # What a holder gets
-//
-// A [Hold]: a context that ends when the lock may no longer be ours, a fencing token, and
-// a guard that makes a write to ZooKeeper succeed only while the lock's node exists.
-//
-//	hold, err := queue.Acquire(ctx) // waits; ctx ends the waiting
-//	if err != nil { ... }
-//	defer hold.Release() // needs no context
-//	work(hold.Context())
+// Step 2 is a list request, or no request at all: docs/PROTOCOL.md has the rule, its proof and
+// pictures. Other clients on the path, also Java's Curator, see the same nodes in all cases. With
+// [WithRetention] steps 1 and 5 are skipped while the Queue is alone.
 //
 // # What it promises
 //
 //   - At most as many holds as there are leases have a live context.
-//   - After an error we remove our node, also if the server carries out our create request only after we have
-//     given up.
-//   - A holder is notified of a loss before anyone else can hold.
+//   - A holder is notified of a loss before another client can hold.
+//   - If an acquire fails, its node is removed, also if the server carries out the create request
+//     only afterwards, and also if a function of the user panics: the driver, an ACL provider, a
+//     retry policy or an observer.
+//   - A release needs no context, so a cancelled caller cannot leave the lock behind.
 //
 // # What it cannot promise
 //
-// A process that was stopped for a while does not know how late it is. What must never happen twice needs a
-// check at the place where it happens: [Hold.Guard] in ZooKeeper, [Hold.FencingToken] anywhere else.
+// A suspended process cannot know that it has lost the lock. If something must never happen twice,
+// check the lock where it happens: [Hold.Guard] in ZooKeeper, [Hold.FencingToken] anywhere else.
 //
-// Nor is a holder warned if somebody else deletes its node, or ends its session by force: its context ends when the servers report that.
+// A holder is not warned if another client deletes its node, or expires its session by force: its
+// context ends when the servers report that, perhaps shortly after the next holder has acquired.
+//
+// Servers must answer a write within about an eighth of the session timeout. If they are slower,
+// holds are lost although the servers are well, and no lock is acquired: the log says so, and
+// [Queue.Acquire] returns the reason.
+//
+// # Errors of Acquire
+//
+// When the context is done, the error of [Queue.Acquire] wraps the context's error and
+//   - zk.ErrNoServer, if no server could be reached;
+//   - otherwise [ErrNotAcquired], if another contender was ahead in the queue;
+//   - or [framework.ErrSessionLost], if the servers answer too slowly for a hold.
+//
+// Other errors are
+//   - retry.ErrExhausted, when the retry policy allows no more retries: about 90 s after the outage
+//     began by default, or after the session of a waiter was lost in it. To wait longer, give the
+//     client [framework.WithRetryPolicy] with retry.Forever;
+//   - [framework.ErrSessionLost] or [ErrNodeDeleted], after the last time that it queued again;
+//   - the cause of the loss, if the lease was lost while an observer was notified of it;
+//   - zk.ErrNoAuth, also if the contender may not read its own node or the one that it waits for,
+//     since servers do not report the end of such a node;
+//   - [framework.ErrClosed], [ErrSequenceExhausted], [framework.ErrBadArgument], and ZooKeeper's
+//     errors.
+//
+// If the session is lost while Acquire waits, or another client deletes its node, it queues again
+// at the end, as often as the retry policy allows.
+//
+// # Re-entry
+//
+// With the [Hold.Context] of a hold of the same Queue, Acquire returns at once another hold of the
+// same lease. If that hold has ended, the error is the cause of its end. The lease is released when
+// all its holds are released.
+//
+// # Results of Release
+//
+// [Hold.Release] ends the hold's context, with [ErrReleased]. The release of the last hold then
+// deletes the node. It returns
+//   - nil, when the server has confirmed the deletion;
+//   - [framework.ErrSessionLost] or [framework.ErrClosed], when the session is over, which deletes
+//     the node too;
+//   - the cause of the loss, if the lease was lost before;
+//   - [ErrReleased] at a second call, which tries again if the node could not be deleted;
+//   - ZooKeeper's errors, such as zk.ErrNoAuth.
+//
+// After [framework.ErrSuspended] there is one exception: Release returns nil if it has deleted the
+// node, since then no other client has held in between. If the answer was lost, that is not
+// certain, and Release returns framework.ErrSuspended. After [framework.ErrSessionLost] the client
+// deletes the node in the background, if the servers have not done so yet.
+//
+// While no server can be reached, Release waits until the session counts as lost, for up to its
+// timeout. Closing the client ends the wait.
+//
+// The transaction of [Hold.ReleaseWith] is sent once, after the context has ended, and not
+// repeated. Its errors are
+//   - zk.ErrNoNode, if the lease's node does not exist: nothing is written;
+//   - [framework.ErrBadArgument], if the lease has several holds by re-entry: nothing has changed;
+//   - the error of Multi or the cause of a loss: retry.Unknown says whether the operations may have
+//     been carried out.
+//
+// # Observers
+//
+// The functions of an [Observer] are called on the goroutine that does the work, which waits for
+// them, and on many goroutines at a time: they must be quick and safe for concurrent use. They may
+// call the client, but locks that they acquire are observed as well. [framework.Client.Close] may
+// wait for them, so they must not call it. A panic is not caught. If the caller of a lock recovers
+// from one, no lock is held and no node of one stays.
+//
+// Each function gets the context of its acquire or hold, with its values. It may be done.
+//
+// # Drivers
+//
+// A [Driver] must be safe for concurrent use, and must decide in the same way in all processes that
+// use a path. Its functions run on the goroutine that called Acquire. SortKey also runs on a
+// goroutine of the client, where a panic is logged and ends nothing but a watch.
+//
+// A node that has a lease must have it for as long as it exists, whatever nodes are created later:
+// a holder is not asked again. So no new node may be sorted before one that holds, as a key that
+// begins with a priority does: both would hold.
+//
+// # Retention
+//
+// [WithRetention] needs one lease and the [Standard] driver, as in a mutex. Otherwise [New] returns
+// [framework.ErrBadArgument].
+//
+// With [WithRetention], while the Queue is alone at its path, an acquire and a release take no
+// request. After a pause of most of the session timeout a take-over needs one write, which proves
+// that the session lives. After a pause of more than d, or when the node has been used for a
+// minute, a node is created again.
+//
+// Only one goroutine of the Queue at a time has a node. The others wait in memory, first come,
+// first served, and [Queue.Participants] does not list them. As soon as another node is in the
+// queue, of this library or of Curator for Java, nodes are neither handed over nor kept: the client
+// deletes its own, so that a waiter gets the lock a round trip later than without retention. A kept
+// node is also deleted when the connection is lost, when the session or the client ends, and a
+// minute after it first held.
+//
+// With retention the node outlives the hold. A check that relies on the node's path alone therefore
+// accepts a former holder: use [Hold.Guard] or [Hold.FencingToken]. After a call of either the node
+// is deleted at Release, so tokens rise from holder to holder, and a guard fails after its hold was
+// released.
+//
+// Two differences remain for others. TryAcquire without retention, and Java's acquire(0), find the
+// lock taken while a node is kept. A waiter whose node this client may not read waits for the full
+// d, or the minute.
+//
+// TryAcquire of a Queue with retention waits for about two round trips if one node is ahead, since
+// that may be a kept one.
+//
+// # Lock delay
+//
+// With [WithLockDelay] a hold begins d after its predecessor died. It needs what retention needs,
+// and excludes retention.
+//
+// A holder dies if its session ends without a Release, or if its node is deleted before Release, by
+// [WithMaxHold] or by another client. There is no delay after a Release, nor after a waiter has
+// given up or died. A client that dies within the last round trip of an Acquire counts as a holder.
+//
+// All contenders should use the option. Others, such as Curator for Java, neither cause a delay nor
+// wait for one. If the values of d differ, a contender waits for the longer one of its own and the
+// dead holder's.
+//
+// A contender waits at the head of the queue, for d from the moment at which its Queue first finds
+// that the holder is dead. Acquire may give up in between, and a later Acquire of the same Queue
+// waits for the rest. TryAcquire fails with [ErrNotAcquired] until d has passed since an earlier
+// call of the same Queue. So a program that calls TryAcquire once and exits never ends a delay: it
+// needs Acquire and a context with a deadline of more than d.
+//
+// The holder's node and d are the data of a persistent child of the path, held-mark. An Acquire
+// takes one more round trip, a TryAcquire also one more read, and a Release none. An operator can
+// delete the child, which ends the delay.
 package lock

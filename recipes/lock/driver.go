@@ -2,63 +2,111 @@ package lock
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
-// Driver decides who holds. Implementations must be safe for concurrent use, and must decide in the same way in
-// all processes that use a path. Embed [Standard] and replace what differs. It is Curator's LockInternalsDriver.
+// Driver decides who holds: embed [Standard] and replace what differs. It is Curator's
+// LockInternalsDriver. The package comment has the rules for implementations.
 type Driver interface {
-	// Create makes our node below base and returns its full path. The node must be
-	// ephemeral, must be protected ([framework.Protected]), and must be made with
-	// ctx, which ties it to a session. Missing parents must be made.
+	// Create creates a node below base and returns its full path. The node must be ephemeral and
+	// protected ([framework.Protected]), and must be created by client, which belongs to one
+	// session. Missing parents must be created.
 	Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error)
 
-	// SortKey returns the part of a child's name that orders the queue, by comparison of bytes. ours is false
-	// for children that do not belong to this lock; they are ignored. It must be true for our own node.
+	// SortKey returns the part of a child's name by which the queue is sorted, bytewise. ours is
+	// false for children that do not belong to this lock; they are ignored. It must be true for the
+	// nodes that Create creates.
 	SortKey(child, name string) (key string, ours bool)
 
-	// Decide returns whether own has one of maxLeases leases and, if not, whose deletion to wait for. children
-	// are sorted and contain own.
-	//
-	// A node that has a lease must have it for as long as it exists, whatever nodes come: a holder is not asked again. So no new node may be
-	// sorted before one that holds, as a key that begins with a priority does: both would hold.
+	// Decide returns whether own has one of maxLeases leases and, if not, whose deletion to wait
+	// for. children are sorted and contain own. A node that has a lease must keep it.
 	Decide(children []string, own string, maxLeases int) (Decision, error)
 }
 
 // Decision is a driver's answer.
-type Decision = struct {
-	// Held says that the node has a lease.
+type Decision struct {
+	// Held reports whether the node has a lease.
 	Held bool
 
-	// Watch names children of which at least one must be deleted before Held can become true. It is empty if
-	// Held.
+	// Watch names children of which at least one must be deleted before Held can become true. It is
+	// empty if Held.
 	Watch []string
 }
 
-// Standard is the driver of Curator's mutex and semaphore: the first maxLeases nodes in
-// the order of their sequence numbers hold.
+// Standard is the driver of Curator's mutex and semaphore: the first maxLeases nodes in the order
+// of their sequence numbers hold.
 type Standard struct{}
 
 var _ Driver = Standard{}
 
-// Create makes a protected ephemeral sequential node, and its parents as containers.
+// Create creates a protected ephemeral sequential node, and its parents as containers.
 func (Standard) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
-	return queue.Standard{}.Create(ctx, client, base, name, data)
+	return client.Create(ctx, framework.Join(base, name), data,
+		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
 }
 
-// SortKey is the sequence number.
+// SortKey returns the sequence number.
 func (Standard) SortKey(child, name string) (key string, ours bool) {
-	return queue.Standard{}.SortKey(child, name)
+	digits, _, ours := view.Sequence(child, name)
+	return digits, ours
 }
 
-// Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases nodes are left ahead, at least
-// one of those was deleted. So a waiter wakes whichever holder releases.
+// Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases nodes are left
+// ahead, at least one of those was deleted. So a waiter wakes whichever holder releases.
 func (Standard) Decide(children []string, own string, maxLeases int) (Decision, error) {
-	return queue.Standard{}.Decide(children, own, maxLeases)
+	i := slices.Index(children, own)
+	if i < 0 {
+		return Decision{}, fmt.Errorf("%s: %w", own, ErrNodeDeleted)
+	}
+	if i < maxLeases {
+		return Decision{Held: true}, nil
+	}
+	return Decision{Watch: children[i-maxLeases : i]}, nil
 }
 
-// Sequence returns the number that the server gave to a child whose name, without protection, begins with name.
-// Numbers are signed: they become negative when they overflow. A ClickHouse Keeper from 26.4 on counts on instead: then n is 2^31 - 1.
-func Sequence(child, name string) (n int32, ok bool) { return queue.Sequence(child, name) }
+// Sequence returns the number that the server gave to a child whose name, without protection,
+// begins with name. Numbers are signed: they become negative when they overflow. A ClickHouse
+// Keeper from 26.4 on continues instead: then n is 2^31 - 1.
+func Sequence(child, name string) (n int32, ok bool) {
+	_, n, ok = view.Sequence(child, name)
+	return n, ok
+}
+
+// order is how the nodes of a Queue are found and sorted.
+type order struct {
+	driver Driver
+	name   string
+}
+
+// newOrder returns an order that equals the order of other Queues with the Standard driver and this
+// name: they share what a view keeps for it. Another driver may be of a type that cannot be
+// compared.
+func newOrder(driver Driver, name string) view.Order {
+	o := order{driver, name}
+	if isStandard(driver) {
+		return o
+	}
+	return &o
+}
+
+// SortKey implements view.Order.
+func (o order) SortKey(child string) (key string, ours bool) { return o.driver.SortKey(child, o.name) }
+
+func isStandard(driver Driver) bool {
+	_, standard := driver.(Standard)
+	return standard
+}
+
+// create creates a node with the driver. token is 0 if it is the node's own.
+func create(ctx context.Context, d Driver, client *framework.Client, base, name string, data []byte) (path string, token int64, err error) {
+	if d, ok := d.(locking.TokenDriver); ok {
+		return d.CreateWithToken(ctx, client, base, name, data)
+	}
+	path, err = d.Create(ctx, client, base, name, data)
+	return path, 0, err
+}

@@ -16,8 +16,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// perTenant lets one of each tenant hold at a time. It puts the tenant into the nodes' names, and leaves the rest
-// to Standard.
+// perTenant lets one of each tenant hold at a time. It puts the tenant into the nodes' names, and
+// leaves the rest to Standard.
 type perTenant struct {
 	lock.Standard
 	tenant string
@@ -154,7 +154,7 @@ func ExampleQueue_Participants() {
 	// the nightly job, holds: true
 }
 
-// What is done while holding is done with the hold's context, so that a loss cannot be overlooked.
+// Work under the lock uses the hold's context, so that a loss cannot be overlooked.
 func ExampleHold_Context() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -177,7 +177,7 @@ func ExampleHold_Context() {
 		log.Fatal(err)
 	}
 	defer hold.Release()
-	if err := client.Delete(ctx, hold.Path(), -1); err != nil { // an operator does that
+	if err := client.Delete(ctx, hold.Path()); err != nil { // an operator does that
 		log.Fatal(err)
 	}
 	<-hold.Context().Done()
@@ -186,7 +186,7 @@ func ExampleHold_Context() {
 	// lock node deleted by another
 }
 
-// A write that succeeds only while the lock's node is there.
+// A write that succeeds only while the lock's node exists.
 func ExampleHold_Guard() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {

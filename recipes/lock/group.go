@@ -2,45 +2,91 @@ package lock
 
 import (
 	"context"
-
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"errors"
+	"slices"
 )
 
-// Group is several holds as one: the result of a recipe that acquires all or none. It ends when the first of
-// its holds ends.
+// Group is several holds as one: the result of a recipe that acquires all or none. It ends when the
+// first of its holds ends.
 //
 // All methods are safe for concurrent use.
-type Group queue.Group
+type Group struct {
+	holds []*Hold
+	ctx   context.Context
+	end   context.CancelCauseFunc
+}
 
-func (g *Group) inner() *queue.Group { return (*queue.Group)(g) }
-
-// Holds are the holds in the order in which they were acquired.
-func (g *Group) Holds() []*Hold {
-	var holds []*Hold
-	for _, h := range g.inner().Holds() {
-		holds = append(holds, (*Hold)(h))
+// newGroup combines holds, of which there must be at least one, in the order in which they were
+// acquired.
+func newGroup(holds []*Hold) *Group {
+	// The last has the values of the others if each was acquired with the context of the one
+	// before, so that all of them can be re-entered.
+	g := &Group{holds: slices.Clone(holds)}
+	g.ctx, g.end = context.WithCancelCause(holds[len(holds)-1].Context())
+	for _, h := range holds {
+		h.join(g)
 	}
-	return holds
+	return g
 }
 
-// Context ends as soon as one of the holds ends, with the same cause.
-func (g *Group) Context() context.Context { return g.inner().Context() }
+// join has g end with the hold, also if that has ended. A goroutine that waits for the hold's
+// context would end it later, perhaps after another client has acquired.
+func (h *Hold) join(g *Group) {
+	n := h.term.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := h.Err(); err != nil {
+		g.end(err)
+	} else {
+		h.groups = append(h.groups, g.end)
+	}
+}
 
-// Done is Context().Done().
-func (g *Group) Done() <-chan struct{} { return g.inner().Done() }
+// Holds returns the holds in the order in which they were acquired.
+func (g *Group) Holds() []*Hold { return slices.Clone(g.holds) }
 
-// Err is nil while all holds last, and then the cause of the first end.
-func (g *Group) Err() error { return g.inner().Err() }
+// Context returns a context that ends as soon as one of the holds ends, with the same cause.
+func (g *Group) Context() context.Context { return g.ctx }
 
-// Release releases all leases, the last first. The error joins those of [Hold.Release], also for a second call.
-func (g *Group) Release() error { return g.inner().Release() }
+// Done returns Context().Done().
+func (g *Group) Done() <-chan struct{} { return g.ctx.Done() }
 
-// Do calls f and releases. f's context ends with the group, and when ctx ends. The error is f's and Release's
-// joined, with the cause of a loss as in [Hold.Do]. If f panics, the leases are released. If the group has ended already, f is not called, and the error wraps the cause.
+// Err returns nil while all holds are valid, and then the cause of the first one that ended.
+func (g *Group) Err() error { return context.Cause(g.ctx) }
+
+// Release releases all leases, the last first. The error joins the errors of [Hold.Release], also
+// for a second call.
+func (g *Group) Release() error {
+	g.end(ErrReleased)
+	var errs []error
+	func() {
+		for _, h := range g.holds {
+			defer func() { errs = append(errs, h.Release()) }() // the last first, and all of them if an observer panics
+		}
+	}()
+	return errors.Join(errs...)
+}
+
+// Do calls f and releases all leases, as [Hold.Do] does for one. f's context ends with the group,
+// and when ctx ends. If the group has ended already, f is not called, and the error wraps the
+// cause.
 func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return g.inner().Do(ctx, f)
+	path := g.holds[0].Path()
+	for _, h := range g.holds {
+		if h.Err() != nil {
+			path = h.Path()
+			break
+		}
+	}
+	return do(ctx, g.ctx, path, g.Release, f)
 }
 
-// Guards are operations for [framework.Client.Multi] that succeed only if the nodes of all
-// holds are there: see [Hold.Guard].
-func (g *Group) Guards() []any { return g.inner().Guards() }
+// Guards returns operations for [framework.Client.Multi] that succeed only if the nodes of all
+// holds exist: see [Hold.Guard].
+func (g *Group) Guards() []any {
+	guards := make([]any, len(g.holds))
+	for i, h := range g.holds {
+		guards[i] = h.Guard()
+	}
+	return guards
+}

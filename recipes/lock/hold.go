@@ -2,104 +2,248 @@ package lock
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/wait"
 )
 
-// Hold is an acquired lease: what Acquire returns. It ends once, by Release or by a loss. Acquire again after
-// that.
+// Hold is an acquired lease: the result of Acquire. It ends once, by Release or by a loss. Acquire
+// again after that.
 //
 // All methods are safe for concurrent use.
-type Hold queue.Hold
-
-func (h *Hold) inner() *queue.Hold { return (*queue.Hold)(h) }
-
-// Context ends when the lease may no longer be ours, before anyone else can acquire it. If somebody deletes the node, or ends the
-// session by force, it ends when the servers report that, perhaps shortly after the next one has acquired. context.Cause
-// then is [ErrReleased], [framework.ErrSessionLost], [framework.ErrSuspended], [ErrNodeDeleted], [ErrMaxHold] or [framework.ErrClosed]. It
-// has the values of the context that was given to Acquire, but not its deadline or cancellation, which only
-// limited the wait.
-//
-// With this context, Acquire of the same lock re-enters.
-func (h *Hold) Context() context.Context { return h.inner().Context() }
-
-// Done is Context().Done().
-func (h *Hold) Done() <-chan struct{} { return h.inner().Done() }
-
-// Err is nil while the lease is ours, and then the cause of its end.
-func (h *Hold) Err() error { return h.inner().Err() }
-
-// Path is the path of the lease's node.
-func (h *Hold) Path() string { return h.inner().Path() }
-
-// String is the path of the lease's node, and whether it is held, released, or why it ended: for logs. It asks no
-// server. Unlike [Hold.Path] it does not keep [WithLocalHandOff] from passing the node on.
-func (h *Hold) String() string { return h.inner().String() }
-
-// Session is the session that the lease's node belongs to.
-func (h *Hold) Session() *framework.Session { return h.inner().Session() }
-
-// Release releases the lease. First the context ends, with [ErrReleased]; then the node is deleted. Release
-// returns when the server has confirmed the deletion, or with [framework.ErrSessionLost] or [framework.ErrClosed] when the session
-// is over, which deletes the node too. Other errors are what ZooKeeper said, such as zk.ErrNoAuth. Release takes
-// no context, so a cancelled caller cannot leave the lock behind.
-//
-// If there are several holds of a lease, by re-entry, only the release of the last one deletes the node.
-//
-// If the lease was lost before, Release returns the cause of the loss. There is one exception: after
-// [framework.ErrSuspended] it returns nil if the node was still there and Release has deleted it, since then nobody else
-// has held meanwhile. If the answer was lost, that is not certain, and Release returns [framework.ErrSuspended]. After
-// [framework.ErrSessionLost] the client deletes the node in the background, if the servers have not done so yet. A second
-// call returns [ErrReleased], or tries again if the node could not be deleted.
-//
-// While no server can be reached it waits until the session counts as lost, for up to its timeout. Closing the client ends the wait.
-func (h *Hold) Release() error { return h.inner().Release() }
-
-// Do calls f and releases. f's context ends with the hold, and when ctx ends: context.Cause says which, and it does not have
-// ctx's deadline. The error is f's and Release's joined. If f returns an error and the hold was lost, it also wraps the cause of
-// that, such as [framework.ErrSuspended]. If f panics, the lease is released. If the hold has ended already, f is not called, and the
-// error wraps the cause.
-func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return h.inner().Do(ctx, f)
+type Hold struct {
+	term   *term
+	own    context.Context
+	cancel context.CancelCauseFunc   // of own
+	ctx    context.Context           // own with the values of the context that it was acquired with
+	groups []context.CancelCauseFunc // each ends a group that the hold is in; guarded by node.mu
 }
 
-// FencingToken returns a number that is higher for every later holder of the lock: the czxid of the lease's
-// node. Give it to whatever must refuse a late holder. The first call asks the server. Errors are
-// [ErrNodeDeleted], the cause of the hold's end, and those of ctx and ZooKeeper.
+// Context returns a context that ends when the lease may be lost, before another client can acquire
+// it: see the package comment. [ErrReleased] and the variables beside it list the causes.
 //
-// With several leases there are several holders, and the token only gives their order.
-func (h *Hold) FencingToken(ctx context.Context) (int64, error) { return h.inner().FencingToken(ctx) }
+// It has the values of Acquire's context, but not its deadline or cancellation. With it, Acquire of
+// the same lock re-enters.
+func (h *Hold) Context() context.Context { return h.ctx }
 
-// Guard is an operation for [framework.Client.Multi], on the client that the lock was made
-// with: the Multi succeeds only if the lease's node is there. If not, it
-// fails with zk.ErrNoNode and nothing is written.
+// Done returns Context().Done().
+func (h *Hold) Done() <-chan struct{} { return h.ctx.Done() }
+
+// Err returns nil while the lease lasts, and then the cause of its end.
+func (h *Hold) Err() error { return context.Cause(h.ctx) }
+
+// Path returns the path of the lease's node. With [WithRetention] the node may outlive the hold:
+// use [Hold.Guard] to check whether this hold still has the lock.
+func (h *Hold) Path() string { return h.term.node.path }
+
+// String returns the path of the lease's node, and whether it is held, released, or why it ended:
+// for logs. It asks no server.
+func (h *Hold) String() string {
+	state := "held"
+	switch err := h.Err(); {
+	case errors.Is(err, ErrReleased):
+		state = "released"
+	case err != nil:
+		state = "ended: " + err.Error()
+	}
+	return h.Path() + " (" + state + ")"
+}
+
+// Session returns the session that the lease's node belongs to.
+func (h *Hold) Session() *framework.Session { return h.term.node.session }
+
+// Release releases the lease: the context ends, with [ErrReleased], and then the node is deleted.
+// It returns when the server has confirmed that, or the cause of the loss if the lease was lost
+// before.
+//
+// The package comment lists all results.
+func (h *Hold) Release() error {
+	t := h.term
+	ctx := t.node.session.Context() // it waits no longer; what is left to do continues in the background
+	r, err := t.drop(h, false)
+	switch {
+	case err != nil:
+		err = t.releasedAlready(ctx)
+	case r.last:
+		err = t.finish(ctx, r)
+	default:
+		err = r.lost
+	}
+	return operr.New("release", h.Path(), err)
+}
+
+// Do calls f and releases, also if f panics. f's context ends with the hold, and when ctx ends,
+// whose deadline it does not have: context.Cause says which.
+//
+// The error joins f's and Release's. If the hold has ended already, f is not called, and the error
+// wraps the cause.
+func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return do(ctx, h.ctx, h.Path(), h.Release, f)
+}
+
+// do calls f with a context that ends with held and with ctx, and releases. It does not call f if
+// held has ended.
+func do(ctx, held context.Context, path string, release func() error, f func(ctx context.Context) error) (err error) {
+	ended := context.Cause(held)
+	switch {
+	case f == nil:
+		ended = fmt.Errorf("%w: nil function", framework.ErrBadArgument)
+	case ctx == nil:
+		ended = fmt.Errorf("%w: nil context", framework.ErrBadArgument)
+	}
+	if ended != nil {
+		if err := release(); errors.Is(err, ended) {
+			return err
+		}
+		return &framework.OpError{Op: "do", Path: path, Err: ended}
+	}
+	inner, cancel := context.WithCancelCause(held)
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	defer func() {
+		stop()
+		cancel(ErrReleased)
+		lost, released := loss(context.Cause(held)), release()
+		if err != nil && lost != nil && !errors.Is(err, lost) && !errors.Is(released, lost) {
+			err = errors.Join(err, &framework.OpError{Op: "do", Path: path, Err: lost}) // it may be why f has failed
+		}
+		err = errors.Join(err, released)
+	}()
+	return f(inner)
+}
+
+// FencingToken returns a number that is higher for every later holder: the czxid of the lease's
+// node. A resource can use it to refuse a late holder. With several leases it only gives their
+// order.
+//
+// The first call asks the server. Errors are [ErrNodeDeleted], the cause of the hold's end, and the
+// client's.
+func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
+	token, err := h.term.fencingToken(ctx)
+	return token, operr.New("fencing token", h.Path(), err)
+}
+
+// Guard returns an operation for [framework.Client.Multi], on the client that the lock was created
+// with: the Multi succeeds only if the lease's node exists. If not, it fails with zk.ErrNoNode and
+// nothing is written.
 //
 //	client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{...})
-func (h *Hold) Guard() *zk.CheckVersionRequest { return h.inner().Guard() }
-
-// ReleaseWith releases the lease and carries out ops, as [framework.Client.Multi] does on the client that the
-// lock was made with, all in one transaction. So others see the results exactly when the lock is released. If
-// the lease's node does not exist, nothing is written, and the error wraps zk.ErrNoNode.
-//
-// First the hold's context ends, as in [Hold.Release]. The lease is released also after an error, which is that
-// of Multi or the cause of a loss; retry.Unknown says whether ops may have been carried out. The transaction
-// is sent once and not repeated. A lease with several holds, by re-entry, cannot be released in this way: the
-// error is [framework.ErrBadArgument], and nothing has changed.
-func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
-	return h.inner().ReleaseWith(ctx, ops...)
+func (h *Hold) Guard() *zk.CheckVersionRequest {
+	path := h.Path()
+	if !h.term.pin() {
+		path += passedOn // the node exists, but it is another holder's
+	}
+	return &zk.CheckVersionRequest{Path: path, Version: -1}
 }
 
-// Requeue releases the lease, queues again at the end, and waits for the next hold. It does what Release and
-// Acquire do, with one write less. Others on the path see that one node is deleted and another is created.
+// passedOn is appended to a path so that no node has it.
+const passedOn = "-passed-on"
+
+// ReleaseWith releases the lease and carries out ops in one transaction of the lock's client, as
+// [framework.Client.Multi] does. Other clients see the results exactly when the lock is released.
+// The lease is released even if ReleaseWith returns an error.
 //
-// First the hold's context ends, as in [Hold.Release]. Errors are those of Acquire; then nothing is held and no node of ours
-// stays. If the lease was lost, the error is the cause of the loss, and nothing was created. A lease with several holds, by
-// re-entry, cannot be released in this way, nor one of a semaphore: the error is [framework.ErrBadArgument], and nothing has
-// changed.
-func (h *Hold) Requeue(ctx context.Context) (*Hold, error) {
-	next, err := h.inner().Requeue(ctx)
-	return (*Hold)(next), err
+// The package comment lists the errors.
+func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	responses, err := h.releaseWith(ctx, ops)
+	if err != nil {
+		if multi, ok := err.(*framework.OpError); ok { // what it wraps may say which of ops failed
+			err = multi.Err
+		}
+		err = &framework.OpError{Op: "release", Path: h.Path(), Err: err}
+	}
+	return responses, err
+}
+
+func (h *Hold) releaseWith(ctx context.Context, ops []any) (responses []zk.MultiResponse, err error) {
+	t, n := h.term, h.term.node
+	t.pin() // the transaction deletes the node: it is not handed over
+	r, err := t.drop(h, true)
+	if r.lost != nil {
+		leave([]*Hold{h}) // the node may still exist, after ErrSuspended
+		return nil, r.lost
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer t.finished()
+	done := false
+	defer func() {
+		if !done { // also if the observer or ops panic
+			t.leave()
+		}
+	}()
+	r.ended()
+	responses, err = n.deleteWith(ctx, ops)
+	if err != nil {
+		return responses, err
+	}
+	done = true
+	n.queue.rewind(ctx, n.path)
+	n.end()
+	return responses[:len(ops)], nil
+}
+
+// end ends the context of the hold and its groups. node.mu is locked: a caller that finds that the
+// hold has ended, or was released, may rely on that its contexts have, too.
+func (h *Hold) end(cause error) {
+	h.cancel(cause)
+	for _, end := range h.groups {
+		end(cause)
+	}
+	h.groups = nil
+}
+
+// hasValues gives the context of a hold, which the caller does not have yet, the values of ctx. The
+// value of the Queue is the hold: see heldIn.
+func (h *Hold) hasValues(ctx context.Context) {
+	h.ctx = context.WithValue(wait.Join(h.own, ctx), h.term.node.queue, h)
+}
+
+// again re-enters: it returns another hold of the same lease, with the values of ctx. The error is
+// why this one has ended.
+func (h *Hold) again(ctx context.Context) (*Hold, error) {
+	t := h.term
+	t.node.mu.Lock()
+	defer t.node.mu.Unlock()
+	if lost := loss(t.cause); lost != nil {
+		return nil, lost
+	}
+	if !slices.Contains(t.holds, h) {
+		return nil, ErrReleased
+	}
+	return t.newHold(ctx), nil
+}
+
+// leave releases holds that are not needed any more, in this order. Unlike Release it waits at most
+// leaveTimeout for the servers, for all holds together; what is left to do continues in the
+// background. It does not wait for another goroutine that releases one of them at the same time. A
+// panic of an observer leaves no hold behind.
+func leave(holds []*Hold) {
+	limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	for i, h := range holds {
+		leaveOne(limited, h, func() { leave(holds[i+1:]) })
+	}
+}
+
+// leaveOne releases a hold. It calls others if the observer panics.
+func leaveOne(limited context.Context, h *Hold, others func()) {
+	left := false
+	defer func() {
+		if !left {
+			others()
+		}
+	}()
+	ctx, cancel := h.term.node.leavingIn(limited, leaveTimeout)
+	defer cancel()
+	if r, err := h.term.drop(h, false); err == nil && r.last {
+		_ = h.term.finish(ctx, r) // the caller has another error to return
+	}
+	left = true
 }

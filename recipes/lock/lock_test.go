@@ -1,47 +1,529 @@
 package lock_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"net"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
 )
 
-func TestErrorsOfNewNameThePath(t *testing.T) {
-	client := testbed.InProcess(t).Client(t)
-	for name, c := range map[string]struct {
-		client *framework.Client
-		path   string
-		opt    lock.Option
-		reason error
-	}{
-		"no client":  {nil, "/lock", lock.WithMaxLeases(1), framework.ErrBadArgument},
-		"no path":    {client, "lock", lock.WithMaxLeases(1), framework.ErrBadPath},
-		"the root":   {client, "/", lock.WithMaxLeases(1), framework.ErrBadPath},
-		"bad option": {client, "/lock", lock.WithMaxLeases(0), framework.ErrBadArgument},
-		"no option":  {client, "/lock", nil, framework.ErrBadArgument},
+func acquire(t *testing.T, q *lock.Queue) *lock.Hold {
+	t.Helper()
+	hold, err := q.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	return hold
+}
+
+// acquireAndRelease is for a goroutine of a test.
+func acquireAndRelease(ctx context.Context, t *testing.T, q *lock.Queue) {
+	hold, err := q.Acquire(ctx)
+	if assert.NoError(t, err) {
+		assert.NoError(t, hold.Release())
+	}
+}
+
+// acquiring begins an Acquire and returns when its node is the nth in the queue.
+func acquiring(t *testing.T, ctx context.Context, q *lock.Queue, server *zktest.Server, n int) <-chan result {
+	t.Helper()
+	done := make(chan result, 1)
+	go func() {
+		hold, err := q.Acquire(ctx)
+		done <- result{hold, err}
+	}()
+	length(t, server, q, n)
+	return done
+}
+
+type result struct {
+	hold *lock.Hold
+	err  error
+}
+
+// length waits until the queue has n nodes.
+func length(t *testing.T, server *zktest.Server, q *lock.Queue, n int) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		children, err := server.Children(q.Path())
+		return n == 0 && err != nil || len(children) == n
+	}, fmt.Sprintf("%d nodes in the queue", n))
+}
+
+func TestAThousandWaitersInOneProcess(t *testing.T) { // CURATOR-716
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t, framework.WithSessionTimeout(40*time.Second)), "/lock") // a busy machine is slow
+	first := acquire(t, q)
+	const n = 1000
+	ctx := testbed.Context(t)
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() { acquireAndRelease(ctx, t, q) })
+	}
+	length(t, server, q, n+1)
+	server.ResetCounts()
+	require.NoError(t, first.Release())
+	wg.Wait()
+	assert.LessOrEqual(t, server.Requests().WatchEventsSent, n+1, "one event for each node, whoever waits for it")
+	length(t, server, q, 0)
+}
+
+func TestWaiterIsNotWokenByAStranger(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	client := bed.Client(t)
+	a, b := newQueue(t, client, "/lock"), newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, a)
+	waiting := acquiring(t, testbed.Context(t), b, server, 2)
+	testbed.Eventually(t, func() bool { return server.WatchCount() == 3 }, "both watch the node of a, and b its own")
+	server.ResetCounts()
+	_, err := client.Set(testbed.Context(t), hold.Path(), []byte("something else"))
+	require.NoError(t, err)
+	testbed.Eventually(t, func() bool { return server.WatchCount() == 3 }, "both watch again")
+	require.Zero(t, server.Requests().Requests["getChildren2"], "the queue is the same")
+	require.NoError(t, hold.Release())
+	got := testbed.Receive(t, waiting, "the lock")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+}
+
+func TestTryOnAHeldLockWritesNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, a)
+	server.ResetCounts()
+	_, err := b.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	counts := server.Requests().Requests
+	require.Zero(t, counts["create"]+counts["delete"])
+	require.Equal(t, 1, counts["getChildren2"])
+	require.NoError(t, hold.Release())
+}
+
+func TestCancelledWhileTheCreateIsInFlight(t *testing.T) { // CURATOR-79, -205, etcd 10111
+	for name, block := range map[string]func(*zktest.Server, ...zktest.Match) *zktest.Gate{
+		"before it is applied":  (*zktest.Server).Block,
+		"before it is answered": (*zktest.Server).BlockReplies,
 	} {
 		t.Run(name, func(t *testing.T) {
-			q, err := lock.New(c.client, c.path, "lock-", nil, c.opt)
-			require.Nil(t, q)
-			require.ErrorIs(t, err, c.reason)
-			var op *framework.OpError
-			require.ErrorAs(t, err, &op)
-			require.Equal(t, "lock", op.Op)
-			require.Equal(t, c.path, op.Path)
+			server := zktest.NewServer(t)
+			bed := testbed.On(server)
+			q := newQueue(t, bed.Client(t), "/lock")
+			require.NoError(t, acquire(t, q).Release()) // the path exists
+			gate := block(server, zktest.OnOp("create"))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				_, err := q.Acquire(ctx)
+				done <- err
+			}()
+			testbed.Receive(t, gate.Arrived(), "the create")
+			cancel(assert.AnError)
+			err := testbed.Receive(t, done, "the end of Acquire, at once")
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, assert.AnError)
+			gate.Open()
+			require.NoError(t, acquire(t, newQueue(t, bed.Client(t), "/lock")).Release(), "the next one gets in")
+			length(t, server, q, 0)
 		})
 	}
 }
 
-// TestStandardIsTheDriverOfTheQueue: what only the Standard driver may have is there for lock.Standard, too.
-func TestStandardIsTheDriverOfTheQueue(t *testing.T) {
-	client := testbed.InProcess(t).Client(t)
-	_, err := lock.New(client, "/lock", "lock-", lock.Standard{}, lock.WithRetention(time.Second))
+func TestContainerReapedUnderUs(t *testing.T) { // CURATOR-308, -180
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/a/b/lock")
+	require.NoError(t, acquire(t, q).Release())
+	gate := server.Block(zktest.OnOp("create"))
+	done := make(chan result, 1)
+	go func() {
+		hold, err := q.Acquire(testbed.Context(t))
+		done <- result{hold, err}
+	}()
+	testbed.Receive(t, gate.Arrived(), "the create")
+	server.ReapContainers()
+	require.Empty(t, server.Tree())
+	gate.Open()
+	got := testbed.Receive(t, done, "the lock")
+	require.NoError(t, got.err)
+	require.Contains(t, server.Tree(), "/a/b \"\" container\n", "parents are containers again")
+	require.NoError(t, got.hold.Release())
+}
+
+func TestExhaustedNumbersAreRefused(t *testing.T) {
+	for _, next := range []int32{math.MaxInt32, -1, math.MinInt32} {
+		t.Run(fmt.Sprint(next), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			q := newQueue(t, testbed.On(server).Client(t), "/lock")
+			require.NoError(t, acquire(t, q).Release())
+			require.NoError(t, server.SetSequence("/lock", next))
+			_, err := q.Acquire(testbed.Context(t))
+			require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+			length(t, server, q, 0)
+			hold := acquire(t, q)
+			require.True(t, strings.HasSuffix(hold.Path(), "-lock-0000000000"), "it has healed: the path was empty, and was made anew")
+			require.NoError(t, hold.Release())
+		})
+	}
+}
+
+func TestSomebodyElsesExhaustedNumberIsRefused(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	q := newQueue(t, client, "/lock")
+	for _, name := range []string{"x-lock-2147483647", "x-lock--000000001", "x-lock--2147483648"} {
+		_, err := client.Create(testbed.Context(t), "/lock/"+name, []byte{}, framework.ContainerParents())
+		require.NoError(t, err)
+		_, err = q.Acquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrSequenceExhausted, name)
+		_, err = q.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrSequenceExhausted, name)
+		require.NoError(t, client.Delete(testbed.Context(t), "/lock/"+name))
+	}
+	length(t, server, q, 0)
+}
+
+func TestNumbersStartAgainBeforeTheyEnd(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	require.NoError(t, acquire(t, q).Release())
+	require.NoError(t, server.SetSequence("/lock", 1<<30))
+	hold := acquire(t, q)
+	waiting := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock"), server, 2)
+	require.NoError(t, hold.Release(), "not while somebody is in the queue")
+	got := testbed.Receive(t, waiting, "the lock")
+	require.NoError(t, got.err)
+	require.True(t, strings.HasSuffix(got.hold.Path(), "-lock-1073741825"))
+	require.NoError(t, got.hold.Release())
+	_, err := server.Children("/lock")
+	require.ErrorIs(t, err, zktest.ErrNoNode)
+	hold = acquire(t, q)
+	require.True(t, strings.HasSuffix(hold.Path(), "-lock-0000000000"))
+	require.NoError(t, hold.Release())
+}
+
+func TestReleaseByAnyHolderWakesTheNext(t *testing.T) {
+	const leases = 3
+	for released := range leases {
+		t.Run(fmt.Sprintf("holder %d of %d", released+1, leases), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			bed := testbed.On(server)
+			q := newQueue(t, bed.Client(t), "/lock", lock.WithMaxLeases(leases))
+			var holds []*lock.Hold
+			for range leases {
+				holds = append(holds, acquire(t, q))
+			}
+			waiting := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock", lock.WithMaxLeases(leases)), server, leases+1)
+			require.NoError(t, holds[released].Release())
+			got := testbed.Receive(t, waiting, "a lease")
+			require.NoError(t, got.err)
+			require.NoError(t, got.hold.Release())
+		})
+	}
+}
+
+func TestMoreLeasesWakeWaitersAndFewerTakeNothingAway(t *testing.T) { // CURATOR-75
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	hold := acquire(t, q)
+	waiting := acquiring(t, testbed.Context(t), q, server, 2)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 1 }, "it waits")
+	q.SetMaxLeases(2)
+	got := testbed.Receive(t, waiting, "the second lease")
+	require.NoError(t, got.err)
+	q.SetMaxLeases(1)
+	require.NoError(t, got.hold.Err())
+	require.NoError(t, hold.Release())
+	_, err := q.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, got.hold.Release())
+	q.SetMaxLeases(0)
+	_, err = q.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	waiting = acquiring(t, testbed.Context(t), q, server, 1)
+	q.SetMaxLeases(1)
+	got = testbed.Receive(t, waiting, "the lease")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+	require.Equal(t, 1, q.MaxLeases())
+}
+
+func TestWaiterWhoseNodeIsDeletedQueuesAgain(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, q)
+	waiting := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock"), server, 2)
+	ps, err := q.Participants(testbed.Context(t))
 	require.NoError(t, err)
-	_, err = lock.New(client, "/lock", "lock-", struct{ lock.Standard }{}, lock.WithRetention(time.Second))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.NoError(t, bed.Client(t).Delete(testbed.Context(t), ps[1].Path))
+	require.NoError(t, hold.Release())
+	got := testbed.Receive(t, waiting, "the lock")
+	require.NoError(t, got.err)
+	require.NotEqual(t, ps[1].Path, got.hold.Path())
+	require.NoError(t, got.hold.Release())
+}
+
+func TestErrorPolicyDecidesWhetherASuspensionEndsAHold(t *testing.T) { // CUR-CST-17, consul 830
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	standard := acquire(t, newQueue(t, client, "/a"))
+	patient := acquire(t, newQueue(t, client, "/b", lock.WithErrorPolicy(connstate.LostEndsHold)))
+	server.CutConnections()
+	testbed.Receive(t, standard.Done(), "word of the suspension")
+	require.ErrorIs(t, standard.Err(), framework.ErrSuspended)
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
+	require.NoError(t, patient.Err(), "its session lives")
+	require.NoError(t, patient.Release())
+	require.NoError(t, standard.Release(), "nobody else has held meanwhile: the node was there")
+	children, err := server.Children("/a")
+	require.NoError(t, err)
+	require.Empty(t, children, "and the node is gone all the same")
+}
+
+// TestReleaseAfterASuspensionDoesNotGuess: a missing node after an unanswered delete does not prove
+// that the delete removed it.
+func TestReleaseAfterASuspensionDoesNotGuess(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	client := bed.Client(t)
+	hold := acquire(t, newQueue(t, client, "/lock"))
+	server.CutConnections()
+	testbed.Receive(t, hold.Done(), "word of the suspension")
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
+	require.NoError(t, server.Delete(hold.Path()))
+	theirs := acquire(t, newQueue(t, bed.Client(t), "/lock"))
+	injected := server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
+	require.ErrorIs(t, hold.Release(), framework.ErrSuspended, "another one has held")
+	require.True(t, injected.Met())
+	require.NoError(t, theirs.Release())
+}
+
+func TestReleaseOutlastsAnOutage(t *testing.T) { // CURATOR-202, -486
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
+	hold := acquire(t, q)
+	gate := server.Block(zktest.OnOp("delete"))
+	released := make(chan error, 1)
+	go func() { released <- hold.Release() }()
+	testbed.Receive(t, gate.Arrived(), "the delete")
+	require.ErrorIs(t, hold.Err(), lock.ErrReleased, "the holder hears of it first")
+	server.Stop()
+	gate.Open()
+	require.NoError(t, server.Restart())
+	require.NoError(t, testbed.Receive(t, released, "the release"))
+	length(t, server, q, 0)
+}
+
+func TestFailingDriverLeavesNoNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	q, err := lock.New(testbed.On(server).Client(t), "/lock", "lock-", badDriver{})
+	require.NoError(t, err)
+	_, err = q.Acquire(testbed.Context(t))
+	require.ErrorIs(t, err, assert.AnError)
+	length(t, server, q, 0)
+}
+
+type badDriver struct{ lock.Standard }
+
+func (badDriver) Decide([]string, string, int) (lock.Decision, error) {
+	return lock.Decision{}, assert.AnError
+}
+
+type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
+
+// frozenLink lets a test freeze the connection of one client, in both directions, without
+// closing it.
+type frozenLink struct {
+	dial dialFunc
+
+	mu     sync.Mutex // guards what follows
+	frozen bool
+	conns  []net.Conn
+}
+
+func (f *frozenLink) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.frozen {
+		return nil, errors.New("frozen")
+	}
+	server, err := f.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	client, middle := net.Pipe()
+	f.conns = append(f.conns, middle, server)
+	for _, way := range [][2]net.Conn{{middle, server}, {server, middle}} {
+		go func() { // ends when either side is closed
+			defer way[0].Close()
+			defer way[1].Close()
+			buf := make([]byte, 4096)
+			for {
+				n, err := way[0].Read(buf)
+				if err != nil {
+					return
+				}
+				f.mu.Lock()
+				frozen := f.frozen
+				f.mu.Unlock()
+				if frozen {
+					continue // lost on the way
+				}
+				if _, err := way[1].Write(buf[:n]); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	return client, nil
+}
+
+func (f *frozenLink) freeze() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.frozen = true
+}
+
+func (f *frozenLink) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conns {
+		_ = c.Close()
+	}
+}
+
+// TestHolderIsNotifiedBeforeTheNextOneCanHold cuts a holder off in virtual time, so that a
+// thousandth of a second counts.
+func TestHolderIsNotifiedBeforeTheNextOneCanHold(t *testing.T) { // CURATOR-206, -465, -247
+	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 40 * time.Second} {
+		for _, idle := range []time.Duration{0, time.Second, time.Minute} {
+			t.Run(fmt.Sprintf("session of %v, held for %v", timeout, idle), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := zktest.NewServer(t, zktest.WithInMemory())
+					link := &frozenLink{dial: server.DialContext}
+					defer link.close()
+					client := func(dial dialFunc) *framework.Client {
+						c, err := framework.New([]string{server.Addr()},
+							framework.WithDialer(dial),
+							framework.WithSessionTimeout(timeout),
+							framework.WithErrorPolicy(connstate.LostEndsHold),
+							framework.WithRetryPolicy(retry.NTimes(3, time.Second)))
+						require.NoError(t, err)
+						return c
+					}
+					a, b := client(link.DialContext), client(server.DialContext)
+					defer a.Close()
+					defer b.Close()
+					hold, err := newQueue(t, a, "/lock").Acquire(t.Context())
+					require.NoError(t, err)
+					next := make(chan time.Time, 1)
+					go func() {
+						h, err := newQueue(t, b, "/lock").Acquire(t.Context())
+						acquired := time.Now()
+						if assert.NoError(t, err) {
+							assert.NoError(t, h.Release())
+						}
+						next <- acquired
+					}()
+					time.Sleep(idle) // virtual time, in which nothing happens
+					require.NoError(t, hold.Err(), "nothing has happened yet")
+					link.freeze()
+					frozen := time.Now()
+					<-hold.Done()
+					lost := time.Now()
+					require.ErrorIs(t, hold.Err(), framework.ErrSessionLost)
+					require.GreaterOrEqual(t, lost.Sub(frozen), timeout/2, "not in a hurry either")
+					require.True(t, lost.Before(<-next), "notified first")
+				})
+			})
+		}
+	}
+}
+
+func TestHoldOfAnHourIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
+		require.NoError(t, err)
+		defer client.Close()
+		hold, err := newQueue(t, client, "/lock").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Hour) // virtual time: the length of the hold
+		require.NoError(t, hold.Err())
+		require.NoError(t, hold.Release())
+	})
+}
+
+func TestSequenceIsTheNumberAtTheEndOfAName(t *testing.T) {
+	for child, want := range map[string]int64{
+		"_c_0-lock-0000000000": 0, "lock-2147483647": math.MaxInt32, "lock--000000001": -1, "lock--2147483648": math.MinInt32,
+		"lock-lock-0000000007": 7, "lock-2147483648": math.MaxInt32, "lock-9999999999": math.MaxInt32,
+		"lock-": -2, "lock-1": -2, "lock-00000000001": -2, "lock--2147483649": -2, "lock-+000000001": -2, "lock-000000000x": -2, "": -2, "other-0000000001": -2,
+	} {
+		n, ok := lock.Sequence(child, "lock-")
+		if want == -2 {
+			assert.False(t, ok, child)
+		} else {
+			assert.True(t, ok, child)
+			assert.EqualValues(t, want, n, child)
+		}
+	}
+}
+
+// TestStandardDriverNeverOversleeps checks the claim of Decide's comment: whichever nodes ahead go,
+// a waiter that would hold then is woken.
+func TestStandardDriverNeverOversleeps(t *testing.T) {
+	var children []string
+	for own := range 11 {
+		children = append(children, fmt.Sprintf("lock-%010d", own))
+		for leases := 1; leases <= 5; leases++ {
+			turn, err := lock.Standard{}.Decide(children, children[own], leases)
+			require.NoError(t, err)
+			require.Equalf(t, own < leases, turn.Held, "at %d of %d leases", own, leases)
+			for gone := uint(0); !turn.Held && gone < 1<<own; gone++ { // each bit is a node ahead
+				holds := own-bits.OnesCount(gone) < leases
+				woken := slices.ContainsFunc(turn.Watch, func(name string) bool {
+					return gone&(1<<slices.Index(children, name)) != 0
+				})
+				require.Falsef(t, holds && !woken, "asleep: at %d of %d leases, watch %v, gone %b", own, leases, turn.Watch, gone)
+			}
+		}
+	}
+}
+
+func FuzzForeignChildren(f *testing.F) {
+	for _, name := range []string{"_c_", "_c_x", "lock-", "_c_-lock-9999999999", "lock--999999999", "\xff"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		driver := lock.Standard{}
+		key, ours := driver.SortKey(name, "lock-")
+		if _, ok := lock.Sequence(name, "lock-"); ok != ours {
+			t.Fatalf("%q is ours %v, and has a number %v", name, ours, ok)
+		}
+		if ours && len(key) < 10 {
+			t.Fatalf("%q has the key %q", name, key)
+		}
+		if bare, id := framework.Unprotected(name); id == "" && bare != name {
+			t.Fatalf("%q is not protected, and became %q", name, bare)
+		}
+	})
 }

@@ -1,94 +1,287 @@
 package lock
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/follow"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/recipe"
+	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
-// Locker is a lock that can be combined with others (package multilock) or made revocable (package revocable): a [Queue], a
-// mutex.Mutex, either side of an rwlock.Lock, or a semaphore.Semaphore.
+// Locker is a lock that can be combined with others (package multilock) or made revocable (package
+// revocable): a [Queue], a mutex.Mutex, either side of an rwlock.Lock, or a semaphore.Semaphore.
 type Locker interface {
 	Acquire(ctx context.Context) (*Hold, error)
 	TryAcquire(ctx context.Context) (*Hold, error)
 }
 
-// Queue is a queue for the leases at one path. All contenders, in this process and others, must use the same
-// name, driver and number of leases. What a holder has is a [Hold]; a Queue need not be closed.
+// Queue is a queue for the leases at one path. All contenders, in this process and others, must use
+// the same name, driver and number of leases. A holder has a [Hold]; a Queue need not be closed.
 //
 // All methods are safe for concurrent use.
-type Queue queue.Queue
+type Queue struct {
+	client *framework.Client
+	path   string
+	name   string
+	driver Driver
+	cfg    config
+	views  *view.Views
+	order  view.Order
 
-// New makes a queue at path for nodes called name (such as "lock-"), to which the server adds a number. driver
-// decides who holds; nil means [Standard]. Nothing is sent. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
-func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
-	if _, ok := driver.(Standard); ok {
-		driver = queue.Standard{}
+	observer *Observer // nil: there is none
+
+	leases wait.Value[int] // how many can hold at a time
+
+	// The mutexes of this package are locked in this order: Queue.mu, node.mu, and those of package
+	// view. No function of a user is called, and nothing is sent, while one of the first two is
+	// locked.
+	mu     sync.Mutex      // guards what follows
+	used   time.Time       // when the last acquire began
+	nodes  map[string]bool // names of the nodes of this Queue
+	others int             // nodes of others, when the queue was last looked at
+	line   line            // of the goroutines of this Queue, with retention
+	dead   struct {        // the last mark without its holder, with a lock delay
+		zxid  int64
+		since time.Time // when it was first seen
 	}
-	q, err := queue.New(client, path, name, driver, opts...)
-	return (*Queue)(q), follow.OpError("lock", path, err)
 }
 
-// Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for as long as the
-// client's retry policy allows.
+// New creates a queue at path for nodes called name (such as "lock-"), followed by a
+// number. driver decides who holds; nil means [Standard]. Nothing is sent.
 //
-// When ctx is done, the error is that of ctx. It also wraps zk.ErrNoServer if no server could be reached, and
-// otherwise [ErrNotAcquired] if somebody else was ahead in the queue. When the retry policy allows no more retries,
-// about 90 s after the outage began by default, or after the session of a waiter was lost in it, the error wraps
-// retry.ErrExhausted. To wait longer, give the client
-// [framework.WithRetryPolicy] with retry.Forever. Other errors are [framework.ErrClosed], [ErrSequenceExhausted],
-// [framework.ErrBadArgument], and what ZooKeeper refuses; it is zk.ErrNoAuth also for a contender that may not read its own node or the one
-// that it waits for, since servers do not report the end of such a node. After an error we remove our node, also if the server carries out
-// our create request only after Acquire has returned.
-//
-// If the session is lost while Acquire waits, or somebody else deletes our node, it queues again at the end, as
-// often as the retry policy allows. After the last time the error is [framework.ErrSessionLost] or [ErrNodeDeleted]. If the lease was lost
-// while an observer was notified of it, the error is the cause of the loss.
-//
-// With the [Hold.Context] of a hold of this same Queue, Acquire re-enters: it returns at once another hold of
-// the same lease. The lease is released when all its holds are released. If that hold has ended, the error is
-// the cause of its end.
-func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
-	h, err := (*queue.Queue)(q).Acquire(ctx)
-	return (*Hold)(h), err
+// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
+	q, err := newQueue(client, path, name, driver, opts)
+	return q, operr.New("lock", path, err)
 }
 
-// TryAcquire is Acquire without waiting: if all leases are taken, the error is [ErrNotAcquired]. With the Standard driver and without
-// [WithRetention] that takes no write, and seldom more than one read; otherwise a node may be created and deleted. The server is
-// always asked, so a lease whose Release has returned is found free, unless the server is behind the others.
-func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
-	h, err := (*queue.Queue)(q).TryAcquire(ctx)
-	return (*Hold)(h), err
+func newQueue(client *framework.Client, path, name string, driver Driver, opts []Option) (*Queue, error) {
+	if err := recipe.Check(client, path); err != nil {
+		return nil, err
+	}
+	if err := framework.ValidatePath("/" + name); err != nil || name == "" || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("%w: node name %q", framework.ErrBadArgument, name)
+	}
+	if driver == nil {
+		driver = Standard{}
+	}
+	cfg := config{maxLeases: 1, policy: engine.Of(client).ErrorPolicy(), noun: "lock", numbered: isStandard(driver)}
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return nil, err
+	}
+	simple := !cfg.noReentry && isStandard(driver) && cfg.maxLeases == 1
+	switch {
+	case cfg.retention > 0 && !simple:
+		return nil, fmt.Errorf("%w: retention is for one lease, the Standard driver and re-entry", framework.ErrBadArgument)
+	case cfg.delay > 0 && !simple:
+		return nil, fmt.Errorf("%w: a lock delay is for one lease, the Standard driver and re-entry", framework.ErrBadArgument)
+	case cfg.delay > 0 && cfg.retention > 0:
+		return nil, fmt.Errorf("%w: a lock delay and retention exclude each other", framework.ErrBadArgument)
+	}
+	q := &Queue{
+		client: client,
+		path:   path,
+		name:   name,
+		driver: driver,
+		cfg:    cfg,
+		views:  view.Of(client),
+		order:  newOrder(driver, name),
+
+		observer: observerOf(client),
+
+		nodes: make(map[string]bool),
+	}
+	q.setMaxLeases(cfg.maxLeases)
+	return q, nil
 }
 
-// Do acquires, calls f and releases. f's context ends when the lease may no longer be ours, and when ctx ends.
-// The error is Acquire's, or that of [Hold.Do]: f's and Release's joined. If f panics, the lease is released.
-func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return (*queue.Queue)(q).Do(ctx, f)
+// Path returns the parent path of the queue's nodes.
+func (q *Queue) Path() string { return q.path }
+
+// MaxLeases returns how many can hold at a time.
+func (q *Queue) MaxLeases() int {
+	n, _ := q.leases.Get()
+	return n
 }
 
-// Path is the parent path of the queue's nodes.
-func (q *Queue) Path() string { return (*queue.Queue)(q).Path() }
+func (q *Queue) setMaxLeases(n int) {
+	if n != q.MaxLeases() {
+		q.leases.Set(func(leases *int) { *leases = n })
+	}
+}
 
-// MaxLeases is how many can hold at a time.
-func (q *Queue) MaxLeases() int { return (*queue.Queue)(q).MaxLeases() }
+// keeps reports whether nodes are handed over between goroutines of this Queue, and kept for the
+// next Acquire.
+func (q *Queue) keeps() bool { return q.cfg.retention > 0 }
+
+func (q *Queue) opError(op string, err error) error { return operr.New(op, q.path, err) }
+
+// children returns the children that belong to this lock, in the driver's order: from the view if
+// it can say, or from a list. Some of them may be gone. client is this Queue's, or a view of it.
+func (q *Queue) children(ctx context.Context, client *framework.Client, v *view.View) ([]string, error) {
+	if v != nil {
+		if err := v.Await(ctx); err != nil {
+			return nil, err
+		}
+		if children, ok, err := v.Names(q.order); ok {
+			return children, err
+		}
+	}
+	return q.list(ctx, client)
+}
+
+// list returns the children that belong to this lock, in the driver's order.
+func (q *Queue) list(ctx context.Context, client *framework.Client) ([]string, error) {
+	all, err := q.listAll(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return view.Sort(q.order, all)
+}
+
+// listAll returns all children of the path. A path that does not exist has none.
+func (q *Queue) listAll(ctx context.Context, client *framework.Client) ([]string, error) {
+	all, _, err := client.Children(ctx, q.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		err = nil
+	}
+	return all, err
+}
+
+// soon: a Queue that is used again within this time looks in a view instead of listing. A Queue
+// whose waiters would have to watch more than maxWatched nodes, and one with retention, get a view
+// at the first acquire.
+const soon = time.Second
+
+// maxWatched is how many nodes are watched one by one. To wait for one of more nodes, one watch on
+// their parent is cheaper, although it fires for new nodes too.
+const maxWatched = 4
+
+// view returns the view to acquire with, which may have to be waited for. It is nil if the path is
+// to be listed. A view that exists is used by all; a new one begins if the Queue is worth it.
+func (q *Queue) view(session *framework.Session) *view.View {
+	now, leases := time.Now(), q.MaxLeases()
+	q.mu.Lock()
+	worth := q.keeps() || leases > maxWatched || now.Sub(q.used) < soon
+	begin := worth && q.others <= view.MaxOthers
+	q.used = now
+	own := len(q.nodes)
+	q.mu.Unlock()
+	return q.views.Get(q.client, session, q.path, begin, own)
+}
+
+// isLong reports whether so many others are in the queue that a view costs more than lists.
+func (q *Queue) isLong() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.others > view.MaxOthers
+}
+
+// saw notes how many nodes of others are among children.
+func (q *Queue) saw(children []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.others = len(children) - len(q.nodes)
+}
+
+// joined notes a node of this Queue.
+func (q *Queue) joined(n *node) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.nodes[n.Name()] = true
+}
+
+// left forgets a node that is gone. If it had the turn, the first goroutine in line gets it.
+func (q *Queue) left(n *node) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.nodes, n.Name())
+	if q.line.node == n {
+		q.line.next(nil)
+	}
+}
+
+// notFree returns ErrNotAcquired. It says so if the first of children is a node of this Queue: a
+// user of Curator for Java expects to re-enter.
+func (q *Queue) notFree(children []string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.cfg.noReentry && len(children) > 0 && q.nodes[children[0]] {
+		return errHeldHere
+	}
+	return ErrNotAcquired
+}
 
 // Participant is a holder or a waiter.
-type Participant = struct {
+type Participant struct {
 	Path    string    // of the node
-	Holds   bool      // by what the list showed; others wait
+	Holds   bool      // at the time of the read; other participants wait
 	Data    []byte    // of the node: "host:pid" without [WithData]
-	Session int64     // that the node belongs to
-	Token   int64     // the fencing token. A downgraded reader's is higher than what its FencingToken returns
+	Session int64     // to which the node belongs
+	Token   int64     // the fencing token; a downgraded reader's is higher than the result of its FencingToken
 	Since   time.Time // when the node was created, by the server's clock
+
+	client *framework.Client // of the Queue
 }
 
-// Participants lists holders and waiters in the order of the queue, as the client's server knows them. It creates no node.
-// Nodes that are deleted meanwhile are left out; a missing path has none. It reads all nodes at once. Errors are
-// [ErrSequenceExhausted], zk.ErrNoAuth for a node that we may not read, and those of other operations of the client.
+// Participants lists holders and waiters in the order of the queue, as the client's server knows
+// them. A node that is deleted at the same time is left out, and a missing path has none.
+//
+// Errors are [ErrSequenceExhausted], zk.ErrNoAuth for a node that this client may not read, and the
+// client's.
 func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
-	return (*queue.Queue)(q).Participants(ctx)
+	ps, err := q.participants(ctx)
+	return ps, q.opError("participants", err)
+}
+
+func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
+	children, err := q.children(ctx, q.client, q.views.Lookup(q.client, q.path))
+	if err != nil {
+		return nil, err
+	}
+	all, errs := make([]Participant, len(children)), make([]error, len(children))
+	together(len(children), func(i int) { all[i], errs[i] = q.participant(ctx, children[i]) })
+	leases := q.MaxLeases()
+	var found []Participant
+	for i, p := range all {
+		if errors.Is(errs[i], zk.ErrNoNode) {
+			continue
+		}
+		turn, err := q.driver.Decide(children, children[i], leases)
+		if err = cmp.Or(errs[i], err); err != nil {
+			return nil, err
+		}
+		p.Holds = turn.Held
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+// participant reads the node of a child.
+func (q *Queue) participant(ctx context.Context, child string) (Participant, error) {
+	path := framework.Join(q.path, child)
+	data, stat, err := q.client.Get(ctx, path)
+	if err != nil {
+		return Participant{}, err
+	}
+	return Participant{
+		Path:    path,
+		Data:    data,
+		Session: stat.EphemeralOwner,
+		Token:   stat.Czxid,
+		Since:   time.UnixMilli(stat.Ctime),
+		client:  q.client,
+	}, nil
 }

@@ -1,18 +1,20 @@
 // Package multilock combines several locks into one: all are acquired, or none. It is Curator's
 // InterProcessMultiLock.
 //
-// The locks are acquired one after the other in the order given, and released in reverse order. All that
-// combine some of the same locks must give them in the same order. Otherwise two of them can wait for each
-// other for ever.
+// The locks are acquired one after the other in the order given, and released in reverse order.
+// Callers that combine some of the same locks must give them in the same order. Otherwise two
+// callers can wait for each other for ever.
 //
-// A multilock is not a [lock.Locker], since its holder has several holds: write New(a, b, c), not New(a, New(b, c)).
-// To make it revocable, call revocable.Watch with each of [lock.Group.Holds].
+// A multilock is not a [lock.Locker], since its holder has several holds: write New(a, b, c), not
+// New(a, New(b, c)). To make it revocable, call revocable.Watch with each of [lock.Group.Holds].
 //
 // # What it promises
 //
-//   - After an error nothing is held, and our nodes are removed, also if the server carries out a create request later.
+//   - If an acquire fails, no lock is held and no node stays, also if a server carries out a create
+//     later.
 //   - The holder's context ends as soon as one of the locks is lost.
-//   - If a lock is lost while Acquire waits for the next one, the wait ends.
+//   - If a lock is lost while Acquire waits for the next one, the wait ends. The error has the
+//     cause and the path of the lost node.
 //
 // # What it cannot promise
 //
@@ -28,17 +30,19 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/internal/queue"
 	"github.com/gocurator/curator/recipes/lock"
 )
+
+// inside is what package lock offers to the recipes of this module.
+var inside = lock.Inside()
 
 // Lock is several locks as one. It has no state and is safe for concurrent use.
 type Lock struct {
 	locks []lock.Locker
 }
 
-// New combines locks, which may be of any kind and of different clients. Nothing is sent. It needs at least one
-// lock, none nil, and none twice: otherwise the error is [framework.ErrBadArgument].
+// New combines locks, which may be of any kind and of different clients. Nothing is sent. It needs
+// at least one lock, none nil, and none twice: otherwise the error is [framework.ErrBadArgument].
 func New(locks ...lock.Locker) (*Lock, error) {
 	if len(locks) == 0 {
 		return nil, badArgument("no locks")
@@ -63,21 +67,24 @@ func badArgument(format string, args ...any) error {
 	return &framework.OpError{Op: "multilock", Err: fmt.Errorf("%w: "+format, append([]any{framework.ErrBadArgument}, args...)...)}
 }
 
-// Acquire waits until it holds all locks, until ctx is done, or until one of them gives up in an outage (see
-// [lock.Queue.Acquire]). Errors are those of the locks. If a lock is lost while Acquire waits for another, the error is
-// the cause of that loss, with the path of the lost node. With the context of a hold of some of the locks, it re-enters those that allow it.
+// Acquire waits until it holds all locks, as [lock.Queue.Acquire] does for one. With the context of
+// a hold of some of the locks, it re-enters the ones that allow it.
+//
+// Errors are the locks' errors, and the cause of the loss of one lock while it waits for another.
 func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "acquire", lock.Locker.Acquire)
 }
 
-// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if somebody else holds one of the
-// locks.
+// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if another client holds
+// one of the locks.
 func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "try", lock.Locker.TryAcquire)
 }
 
-// Do acquires, calls f and releases. f's context ends when one of the locks may no longer be ours, and when ctx
-// ends. The error is Acquire's, or that of [lock.Group.Do]: f's and Release's joined. If f panics, the locks are released.
+// Do acquires, calls f and releases. The context of f ends when one of the locks may be lost, and
+// when ctx ends.
+//
+// The error is Acquire's or [lock.Group.Do]'s. If f panics, the locks are released.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	group, err := l.Acquire(ctx)
 	if err != nil {
@@ -90,21 +97,28 @@ func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error 
 func (l *Lock) all(ctx context.Context, op string, acquire func(lock.Locker, context.Context) (*lock.Hold, error)) (*lock.Group, error) {
 	waiting, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
-	lossOf := func(h *queue.Hold) error { return &framework.OpError{Op: op, Path: h.Path(), Err: h.Err()} }
-	var holds []*queue.Hold
+	lossOf := func(h *lock.Hold) error { return &framework.OpError{Op: op, Path: h.Path(), Err: h.Err()} }
+	var holds []*lock.Hold
+	given := false
+	defer func() {
+		if !given { // also if one of the locks panics
+			slices.Reverse(holds)
+			inside.Leave(holds)
+		}
+	}()
 	var err error
 	next := waiting
 	for _, locker := range l.locks {
-		var given *lock.Hold
-		if given, err = acquire(locker, next); err != nil {
+		var h *lock.Hold
+		if h, err = acquire(locker, next); err != nil {
 			break
 		}
-		h := (*queue.Hold)(given)
 		defer context.AfterFunc(h.Context(), func() { lost(&loss{lossOf(h)}) })()
 		holds = append(holds, h)
-		// Each hold's context needs the values of those before, so that the last one re-enters all. It has them from the
-		// context that it was acquired with: if next had them as well, each hold would double the time of a look-up. They
-		// come before those of the caller's context, which may be that of another hold that ends before.
+		// Each hold's context needs the values of those before, so that the last one re-enters all.
+		// It has them from the context that it was acquired with: if next had them as well, each
+		// hold would double the time of a look-up. They come before those of the caller's context,
+		// which may be that of another hold that ends before.
 		next = wait.Join(waiting, h.Context())
 	}
 	var first *loss
@@ -116,15 +130,14 @@ func (l *Lock) all(ctx context.Context, op string, acquire func(lock.Locker, con
 			err = lossOf(h)
 		}
 	}
-	if err == nil {
-		return (*lock.Group)(queue.NewGroup(holds)), nil
+	if err != nil {
+		return nil, err
 	}
-	slices.Reverse(holds)
-	queue.Leave(holds)
-	return nil, err
+	given = true
+	return inside.Group(holds), nil
 }
 
-// loss is that of a lock while we wait for the next.
+// loss is the loss of a lock during the wait for the next one.
 type loss struct{ error }
 
 func (l *loss) Unwrap() error { return l.error }

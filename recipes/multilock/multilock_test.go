@@ -4,39 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/locksuite"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
-	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// TestMultiLock has CUR-MUL-01, -03, -04 and -05 in the suite.
 func TestMultiLock(t *testing.T) {
-	testbed.Run(t, []testbed.Case{
-		{Name: "all are held, and released", Test: allHeld},
-		{Name: "one that is taken keeps all from being held", Test: noneHeld},
-		{Name: "many contenders get through", Test: manyGetThrough},                     // CUR-MUL-01
-		{Name: "a group ends with the first lock that is lost", Test: endsWithTheFirst}, // CUR-MUL-04
-		{Name: "a lock that is lost while waiting ends the waiting", Test: lostWhileWaiting},
-		{Name: "a group's context re-enters all", Test: reenters}, // CUR-MUL-03
-		{Name: "guards hold for all", Test: guards},
-		{Name: "do holds inside and not after", Test: doHolds},
-	})
+	locksuite.Run(t, locksuite.Kind{New: two, Reentrant: true, Several: true, Dirs: []string{"-a", "-b"}},
+		testbed.Case{Name: "all are held, and released", Test: allHeld},
+		testbed.Case{Name: "one that is taken keeps all from being held", Test: noneHeld},
+		testbed.Case{Name: "a lock that is lost while waiting ends the waiting", Test: lostWhileWaiting},
+	)
+}
+
+// two returns a mutex and a write lock as one lock, which can be re-entered.
+func two(client *framework.Client, path string, opts ...lock.Option) (c locksuite.Contender, err error) {
+	m, err := mutex.New(client, path+"-a", opts...)
+	if err != nil {
+		return c, err
+	}
+	rw, err := rwlock.New(client, path+"-b", opts...)
+	if err != nil {
+		return c, err
+	}
+	l, err := multilock.New(m, rw.Write())
+	if err != nil {
+		return c, err
+	}
+	return locksuite.Of(l, m.Participants), nil
 }
 
 // three makes a mutex, a write lock and a semaphore below path, and one lock of them.
@@ -104,39 +114,6 @@ func noneHeld(t *testing.T, bed *testbed.Bed) {
 	free(t, locks)
 }
 
-func manyGetThrough(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	var inside atomic.Int32
-	var wg sync.WaitGroup
-	for range 4 {
-		l, _ := three(t, bed.Client(t), path)
-		wg.Go(func() {
-			for range 4 {
-				assert.NoError(t, l.Do(testbed.Context(t), func(ctx context.Context) error {
-					assert.EqualValues(t, 1, inside.Add(1))
-					inside.Add(-1)
-					return ctx.Err()
-				}))
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func endsWithTheFirst(t *testing.T, bed *testbed.Bed) {
-	client, operator := bed.Client(t), bed.Client(t)
-	for i := range 3 {
-		l, locks := three(t, client, testbed.Path(t))
-		group, err := l.Acquire(testbed.Context(t))
-		require.NoError(t, err)
-		require.NoError(t, operator.Delete(testbed.Context(t), group.Holds()[i].Path(), -1))
-		testbed.Receive(t, group.Done(), "word of the loss")
-		require.ErrorIs(t, group.Err(), lock.ErrNodeDeleted)
-		require.ErrorIs(t, group.Release(), lock.ErrNodeDeleted, "and the others are released")
-		free(t, locks)
-	}
-}
-
 func lostWhileWaiting(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	l, locks := three(t, bed.Client(t), path)
@@ -159,64 +136,10 @@ func lostWhileWaiting(t *testing.T, bed *testbed.Bed) {
 		ps, err = others[2].(*semaphore.Semaphore).Participants(testbed.Context(t))
 		return err == nil && len(ps) == 2
 	}, "it has the first, and waits for the third")
-	require.NoError(t, other.Delete(testbed.Context(t), first, -1))
+	require.NoError(t, other.Delete(testbed.Context(t), first))
 	require.ErrorIs(t, testbed.Receive(t, done, "the end of waiting"), lock.ErrNodeDeleted)
 	require.NoError(t, taken.Err())
 	require.NoError(t, taken.Release())
-	free(t, locks)
-}
-
-func reenters(t *testing.T, bed *testbed.Bed) {
-	client := bed.Client(t)
-	path := testbed.Path(t)
-	a, err := mutex.New(client, path+"-a")
-	require.NoError(t, err)
-	b, err := mutex.New(client, path+"-b")
-	require.NoError(t, err)
-	l, err := multilock.New(a, b)
-	require.NoError(t, err)
-	outer, err := l.Acquire(testbed.Context(t))
-	require.NoError(t, err)
-	inner, err := l.Acquire(outer.Context())
-	require.NoError(t, err)
-	for i, h := range inner.Holds() {
-		require.Equal(t, outer.Holds()[i].Path(), h.Path())
-	}
-	require.NoError(t, outer.Release())
-	require.NoError(t, inner.Err(), "the leases are held until both are released")
-	require.NoError(t, inner.Release())
-	free(t, []lock.Locker{a, b})
-}
-
-func guards(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
-	client := bed.Client(t)
-	path := testbed.Path(t)
-	_, err := client.Create(ctx, path+"-data", nil, framework.ContainerParents())
-	require.NoError(t, err)
-	l, _ := three(t, client, path)
-	group, err := l.Acquire(ctx)
-	require.NoError(t, err)
-	write := func() error {
-		_, err := client.Multi(ctx, append(group.Guards(), &zk.SetDataRequest{Path: path + "-data", Version: -1})...)
-		return err
-	}
-	require.NoError(t, write())
-	require.NoError(t, group.Holds()[1].Release())
-	require.ErrorIs(t, write(), zk.ErrNoNode)
-	require.ErrorIs(t, group.Release(), lock.ErrReleased)
-}
-
-func doHolds(t *testing.T, bed *testbed.Bed) {
-	l, locks := three(t, bed.Client(t), testbed.Path(t))
-	failure := errors.New("failure")
-	var inner context.Context
-	require.ErrorIs(t, l.Do(testbed.Context(t), func(ctx context.Context) error {
-		inner = ctx
-		return errors.Join(failure, ctx.Err())
-	}), failure)
-	require.Error(t, inner.Err())
-	assert.Panics(t, func() { _ = l.Do(testbed.Context(t), func(context.Context) error { panic("f") }) })
 	free(t, locks)
 }
 
@@ -306,25 +229,8 @@ func TestLocksBeforeOneThatFailsAreReleased(t *testing.T) { // CUR-MUL-02, -06
 	}
 }
 
-func TestNothingStaysOnTheServer(t *testing.T) { // CUR-MUL-05
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	var wg sync.WaitGroup
-	for range 10 {
-		l, _ := three(t, bed.Client(t), "/deep/down/lock")
-		wg.Go(func() {
-			assert.NoError(t, l.Do(testbed.Context(t), func(ctx context.Context) error { return ctx.Err() }))
-		})
-	}
-	wg.Wait()
-	testbed.Eventually(t, func() bool {
-		server.ReapContainers()
-		return server.Tree() == ""
-	}, "the containers go")
-}
-
-// TestLockThatIsLostAtTheEndIsNotReturned loses the first lock just before the last one is there. The goroutine that ends the
-// waiting may be late, so it is tried often.
+// TestLockThatIsLostAtTheEndIsNotReturned loses the first lock just before the last one is there.
+// The goroutine that ends the waiting may be late, so it is tried often.
 func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
@@ -334,7 +240,7 @@ func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 	require.NoError(t, err)
 	first := &noting{Locker: a}
 	l, err := multilock.New(first, &then{b, func() {
-		require.NoError(t, client.Delete(ctx, first.hold.Path(), -1))
+		require.NoError(t, client.Delete(ctx, first.hold.Path()))
 		testbed.Receive(t, first.hold.Done(), "word of the loss")
 	}})
 	require.NoError(t, err)
@@ -370,7 +276,8 @@ func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	free(t, []lock.Locker{a, b})
 }
 
-// TestManyLocksTakeNoLongerThanOneByOne: with contexts that look for a value twice, 64 locks would take for ever.
+// TestManyLocksTakeNoLongerThanOneByOne: with contexts that look for a value twice, 64 locks would
+// take for ever.
 func TestManyLocksTakeNoLongerThanOneByOne(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)

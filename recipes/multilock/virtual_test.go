@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestManyLocksAreGivenUpAsSoonAsOne has a caller with many locks give up, while its servers do not answer.
+// TestManyLocksAreGivenUpAsSoonAsOne has a caller with many locks give up, while its servers do not
+// answer.
 func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -59,8 +60,9 @@ func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 	})
 }
 
-// TestLossThatEndedTheWaitingIsReturned, and not that a context was cancelled that is the multilock's own. The time of the caller is
-// over while the place in the queue of the second lock is given up.
+// TestLossThatEndedTheWaitingIsReturned, and not that a context was cancelled that is the
+// multilock's own. The time of the caller is over while the place in the queue of the second lock
+// is given up.
 func TestLossThatEndedTheWaitingIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -88,8 +90,8 @@ func TestLossThatEndedTheWaitingIsReturned(t *testing.T) {
 		time.Sleep(4800 * time.Millisecond) // virtual time: the caller's is over while it gives up, which takes a second
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		defer server.Block(zktest.OnOp(zktest.OpDelete), zktest.OnSession(session.ID())).Open()
-		require.NoError(t, other.Delete(t.Context(), first.hold.Path(), -1))
+		defer server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()
+		require.NoError(t, other.Delete(t.Context(), first.hold.Path()))
 		err = testbed.Receive(t, done, "the end")
 		require.ErrorIs(t, err, lock.ErrNodeDeleted)
 		testbed.OneOp(t, err, "acquire", first.hold.Path())

@@ -1,4 +1,4 @@
-// Package mutex is a lock that one holder at a time can have, across all processes that
+// Package mutex is a lock with one holder at a time, across all processes that
 // use the same path of a ZooKeeper ensemble. It is Curator's InterProcessMutex.
 //
 // # On the wire
@@ -7,23 +7,21 @@
 //
 //	<path>/_c_<uuid>-lock-<sequence>
 //
-// The node with the lowest sequence number holds. The others wait until no node is ahead of theirs. This is the
-// lock recipe of the ZooKeeper documentation with Curator's names, so Java and Go exclude each other on one
-// path. docs/PROTOCOL.md has the details.
+// The node with the lowest sequence number holds. The others wait until no node is ahead of theirs.
+// This is the lock recipe of the ZooKeeper documentation with Curator's names, so Java and Go
+// exclude each other on one path. docs/PROTOCOL.md has the details.
 //
 // # What it promises
 //
-//   - At most one holder has a live context. It is cancelled before anyone else can acquire.
+//   - At most one holder has a live context. It is cancelled before another client can acquire.
 //   - First come, first served, in the order in which ZooKeeper created the nodes.
-//   - After a crash of the holder the servers release the lock when they end its session: after the negotiated
-//     timeout, rounded up to their next tick.
+//   - After a crash of the holder the servers release the lock when they expire its session: after
+//     the negotiated timeout, rounded up to their next tick.
 //
 // # What it cannot promise
 //
-// A process that was stopped for a while does not know how late it is. What must never happen twice needs a
-// check at the place where it happens: [lock.Hold.Guard] in ZooKeeper, [lock.Hold.FencingToken] anywhere else.
-//
-// Nor is a holder warned if somebody else deletes its node, or ends its session by force: its context ends when the servers report that.
+// See package lock for the limits of every lock: a suspended process, a node that another client
+// deletes, servers that are too slow.
 package mutex
 
 import (
@@ -31,48 +29,54 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
 // nodeName is Curator's name for the nodes of an InterProcessMutex.
 const nodeName = "lock-"
 
-// Mutex is a distributed mutex at one path. Acquire returns a [lock.Hold]; the Mutex itself has no state. It is
-// safe for concurrent use: goroutines exclude each other as processes do.
+// Mutex is a distributed mutex at one path. Acquire returns a [lock.Hold]; the Mutex itself has no
+// state. It is safe for concurrent use: goroutines exclude each other as processes do.
 type Mutex struct {
 	queue *lock.Queue
 }
 
-// New makes a mutex at path. Nothing is sent. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument]; a mutex cannot have [lock.WithMaxLeases] other than 1.
+// New returns a mutex at path. It sends no request. Errors are [framework.ErrBadPath] and
+// [framework.ErrBadArgument]; a mutex accepts no [lock.WithMaxLeases] other than 1.
 func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, error) {
 	queue, err := lock.New(client, path, nodeName, lock.Standard{}, opts...)
 	if err == nil && queue.MaxLeases() != 1 {
 		err = fmt.Errorf("%w: %d leases, a mutex has one", framework.ErrBadArgument, queue.MaxLeases())
 	}
 	if err != nil {
-		return nil, follow.OpError("mutex", path, err)
+		return nil, operr.New("mutex", path, err)
 	}
 	return &Mutex{queue}, nil
 }
 
-// Acquire waits until it holds the mutex, until ctx is done, or until no server could be reached for as long as the
-// client's retry policy allows: about 90 s by default, and then the error wraps retry.ErrExhausted. With the context
-// of a hold of this Mutex it re-enters. After an error no node of ours stays. [lock.Queue.Acquire] has all errors.
+// Acquire waits until it holds the mutex, until ctx is done, or until no server could be reached
+// for as long as the client's retry policy allows: about 90 s by default. If it fails, its node is
+// removed. With the context of a hold of this Mutex it re-enters.
+//
+// Package lock lists the errors.
 func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queue.Acquire(ctx) }
 
-// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if someone else holds.
+// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if another holder has
+// it.
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
-// Do acquires, calls f and releases. f's context ends when the mutex may no longer be
-// ours, and when ctx ends. The error is Acquire's, or that of [lock.Hold.Do]: f's and Release's joined. If f
-// panics, the mutex is released.
+// Do acquires, calls f and releases. f's context ends when the mutex may be lost, and when ctx
+// ends.
+//
+// The error is Acquire's, or [lock.Hold.Do]'s: f's and Release's joined. If f panics, the mutex is
+// released.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.queue.Do(ctx, f)
 }
 
-// Participants lists the holder and the waiters, in the order of the queue: see [lock.Queue.Participants].
+// Participants lists the holder and the waiters, in the order of the queue: see
+// [lock.Queue.Participants].
 func (m *Mutex) Participants(ctx context.Context) ([]lock.Participant, error) {
 	return m.queue.Participants(ctx)
 }

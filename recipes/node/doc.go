@@ -1,55 +1,72 @@
-// Package node keeps a node in ZooKeeper until it is closed, and makes it again whenever it is lost: the registration of a process, a flag,
-// a member of a group. It is Curator's PersistentNode, PersistentTtlNode and GroupMember.
+// Package node keeps a node in ZooKeeper until it is closed, and recreates it whenever it is lost:
+// the registration of a process, a flag, a member of a group. It is Curator's PersistentNode,
+// PersistentTtlNode and GroupMember.
 //
 // # On the wire
 //
 //	<path>                       an ephemeral node, or a persistent one
-//	<dir>/_c_<uuid>-<name>       with AsProtected
-//	<dir>/_c_<uuid>-<name><n>    with AsProtected and AsSequential; n has ten digits
+//	<dir>/_c_<uuid>-<name>       with WithProtection
+//	<dir>/_c_<uuid>-<name><n>    with WithProtection and WithSequence; n has ten digits
 //	<path>, <path>/touch         with WithTTL: both have the TTL, touch is written every half TTL
 //	<group>/<id>                 a member of a group; its data are the payload
 //
-// Missing parents are made as containers. These are the names and data of Java's Curator, so Java and Go can share a group.
+// Missing parents are created as containers. Names and data are as in Java's Curator, so Java and
+// Go can share a group.
 //
 // # What it promises
 //
-//   - The node is made again after the end of the session, a deletion and an outage of any length, under the path that it had first,
-//     with the data that were set last.
-//   - There is one node, whatever request fails and however. It is taken for ours only if it belongs to our session. A node of an earlier
-//     session of ours is replaced. A node of somebody else is not changed, unless [WithIfTaken] says so.
-//   - Of several Keeps of one client at one path, one has the path until it has failed or is closed, also while it waits. The others wait,
-//     or fail: see [WithIfTaken].
-//   - If our session ends, [Node.Present] is false before anybody else can have the node.
-//   - After Close, or an error of Keep, we remove our node unless it has a TTL, also if the server carries out our create only after that.
+//   - The node is recreated after the end of the session, a deletion and an outage of any
+//     length, under its first path, with the data of the last Set.
+//   - There is one node, whichever request fails. A node counts as this Node's only if it
+//     belongs to the client's session. A node of the client's earlier session is replaced. A
+//     node of another owner is not changed, unless [WithIfTaken] says so.
+//   - If one client calls Keep twice on a path, the second call waits until the first has
+//     failed or was closed, or fails itself: see [WithIfTaken].
+//   - If the session ends, [Node.Present] is false before another client can create the node.
+//   - After Close, or an error of Keep, the node is removed unless it has a TTL, even if the
+//     server carries out the create only after that.
 //
 // # What it cannot promise
 //
-// ZooKeeper can tie a write to the version of a node, but not to the node: each new node has version 0 again. So if somebody deletes our
-// node by hand and somebody else makes one while a Set of ours is under way, the Set may overwrite the other's data. Then the node is not
-// taken for ours, the Set does not succeed, and a line of level Error is logged. A Keep with [Replace] gives its node another version
-// than that of the node that it replaces. In the same way, if an earlier session of ours ends at the moment at which its node is
-// deleted, a node that somebody else has made by then may be deleted; a Keep makes it again.
+// ZooKeeper can tie a write to the version of a node, but not to the node: each new node has
+// version 0 again. If another client deletes the node and a third one creates it while a Set is in
+// progress, that Set may overwrite the third one's data. The node then does not count as this
+// Node's, the Set does not succeed, and a line of level Error is logged. A Keep with [Replace]
+// gives its node another version than the replaced one had. Likewise, if an earlier session of this
+// client ends at the moment at which its node is deleted, a node that another client has created by
+// then may be deleted; a Keep recreates it.
 //
-// A request to create the node may hang in an earlier session. If the servers carry it out after Close, the node is there again, with the
-// data of that time, until they end that session.
+// A create may hang in an earlier session. If the servers carry it out after Close, the node exists
+// again, with the data of that time, until that session has expired.
 //
-// An ephemeral node that this client has made at the path without Keep is taken over: its owner is the same. A persistent node has no
-// owner: with [AsPersistent] and [WithTTL] one at the path is taken over, whoever made it. What others write to a kept node stays until
-// the next Set, or until the node has to be made again; and if the outcome of a Set is not known, for two session timeouts, what they
-// write is taken for that Set, and written over.
+// An ephemeral node that this client has created at the path without Keep is taken over: its owner
+// is the same. A persistent node has no owner: with [WithPersistence] and [WithTTL] any node at the
+// path is taken over. Data that others write to a kept node stay until the next Set, or until the
+// node has to be recreated. If the outcome of a Set is unknown, such data are taken for that Set's
+// and overwritten for two session timeouts.
+//
+// # Closing
+//
+// Without a server, [Node.Close] takes as long as the session lasts, and a persistent node is
+// deleted later, in the background. The servers delete a node with a TTL when its time has passed;
+// Close does not.
+//
+// If [Node.Set] fails, the data are still written when that becomes possible, also to a recreated
+// node, unless a later Set replaces them.
 //
 // # How it works
 //
-// One goroutine per node looks at the node and takes the step of its state, again and again. If nothing has happened since the last look, no
-// request is sent for that. After a request that has failed it pauses.
+// One goroutine per node looks at the node and takes the step of its state, again and again. If
+// nothing has happened since the last look, the look sends no request. After a failed request it
+// pauses.
 //
 //	state     the node                          step
-//	absent    is not there                      create it
-//	ours      is of our session (persistent:    write what was set last, with a TTL the touch child, depend on the
-//	          any persistent node)              session, show the node, and wait
-//	taken     is another's                      wait, or replace it: see WithIfTaken
-//	          is of an earlier session of ours  delete it
+//	absent    does not exist                    create it
+//	owned     belongs to the session            write the data of the last Set, with a TTL also
+//	          (persistent: any such node)       the touch child, show the node, and wait
+//	taken     belongs to another                wait, or replace it: see WithIfTaken
+//	          belongs to an earlier session     delete it
 //
-// A session begins with absent. The waits end when the watch of the last look fires, at a Set, and with the session. What ends Present does
-// so at once, whatever the goroutine waits for.
+// A session begins with absent. The waits end when the watch of the last look fires, at a Set, and
+// with the session. Present becomes false at once, whatever the goroutine waits for.
 package node

@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// A service registers itself. The registration is made again whatever happens, until it is closed.
+// A service registers itself. The registration is recreated whatever happens, until it is closed.
 func ExampleKeep() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -27,7 +27,8 @@ func ExampleKeep() {
 	defer client.Close()
 	ctx := context.Background()
 
-	n, err := node.Keep(ctx, client, "/services/host-7", []byte("starting")) // returns when it is there
+	// Returns when the node exists.
+	n, err := node.Keep(ctx, client, "/services/host-7", []byte("starting"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,9 +42,9 @@ func ExampleKeep() {
 	}
 	fmt.Println(n.Path(), string(data))
 
-	// Somebody deletes it.
+	// Another client deletes it.
 	_, changed := n.Present()
-	if err := client.Delete(ctx, n.Path(), -1); err != nil {
+	if err := client.Delete(ctx, n.Path()); err != nil {
 		log.Fatal(err)
 	}
 	<-changed
@@ -56,7 +57,7 @@ func ExampleKeep() {
 	// it is back
 }
 
-// A service takes requests only while its registration is there.
+// A service takes requests only while its registration exists.
 func ExampleNode_Present() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -73,7 +74,7 @@ func ExampleNode_Present() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for n.Err() == nil {
+	for n.Problem() == nil {
 		there, changed := n.Present()
 		fmt.Println("takes requests:", there)
 		if there {
@@ -81,10 +82,10 @@ func ExampleNode_Present() {
 		}
 		<-changed
 	}
-	fmt.Println(n.Err())
+	fmt.Println(n.Problem())
 	// Output:
 	// takes requests: true
-	// keep /services/host-7: it was closed
+	// keep /services/host-7: closed
 }
 
 // Two workers find each other.
@@ -110,7 +111,7 @@ func ExampleJoin() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for members, err := range one.Changes(ctx) {
+	for members, err := range one.Observe(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -122,7 +123,7 @@ func ExampleJoin() {
 	if err := two.Close(); err != nil {
 		log.Fatal(err)
 	}
-	for members, err := range one.Changes(ctx) {
+	for members, err := range one.Observe(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -136,8 +137,8 @@ func ExampleJoin() {
 	// [one]
 }
 
-// A process that has crashed starts again with the same id. The node of its old session is still there: Keep would wait for
-// the end of that session. With Replace it does not.
+// A process that has crashed starts again with the same id. The node of its old session is still
+// there: Keep would wait for the end of that session. With Replace it does not.
 func ExampleWithIfTaken() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -176,9 +177,11 @@ func ExampleWithIfTaken() {
 	// after
 }
 
-// A TTL node outlives its process, and goes if nobody keeps it for the given time. Servers must allow such nodes.
+// A TTL node outlives its process, and is deleted if no client keeps it for the given time. Servers
+// must allow such nodes.
 func ExampleWithTTL() {
-	server, err := zktest.Start(zktest.WithTTLNodes()) // a ZooKeeper server in this process
+	// a ZooKeeper server in this process
+	server, err := zktest.Start(zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,21 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
 
 // kinds is every kind of node.
 var kinds = map[string][]node.Option{
-	"plain": nil, "protected": {node.AsProtected()},
-	"protected sequential": {node.AsProtected(), node.AsSequential()}, "without parents": {node.WithoutParents()},
-	"persistent": {node.AsPersistent()}, "persistent protected": {node.AsPersistent(), node.AsProtected()},
+	"plain": nil, "protected": {node.WithProtection()},
+	"protected sequential": {node.WithProtection(), node.WithSequence()}, "without parents": {node.WithoutParents()},
+	"persistent": {node.WithPersistence()}, "persistent protected": {node.WithPersistence(), node.WithProtection()},
 	"replace": {node.WithIfTaken(node.Replace)}, "ttl": {node.WithTTL(time.Hour)},
 }
 
-// eachRequest runs test with the first request of a session but another's failing, then the second, and so
-// on, until a run ends without meeting the fault; for each kind of node and each fault.
+// eachRequest runs test with the first request of a session but another's failing, then the second,
+// and so on, until a run ends without meeting the fault; for each kind of node and each fault.
 func eachRequest(t *testing.T, test func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option)) {
 	for kind, opts := range kinds {
 		for _, fault := range testbed.Faults {
@@ -41,15 +41,15 @@ func eachRequest(t *testing.T, test func(t *testing.T, w world, subject, other *
 						require.NoError(t, err)
 						_, err = other.Create(testbed.Context(t), "/group", nil)
 						require.NoError(t, err)
-						injected := w.Inject(fault, n, func(r zktest.Request) bool {
+						injected := w.Inject(fault, n, zktest.On(func(r zktest.Request) bool {
 							return r.Session != session.ID() && !heartbeat(r)
-						})
+						}))
 						test(t, w, subject, other, opts)
 						met = injected.Met()
 						if t.Failed() {
 							t.Logf("request %d: %v", n, injected)
 						}
-					}, zktest.WithTTLNodes())
+					}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 					if t.Failed() {
 						return
 					}
@@ -70,8 +70,8 @@ func TestLifeWithAnyRequestFailing(t *testing.T) {
 		w.one(n, "b")
 		there, _ := n.Present()
 		assert.True(t, there)
-		assert.NoError(t, n.Err())
-		require.NoError(t, other.Delete(testbed.Context(t), n.Path(), -1))
+		assert.NoError(t, n.Problem())
+		require.NoError(t, other.Delete(testbed.Context(t), n.Path()))
 		w.settle()
 		w.one(n, "b")
 		closed(t, w, n, opts)
@@ -83,7 +83,7 @@ func closed(t *testing.T, w world, n *node.Node, opts []node.Option) {
 	t.Helper()
 	require.NoError(t, n.Close())
 	if len(opts) == 1 && fmt.Sprintf("%p", opts[0]) == fmt.Sprintf("%p", kinds["ttl"][0]) {
-		w.one(n, "b") // it goes by itself
+		w.one(n, "b") // the server deletes it
 		return
 	}
 	assert.Empty(t, w.nodes("/group"), "closed, so the node is gone")
@@ -105,7 +105,7 @@ func TestReplacingWithAnyRequestFailing(t *testing.T) {
 		require.Equal(t, "b", w.nodes("/group")[name(n)])
 		if name(n) != "a" {
 			require.Equal(t, "other", w.nodes("/group")["a"], "it was not in the way")
-			require.NoError(t, other.Delete(testbed.Context(t), "/group/a", -1))
+			require.NoError(t, other.Delete(testbed.Context(t), "/group/a"))
 		}
 		w.one(n, "b")
 		closed(t, w, n, opts)
@@ -127,7 +127,7 @@ func TestSecondLifeWithAnyRequestFailing(t *testing.T) {
 						n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), opts...)
 						require.NoError(t, err)
 						w.settle()
-						injected := w.Inject(fault, i, func(r zktest.Request) bool { return !heartbeat(r) })
+						injected := w.Inject(fault, i, zktest.On(func(r zktest.Request) bool { return !heartbeat(r) }))
 						session, err := subject.Session(testbed.Context(t))
 						require.NoError(t, err)
 						require.NoError(t, w.ExpireSession(session.ID()))
@@ -136,7 +136,7 @@ func TestSecondLifeWithAnyRequestFailing(t *testing.T) {
 						w.one(n, "b")
 						closed(t, w, n, opts)
 						met = injected.Met()
-					}, zktest.WithTTLNodes())
+					}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 				}
 			})
 		}
@@ -158,7 +158,7 @@ func TestGivingUpLeavesNothing(t *testing.T) { // CURATOR-297
 						_, err := subject.Create(testbed.Context(t), "/group", nil)
 						require.NoError(t, err)
 						left := i
-						gate := block(w.Server, func(zktest.Request) bool { left--; return left < 0 })
+						gate := block(w.Server, zktest.On(func(zktest.Request) bool { left--; return left < 0 }))
 						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 						defer cancel()
 						began := time.Now()
@@ -182,20 +182,20 @@ func TestGivingUpLeavesNothing(t *testing.T) { // CURATOR-297
 							require.Empty(t, w.nodes("/group"))
 						}
 						require.NoError(t, subject.WaitConnected(t.Context()))
-					}, zktest.WithTTLNodes())
+					}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 				}
 			})
 		}
 	}
 }
 
-// TestCloseWaitsForACreateThatIsUnderWay closes while the node is made again.
+// TestCloseWaitsForACreateThatIsUnderWay closes while the node is recreated.
 func TestCloseWaitsForACreateThatIsUnderWay(t *testing.T) { // CURATOR-297
 	virtual(t, func(t *testing.T, w world) {
 		subject, other := w.client(), w.client()
 		n := keep(t, subject, "/group/a", "a")
-		gate := w.Block(zktest.OnOp(zktest.OpCreate))
-		require.NoError(t, other.Delete(testbed.Context(t), "/group/a", -1))
+		gate := w.Block(zktest.OnOp("create"))
+		require.NoError(t, other.Delete(testbed.Context(t), "/group/a"))
 		testbed.Receive(t, gate.Arrived(), "the create")
 		done := make(chan error, 1)
 		go func() { done <- n.Close() }()
@@ -218,26 +218,26 @@ func TestOneThatGivesUpLeavesTheNextOnesNode(t *testing.T) {
 			require.NoError(t, err)
 			_, err = node.Keep(t.Context(), client, "/group/a", []byte("first"), node.WithIfTaken(node.Fail))
 			require.ErrorIs(t, err, node.ErrTaken)
-			require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+			require.NoError(t, other.Delete(t.Context(), "/group/a"))
 			n := keep(t, client, "/group/a", "second", node.WithIfTaken(node.Fail))
 			synctest.Wait()
-			require.NoError(t, n.Err())
+			require.NoError(t, n.Problem())
 			w.one(n, "second")
 			require.NoError(t, n.Close())
 		}
 	})
 }
 
-// TestCloseWritesBeforeItLooks has the outcome of a create unknown. A read alone could show a state of before
-// the create, from a server that lags behind.
+// TestCloseWritesBeforeItLooks has the outcome of a create unknown. A read alone could show a state
+// of before the create, from a server that lags behind.
 func TestCloseWritesBeforeItLooks(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		subject, other := w.client(), w.client()
 		n := keep(t, subject, "/group/a", "a")
-		gate := w.BlockReplies(zktest.OnOp(zktest.OpCreate))
-		require.NoError(t, other.Delete(testbed.Context(t), "/group/a", -1))
+		gate := w.BlockReplies(zktest.OnOp("create"))
+		require.NoError(t, other.Delete(testbed.Context(t), "/group/a"))
 		testbed.Receive(t, gate.Arrived(), "the create")
-		var after []zktest.Op
+		var after []string
 		w.Trace(func(e zktest.Event) {
 			if e.Watch == "" {
 				after = append(after, e.Request.Op)
@@ -248,7 +248,7 @@ func TestCloseWritesBeforeItLooks(t *testing.T) {
 		synctest.Wait()
 		gate.Open()
 		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
-		require.Equal(t, []zktest.Op{zktest.OpMulti, zktest.OpExists, zktest.OpDelete}, after)
+		require.Equal(t, []string{"multi", "exists", "delete"}, after)
 		require.Empty(t, w.nodes("/group"))
 	})
 }
@@ -257,13 +257,13 @@ func TestCloseWritesBeforeItLooks(t *testing.T) {
 func TestPresentIsFalseBeforeCloseDeletes(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		m := join(t, w.client(), "/group", "a", "a")
-		gate := w.Block(zktest.OnOp(zktest.OpDelete))
+		gate := w.Block(zktest.OnOp("delete"))
 		done := make(chan error, 1)
 		go func() { done <- m.Close() }()
 		testbed.Receive(t, gate.Arrived(), "the deletion")
 		there, _ := m.Present()
 		require.False(t, there)
-		require.ErrorIs(t, m.Err(), framework.ErrEnded)
+		require.ErrorIs(t, m.Problem(), framework.ErrEnded)
 		require.Empty(t, m.Members())
 		require.Len(t, w.nodes("/group"), 1)
 		gate.Open()
@@ -271,7 +271,8 @@ func TestPresentIsFalseBeforeCloseDeletes(t *testing.T) {
 	})
 }
 
-// TestCloseWithoutAServer returns when the session is over, whether the server is there by then or not.
+// TestCloseWithoutAServer requires that Close returns when the session is over, with or without a
+// server by then.
 func TestCloseWithoutAServer(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		n := keep(t, w.client(), "/group/a", "a")
@@ -298,7 +299,7 @@ func TestCloseWithoutAServer(t *testing.T) {
 // TestCloseOfAPersistentNodeWithoutAServer is finished in the background.
 func TestCloseOfAPersistentNodeWithoutAServer(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		n := keep(t, w.client(), "/group/a", "a", node.AsPersistent())
+		n := keep(t, w.client(), "/group/a", "a", node.WithPersistence())
 		w.Stop()
 		began := time.Now()
 		require.NoError(t, n.Close())
@@ -309,9 +310,9 @@ func TestCloseOfAPersistentNodeWithoutAServer(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesAnothersNode has somebody else take the path at the last moment.
+// TestCloseLeavesAnothersNode has another client take the path at the last moment.
 func TestCloseLeavesAnothersNode(t *testing.T) {
-	for kind, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.AsPersistent()}} {
+	for kind, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
 		t.Run(kind, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				other := w.client()
@@ -326,11 +327,12 @@ func TestCloseLeavesAnothersNode(t *testing.T) {
 	}
 }
 
-// TestADeletionThatMayBeDoneIsNotRepeated loses the reply to the deletion of a closed node. Before the client is connected
-// again somebody else makes a node, of the same version. It is not deleted. The simulation found it.
+// TestADeletionThatMayBeDoneIsNotRepeated loses the reply to the deletion of a closed node. Before
+// the client is connected again another client creates a node, of the same version. It is not
+// deleted. The simulation found it.
 func TestADeletionThatMayBeDoneIsNotRepeated(t *testing.T) {
 	t.Run("ephemeral", func(t *testing.T) { deletionIsNotRepeated(t) })
-	t.Run("persistent", func(t *testing.T) { deletionIsNotRepeated(t, node.AsPersistent()) })
+	t.Run("persistent", func(t *testing.T) { deletionIsNotRepeated(t, node.WithPersistence()) })
 }
 
 func deletionIsNotRepeated(t *testing.T, opts ...node.Option) {
@@ -339,7 +341,7 @@ func deletionIsNotRepeated(t *testing.T, opts ...node.Option) {
 		_, _, err := other.Exists(t.Context(), "/group/a") // it is connected
 		require.NoError(t, err)
 		w.RefuseConnections(true)
-		w.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpDelete))
+		w.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
 		closed := make(chan error, 1)
 		go func() { closed <- n.Close() }()
 		synctest.Wait()

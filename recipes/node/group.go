@@ -11,34 +11,35 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/cache"
-	"github.com/gocurator/curator/recipes/internal/follow"
 )
 
-// Member is our membership of a group: a kept node below the group's path, and a copy of all nodes there. It is Curator's GroupMember.
-// Path, Set, Present and Err are those of our node.
+// Member is a membership of a group: a kept node below the group's path, and a copy of all nodes
+// there. It is Curator's GroupMember. All methods are safe for concurrent use.
 //
-// All methods are safe for concurrent use.
+// Path, Set, Present, Problem and Err are the methods of its node.
 type Member struct {
 	*Node
 	id    string
 	group *cache.Cache
 }
 
-// Join makes the node id below the group's path, with payload as its data, keeps it there as [Keep] does, and follows the group. It returns
-// when the node is there and the group has been read. A nil payload means the client's default data.
+// Join creates and keeps the node id below the group's path, as [Keep] does, and follows the group.
+// It returns when the node exists and the group has been read. A nil payload means the default
+// data.
 //
-// The options [WithIfTaken], which is for a member with the same id, [WithoutParents] and [WithErrorPolicy] can be given. Errors are those
-// of [Keep], and zk.ErrNoAuth if the client may not read the group. After an error no node of ours stays.
+// Options are [WithIfTaken], [WithoutParents] and [WithErrorPolicy]. Errors are as for [Keep], and
+// zk.ErrNoAuth for an unreadable group.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (_ *Member, err error) {
-	defer func() { err = follow.OpError("join", path, err) }()
+	defer func() { err = operr.New("join", path, err) }()
 	own := framework.Join(path, id)
 	cfg, err := configure(client, own, opts)
 	switch {
 	case id == "" || strings.Contains(id, "/"):
-		err = fmt.Errorf("%w: id %q", framework.ErrBadArgument, id)
+		err = fmt.Errorf("%w: invalid id %q", framework.ErrBadArgument, id)
 	case cfg.protected || cfg.sequential || cfg.persistent():
-		err = fmt.Errorf("%w: a member is a plain ephemeral node", framework.ErrBadArgument)
+		err = fmt.Errorf("%w: a member must be a plain ephemeral node", framework.ErrBadArgument)
 	}
 	if err = cmp.Or(framework.ValidatePath(path), err); err != nil {
 		return nil, err
@@ -47,7 +48,7 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 	if m.Node, err = Keep(ctx, client, own, payload, opts...); err != nil {
 		return nil, err
 	}
-	changed := cache.OnChange(func(cache.Change) { m.now.Set(func(*status) {}) }) // for Changes
+	changed := cache.WithOnChange(func(cache.Change) { m.now.Set(func(*status) {}) }) // for Changes
 	if m.group, err = cache.New(client, path, cache.WithDepth(1), changed); err == nil {
 		if err = m.group.Sync(ctx); err == nil {
 			return m, nil
@@ -58,8 +59,11 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 	return nil, err
 }
 
-// Members returns the payloads of all members by their ids, as they were read last. They must not be changed. We are in it exactly while
-// our node is there: see [Node.Present]. A member that this client may not read is left out. It never goes back in time.
+// Members returns the payloads of all members by their ids, as they were last read. The caller must
+// not modify them. Later calls never return an older state.
+//
+// This member is included exactly while it is present: see [Node.Present]. Members that this client
+// may not read are left out.
 func (m *Member) Members() map[string][]byte {
 	s := m.status()
 	members := make(map[string][]byte)
@@ -72,21 +76,21 @@ func (m *Member) Members() map[string][]byte {
 		}
 	}
 	switch {
-	case s.present() && own.Stat.Mzxid < s.shown.mzxid: // the copy follows
+	case s.present() && own.Stat.Mzxid < s.shown.mzxid: // the copy lags behind
 		members[m.id] = s.shown.data
 	case !s.present() && slices.Contains(s.owners, own.Stat.EphemeralOwner):
-		delete(members, m.id) // it goes or is about to, or we do not know yet that it is there
+		delete(members, m.id) // it is being deleted, or not yet known to exist
 	}
 	return members
 }
 
-// Current reports whether Members is up to date, and returns a channel that is closed when that may have changed: see
-// [cache.Cache.Current]. It is false from a loss of the connection until the group has been read again, and while a change is being read.
+// Current reports whether Members is up to date: see [cache.Cache.Current]. The channel is closed
+// when that may have changed.
 func (m *Member) Current() (ok bool, changed <-chan struct{}) { return m.group.Current() }
 
-// Changes yields the members, first as they are now and then after each change. A slow reader gets the newest state instead of every
-// one. The last pair has an error, after which the loop ends: that of ctx, [framework.ErrEnded] or [framework.ErrClosed].
-func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error] {
+// Observe yields the members, and then the newest members after each change. The last pair has the
+// error of ctx, [framework.ErrEnded] or [framework.ErrClosed].
+func (m *Member) Observe(ctx context.Context) iter.Seq2[map[string][]byte, error] {
 	return func(yield func(map[string][]byte, error) bool) {
 		var last map[string][]byte
 		for {
@@ -99,7 +103,7 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 				err = s.err
 			}
 			if err != nil {
-				yield(nil, follow.OpError("changes", m.group.Path(), err))
+				yield(nil, operr.New("observe", m.group.Path(), err))
 				return
 			}
 			if last = maps.Clone(members); !yield(members, nil) {
@@ -109,10 +113,10 @@ func (m *Member) Changes(ctx context.Context) iter.Seq2[map[string][]byte, error
 	}
 }
 
-// ID is our id.
+// ID returns the id given to Join.
 func (m *Member) ID() string { return m.id }
 
-// Close leaves the group: it is [Node.Close] of our node, and ends what follows the group.
+// Close leaves the group: it closes the node as [Node.Close] does, and stops following the group.
 func (m *Member) Close() error {
 	err := m.Node.Close()
 	_ = m.group.Close() // it returns nil

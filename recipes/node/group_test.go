@@ -21,13 +21,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestMembersKeepTheirPayloadsWhileCredentialsAreRefused has a member of a group lose its connection, and the server refuse its
-// credentials after that. That says nothing about the payloads of others.
+// TestMembersKeepTheirPayloadsWhileCredentialsAreRefused has a member of a group lose its
+// connection, and the server refuse its credentials after that. That says nothing about the
+// payloads of others.
 func TestMembersKeepTheirPayloadsWhileCredentialsAreRefused(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		refuses := testbed.RefuseCredentials(w.Server)
@@ -38,7 +39,7 @@ func TestMembersKeepTheirPayloadsWhileCredentialsAreRefused(t *testing.T) {
 		refuses.Store(true)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		gate := w.Block(zktest.OnOp(zktest.OpGetData), zktest.OnSession(session.ID()))
+		gate := w.Block(zktest.OnOp("getData"), zktest.OnSession(session.ID()))
 		require.NoError(t, other.Set(t.Context(), []byte("next")))
 		testbed.Receive(t, gate.Arrived(), "the read of the next payload")
 		w.CutConnections()
@@ -52,8 +53,8 @@ func TestMembersKeepTheirPayloadsWhileCredentialsAreRefused(t *testing.T) {
 	})
 }
 
-// TestAMemberDoesNotKeepEachListThatThereWas has members come one by one. The names of a list are parts of one string: a member that keeps
-// one of them must not keep all of them.
+// TestAMemberDoesNotKeepEachListThatThereWas has members join one by one. The names of a list are
+// parts of one string: a member that keeps one of them must not keep all of them.
 func TestAMemberDoesNotKeepEachListThatThereWas(t *testing.T) {
 	const count = 1500
 	heap := func() uint64 {
@@ -125,7 +126,7 @@ func end(changes iter.Seq2[map[string][]byte, error]) error {
 func sees(t *testing.T, m *node.Member, want map[string]string) {
 	t.Helper()
 	ctx := testbed.Context(t)
-	for seen, err := range m.Changes(ctx) {
+	for seen, err := range m.Observe(ctx) {
 		require.NoError(t, err, "waited in vain for %v", want)
 		if maps.Equal(texts(seen), want) {
 			return
@@ -148,7 +149,7 @@ func listsMembers(t *testing.T, bed *testbed.Bed) { // CUR-NOD-11
 	sees(t, one, map[string]string{"one": "1"})
 	require.NoError(t, one.Set(testbed.Context(t), []byte("new")))
 	require.Equal(t, map[string]string{"one": "new"}, members(one), "what was set is shown at once")
-	require.ErrorIs(t, end(two.Changes(testbed.Context(t))), framework.ErrEnded, "a membership that is closed has no changes")
+	require.ErrorIs(t, end(two.Observe(testbed.Context(t))), framework.ErrEnded, "a membership that is closed has no changes")
 }
 
 func comeAndGo(t *testing.T, bed *testbed.Bed) { // KZ-NOD-01
@@ -183,7 +184,7 @@ func changes(t *testing.T, bed *testbed.Bed) {
 	for _, m := range []*node.Member{one, two, two} {
 		wg.Go(func() {
 			last := -1
-			for seen, err := range m.Changes(testbed.Context(t)) {
+			for seen, err := range m.Observe(testbed.Context(t)) {
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -194,7 +195,8 @@ func changes(t *testing.T, bed *testbed.Bed) {
 				}
 				seen["one"] = []byte("mine") // it is a copy
 				last = n
-				time.Sleep(time.Duration(n%3) * time.Millisecond) // a slow reader: changes come meanwhile
+				// A slow reader: changes happen in between.
+				time.Sleep(time.Duration(n%3) * time.Millisecond)
 			}
 			assert.Fail(t, "the changes ended")
 		})
@@ -205,13 +207,13 @@ func changes(t *testing.T, bed *testbed.Bed) {
 	wg.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for _, err := range one.Changes(ctx) {
+	for _, err := range one.Observe(ctx) {
 		cancel()
 		if err != nil {
 			require.ErrorIs(t, err, context.Canceled)
 		}
 	}
-	require.ErrorIs(t, end(one.Changes(ctx)), context.Canceled)
+	require.ErrorIs(t, end(one.Observe(ctx)), context.Canceled)
 }
 
 func sameID(t *testing.T, bed *testbed.Bed) {
@@ -234,7 +236,7 @@ func vanishes(t *testing.T, bed *testbed.Bed) { // KZ-NOD-02
 	m := join(t, client, path, "a", "1")
 	require.Equal(t, map[string]string{"a": "1"}, members(m))
 	testbed.CatchUp(t, other)
-	require.NoError(t, other.Delete(testbed.Context(t), path+"/a", -1))
+	require.NoError(t, other.Delete(testbed.Context(t), path+"/a"))
 	require.NoError(t, m.Close())
 	require.Empty(t, members(m))
 	require.Equal(t, "-", data(t, other, path+"/a"))
@@ -244,7 +246,7 @@ func TestBadMembersAreRefusedAtOnce(t *testing.T) {
 	client, err := framework.New([]string{"localhost:1"})
 	require.NoError(t, err)
 	defer client.Close()
-	for _, opts := range [][]node.Option{{node.AsProtected()}, {node.AsSequential()}, {node.AsPersistent()}, {node.WithTTL(time.Second)}, {nil}} {
+	for _, opts := range [][]node.Option{{node.WithProtection()}, {node.WithSequence()}, {node.WithPersistence()}, {node.WithTTL(time.Second)}, {nil}} {
 		_, err := node.Join(testbed.Context(t), client, "/a", "id", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}
@@ -265,8 +267,8 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 		m := join(t, client, "/group", "a", "1")
 		watcher := join(t, other, "/group", "w", "")
 		sees(t, m, map[string]string{"a": "1", "w": ""}) // its reads would wait behind the create
-		gate := w.Block(zktest.OnOp(zktest.OpCreate))
-		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+		gate := w.Block(zktest.OnOp("create"))
+		require.NoError(t, other.Delete(t.Context(), "/group/a"))
 		testbed.Receive(t, gate.Arrived(), "the create")
 		synctest.Wait()
 		require.Equal(t, map[string]string{"w": ""}, members(m))
@@ -276,8 +278,8 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 		sees(t, m, map[string]string{"w": ""})
 		synctest.Wait()
 		require.False(t, isCurrent(m), "this is from before")
-		require.ErrorIs(t, m.Err(), framework.ErrSuspended)
-		gate = w.Block(zktest.OnOp(zktest.OpGetChildren2))
+		require.ErrorIs(t, m.Problem(), framework.ErrSuspended)
+		gate = w.Block(zktest.OnOp("getChildren2"))
 		require.NoError(t, w.Restart())
 		testbed.Receive(t, gate.Arrived(), "the list")
 		synctest.Wait()
@@ -290,7 +292,8 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 	})
 }
 
-// TestAMemberThatIsCutOffIsNotListedByItself has its session die while others see that it is gone.
+// TestAMemberThatIsCutOffIsNotListedByItself has its session expire while others see that it has
+// left.
 func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		var away atomic.Bool
@@ -306,7 +309,7 @@ func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 		require.NoError(t, err)
 		away.Store(true)
 		w.Freeze(session.ID())
-		for seen, err := range b.Changes(day(t)) {
+		for seen, err := range b.Observe(day(t)) {
 			require.NoError(t, err)
 			if _, listed := seen["a"]; !listed {
 				break
@@ -331,16 +334,16 @@ func TestJoinWithAnyRequestFailing(t *testing.T) {
 					session, err := other.Session(t.Context())
 					require.NoError(t, err)
 					one := join(t, other, "/group", "one", "1")
-					injected := w.Inject(fault, i, func(r zktest.Request) bool {
+					injected := w.Inject(fault, i, zktest.On(func(r zktest.Request) bool {
 						return r.Session != session.ID() && !heartbeat(r)
-					})
+					}))
 					two := join(t, subject, "/group", "two", "2")
 					require.NoError(t, one.Set(t.Context(), []byte("new")))
 					three := join(t, other, "/group", "three", "3")
 					want := map[string]string{"one": "new", "two": "2", "three": "3"}
 					sees(t, one, want)
 					sees(t, two, want)
-					w.settle() // the fault may have met what came after that
+					w.settle() // the fault may have met a later request
 					require.Equal(t, want, members(two))
 					require.True(t, isCurrent(two))
 					require.NoError(t, three.Close())
@@ -362,13 +365,14 @@ func TestAMemberThatCannotBeReadIsLeftOut(t *testing.T) {
 		require.NoError(t, err)
 		m := join(t, client, "/group", "a", "1")
 		require.Equal(t, map[string]string{"a": "1"}, members(m))
-		_, err = other.SetACL(t.Context(), "/group/secret", perms(zk.PermAll), -1)
+		_, err = other.SetACL(t.Context(), "/group/secret", perms(zk.PermAll))
 		require.NoError(t, err)
 		sees(t, m, map[string]string{"a": "1", "secret": "secret"})
 	})
 }
 
-// TestAGroupThatCannotBeReadIsReportedAtOnce may make its node, and nothing else.
+// TestAGroupThatCannotBeReadIsReportedAtOnce has a member that may create its node, and nothing
+// else.
 func TestAGroupThatCannotBeReadIsReportedAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
@@ -390,7 +394,7 @@ func TestTheGroupItselfVanishes(t *testing.T) {
 		client, other := w.client(), w.client()
 		a, b := join(t, client, "/group", "a", "1"), join(t, client, "/group", "b", "2")
 		for range 3 {
-			gate := w.Block(zktest.OnOp(zktest.OpCreate))
+			gate := w.Block(zktest.OnOp("create"))
 			_, err := other.Multi(t.Context(), &zk.DeleteRequest{Path: "/group/a", Version: -1},
 				&zk.DeleteRequest{Path: "/group/b", Version: -1}, &zk.DeleteRequest{Path: "/group", Version: -1})
 			require.NoError(t, err)
@@ -422,17 +426,18 @@ func TestManyMembersFollowEachOther(t *testing.T) {
 		require.NoError(t, err)
 		w.settle()
 		require.Contains(t, m.Members(), "new")
-		require.Equal(t, 1, w.Requests().Requests[zktest.OpGetData], "only the new one is read")
-		require.Zero(t, w.Requests().Requests[zktest.OpGetChildren2], "the list is not read again")
+		require.Equal(t, 1, w.Requests().Requests["getData"], "only the new one is read")
+		require.Zero(t, w.Requests().Requests["getChildren2"], "the list is not read again")
 		for _, id := range slices.Backward(ids) {
-			require.NoError(t, other.Delete(t.Context(), "/group/"+id, -1))
+			require.NoError(t, other.Delete(t.Context(), "/group/"+id))
 		}
 		w.settle()
 		require.Len(t, m.Members(), 2)
 	})
 }
 
-// TestMembersThatHaveLeftAreNotWatched: each would cost a watch, here and on the server, as long as the connection lasts.
+// TestMembersThatHaveLeftAreNotWatched: each would cost a watch, here and on the server, as long as
+// the connection lasts.
 func TestMembersThatHaveLeftAreNotWatched(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		m, other := join(t, w.client(), "/group", "me", ""), w.client()
@@ -444,7 +449,7 @@ func TestMembersThatHaveLeftAreNotWatched(t *testing.T) {
 			require.NoError(t, err)
 			synctest.Wait()
 			require.Len(t, m.Members(), 2)
-			require.NoError(t, other.Delete(t.Context(), path, -1))
+			require.NoError(t, other.Delete(t.Context(), path))
 			synctest.Wait()
 			require.Len(t, m.Members(), 1)
 			require.True(t, isCurrent(m))
@@ -453,17 +458,18 @@ func TestMembersThatHaveLeftAreNotWatched(t *testing.T) {
 	})
 }
 
-// TestAForeignWriteDoesNotTakeMembersBack has an operator write to a member's node twice. Until the member has read the data of the
-// second write it shows those of the first, and not its own from before.
+// TestAForeignWriteDoesNotTakeMembersBack has an operator write to a member's node twice. Until the
+// member has read the data of the second write it shows the data of the first, and not its own
+// older data.
 func TestAForeignWriteDoesNotTakeMembersBack(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		m, other := join(t, w.client(), "/group", "a", "own"), w.client()
-		_, err := other.Set(t.Context(), "/group/a", []byte("first"), -1)
+		_, err := other.Set(t.Context(), "/group/a", []byte("first"))
 		require.NoError(t, err)
 		sees(t, m, map[string]string{"a": "first"})
 		w.settle()
-		gate := w.BlockReplies(zktest.OnOp(zktest.OpGetData))
-		_, err = other.Set(t.Context(), "/group/a", []byte("second"), -1)
+		gate := w.BlockReplies(zktest.OnOp("getData"))
+		_, err = other.Set(t.Context(), "/group/a", []byte("second"))
 		require.NoError(t, err)
 		testbed.Receive(t, gate.Arrived(), "a read")
 		synctest.Wait()
@@ -473,7 +479,7 @@ func TestAForeignWriteDoesNotTakeMembersBack(t *testing.T) {
 	})
 }
 
-// TestMembersDoNotShowUsBeforePresent has the reply to the create of a new session come late.
+// TestMembersDoNotShowUsBeforePresent delays the reply to the create of a new session.
 func TestMembersDoNotShowUsBeforePresent(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
@@ -481,7 +487,7 @@ func TestMembersDoNotShowUsBeforePresent(t *testing.T) {
 		w.settle()
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
-		gate := w.Block(zktest.OnOp(zktest.OpExists), func(r zktest.Request) bool { return r.Path == "/group/a" })
+		gate := w.Block(zktest.OnOp("exists"), zktest.On(func(r zktest.Request) bool { return r.Path == "/group/a" }))
 		require.NoError(t, w.ExpireSession(session.ID()))
 		testbed.Receive(t, gate.Arrived(), "the look at the new node")
 		sees(t, other, map[string]string{"a": "a", "b": "b"})
@@ -495,8 +501,8 @@ func TestMembersDoNotShowUsBeforePresent(t *testing.T) {
 	})
 }
 
-// TestMembersOfAnEnsembleThatWasWiped has all servers come back without data: the transactions begin with lower numbers. Who was there
-// before, and is not now, is not shown.
+// TestMembersOfAnEnsembleThatWasWiped has all servers return without data: the transactions begin
+// with lower numbers. Members that have not joined again are not shown.
 func TestMembersOfAnEnsembleThatWasWiped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var current atomic.Pointer[zktest.Server]

@@ -12,25 +12,29 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/internal/follow"
 	"github.com/gocurator/curator/retry"
 )
 
-// keeper is what the goroutine of a Node knows. Nobody else has it. Each state of the package comment's table is a function that takes
-// the step of that state: absent, ours and taken.
+// keeper is the state of a Node's goroutine, which alone uses it. Each state of the package
+// comment's table is a function that takes the step of that state: absent, owned and taken.
 type keeper struct {
 	*Node
 	pauses  wait.Pauses
 	session *framework.Session // the one that lives, or the last one; nil before the first
-	owner   int64              // of a node of ours: the session, and 0 if the node is persistent
+	in      *framework.Client  // the client in the session
+	once    *framework.Client  // in, without a retry: after a lost reply the node is read first
+	owner   int64              // of this client's node: the session, or 0 if the node is persistent
 
-	stat  *zk.Stat         // as the node was seen or made last; nil: there is none, or it is not known yet
+	stat  *zk.Stat         // as last seen or created; nil: missing, or not known yet
 	watch *framework.Watch // of that look; nil: look again
 
 	mine   content
-	sent   bool   // there may be a node of ours
-	logged string // the last reason
+	sent   bool         // a node of this Node may exist
+	debt   *engine.Debt // of a persistent node that Keep has not returned yet; nil: there is none
+	logged string       // the last reason
 
 	touches  <-chan time.Time // when to write to the touch child; nil: there is none
 	touchDue bool
@@ -38,8 +42,10 @@ type keeper struct {
 
 // run keeps the node, in one session after the other, and deletes it at the end.
 func (k *keeper) run() {
+	defer engine.Of(k.client).Finished((*work)(k.Node)) // after done
 	defer close(k.done)
-	defer func() { engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node) }() // if we have the path
+	// Another Node may have the path.
+	defer func() { engine.Of(k.client).Values().CompareAndDelete(k.key(), k.Node) }()
 	k.claim()
 	for !k.status().over() {
 		if session, err := k.client.Session(k.ctx); err == nil {
@@ -52,17 +58,22 @@ func (k *keeper) run() {
 	k.left = k.leave()
 }
 
-// live keeps the node in one session. It begins with a create: the answer to a write comes after all that was written before. After a
-// request that has failed it pauses.
+// live keeps the node in one session. It begins with a create: the reply to a write follows all
+// earlier writes. After a failed request it pauses.
 func (k *keeper) live(session *framework.Session) {
 	k.session, k.stat, k.watch, k.mine = session, nil, nil, content{}
 	if !k.cfg.persistent() {
 		k.owner = session.ID()
 	}
 	k.update(func(s *status) { s.owners = append(s.owners, k.owner) })
-	ctx := framework.InSession(k.ctx, session)
+	if earlier := k.debt; earlier != nil {
+		k.debt = k.owe(k.Node)
+		earlier.Settle() // what may be created late in the earlier session is a debt of its own
+	}
+	k.in = k.client.In(session)
+	k.once = engine.Once(k.in)
 	for step := k.absent; k.ctx.Err() == nil && session.Err() == nil; step = k.next {
-		if err := step(ctx); err != nil {
+		if err := step(k.ctx); err != nil {
 			if !isAnswer(err) {
 				k.watch = nil // whatever has happened is looked at before the next request
 			}
@@ -73,10 +84,11 @@ func (k *keeper) live(session *framework.Session) {
 	k.lost(session.Err())
 }
 
-// next looks at the node, unless nothing has happened since it was looked at, and takes the step of the state that it is in.
+// next looks at the node, unless nothing has happened since the last look, and takes the step of
+// its state.
 func (k *keeper) next(ctx context.Context) error {
 	if k.path != "" && (k.watch == nil || wait.Closed(k.watch.Done())) {
-		_, stat, watch, err := k.client.ExistsW(ctx, k.path)
+		_, stat, watch, err := k.in.ExistsW(ctx, k.path)
 		if err != nil {
 			return err
 		}
@@ -93,30 +105,33 @@ func (k *keeper) next(ctx context.Context) error {
 	switch {
 	case k.stat == nil:
 		return k.absent(ctx)
-	case k.stat.EphemeralOwner == k.owner: // no other Keep of this client has made it: see claim
-		return k.ours(ctx)
+	case k.stat.EphemeralOwner == k.owner: // no other Keep of this client has created it: see claim
+		return k.owned(ctx)
 	}
 	return k.taken(ctx)
 }
 
-// wasOurs reports whether a node is of a session of ours.
+// wasOurs reports whether a node belongs to one of this client's sessions.
 func (k *keeper) wasOurs(stat *zk.Stat) bool {
 	return slices.Contains(k.status().owners, stat.EphemeralOwner)
 }
 
-// absent creates the node, at the path that it had before if there was one. Parents are missing after a transaction, which makes none.
+// absent creates the node, at its earlier path if it had one. A transaction does not create
+// parents: they are created after it has failed.
 func (k *keeper) absent(ctx context.Context) error {
 	k.lost(ErrDeleted)
 	err := k.create(ctx)
 	if errors.Is(err, zk.ErrNoNode) && !k.cfg.noParents {
-		err = engine.Of(k.client).MakeParents(ctx, k.asked)
+		err = engine.Of(k.in).MakeParents(ctx, k.asked)
 	}
 	return k.again(err)
 }
 
-// create makes the node, in place of another that was seen if there is one. In place of another, or while a late write may come, it does so
-// in a transaction that gives the node another version: a write that is under way does not meet it.
+// create creates the node and replaces a foreign node that was seen. If it replaces one, or a late
+// write may arrive, it does so in a transaction that gives the node another version: a write in
+// flight does not match it.
 func (k *keeper) create(ctx context.Context) (err error) {
+	k.oweFirst()
 	want, path, other := k.status().want, k.path, k.late()
 	var ops []any
 	var results []zk.MultiResponse
@@ -124,14 +139,18 @@ func (k *keeper) create(ctx context.Context) (err error) {
 		other, ops = k.stat, append(ops, &zk.DeleteRequest{Path: path, Version: k.stat.Version})
 	}
 	if path == "" || other == nil {
-		path, err = k.client.Create(ctx, cmp.Or(path, k.asked), want.data, k.cfg.creation(path == "")...)
+		client := k.in
+		if path == "" && !k.expires() {
+			client = engine.Owing(client, &k.debt)
+		}
+		path, err = client.Create(ctx, cmp.Or(path, k.asked), want.data, k.cfg.creation(path == "")...)
 	} else {
 		ops = append(ops, k.cfg.request(path))
 		if other.Version == 1 {
 			ops = append(ops, &zk.SetDataRequest{Path: path, Version: 0})
 		}
 		ops = append(ops, &zk.SetDataRequest{Path: path, Data: want.data, Version: -1})
-		results, err = k.client.Multi(once(ctx), ops...)
+		results, err = k.once.Multi(ctx, ops...)
 	}
 	switch {
 	case err == nil:
@@ -139,7 +158,8 @@ func (k *keeper) create(ctx context.Context) (err error) {
 		if results != nil {
 			k.stat = results[len(ops)-1].Stat
 		}
-		if k.stat != nil || !k.cfg.persistent() { // otherwise nothing says whether the node that is seen next is this one: it is written
+		// Otherwise the next node seen cannot be identified as this one, and is written.
+		if k.stat != nil || !k.cfg.persistent() {
 			k.mine = want
 		}
 		if k.path == "" {
@@ -148,18 +168,46 @@ func (k *keeper) create(ctx context.Context) (err error) {
 		}
 	case retry.Unknown(err) && k.path != "": // without a path the client sees to it that none stays
 		k.sent = true
-		k.sweep(ctx)
+		if !k.expires() {
+			k.owe(nil).GiveUp() // if it is carried out after the end of this Node
+		}
+	case !k.sent:
+		k.settled() // it was refused
 	}
 	return err
 }
 
-// once returns a context for a request that is not repeated when it was not answered: the node is looked at before the next try.
-func once(ctx context.Context) context.Context {
-	return engine.WithHints(ctx, engine.Hints{Once: true})
+// expires reports whether the servers delete the node without a request: with its session, or when
+// its time has passed.
+func (k *keeper) expires() bool { return !k.cfg.persistent() || k.cfg.ttl > 0 }
+
+// oweFirst registers the node as a debt, until Keep returns it.
+func (k *keeper) oweFirst() {
+	if k.debt == nil && k.path != "" && !k.expires() && k.status().shown.number == 0 {
+		k.debt = k.owe(k.Node)
+	}
 }
 
-// again has the node be looked at again after a write, also after one that has failed since the node is not the one any more that was seen.
-// Other errors are returned.
+// owe registers the node as a debt of the session. It stays if a Keep of this client has the path
+// by then, except for this one.
+func (k *keeper) owe(except *Node) *engine.Debt {
+	client, key, owners := engine.Of(k.client), k.key(), k.status().owners
+	mine := func(owner int64) bool { return slices.Contains(owners, owner) }
+	return client.Owe(k.path, (*engine.Session)(k.session), !k.cfg.persistent(), mine, func() bool {
+		n, kept := client.Values().Load(key)
+		return kept && n.(*Node) != except && n.(*Node).ctx.Err() == nil
+	})
+}
+
+// settled ends the debt. It reports false if Close of the client was first.
+func (k *keeper) settled() bool {
+	debt := k.debt
+	k.debt = nil
+	return debt == nil || debt.Settle()
+}
+
+// again has the node be looked at again after a write, also after one that has failed since the
+// node is not the one any more that was seen. Other errors are returned.
 func (k *keeper) again(err error) error {
 	gone := k.stat != nil && errors.Is(err, zk.ErrNoNode) // and not its parent
 	if err == nil || gone || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
@@ -169,12 +217,14 @@ func (k *keeper) again(err error) error {
 	return err
 }
 
-// ours writes to the node that is ours, shows it and waits. If a server refuses what is to be written, the node is kept with what it holds.
-func (k *keeper) ours(ctx context.Context) error {
+// owned writes to the node, shows it and waits. If a server refuses the write, the node is kept as
+// it is.
+func (k *keeper) owned(ctx context.Context) error {
 	k.sent = true
-	k.mine.mzxid = cmp.Or(k.mine.mzxid, k.stat.Czxid) // it may have been made just now
+	k.oweFirst()
+	k.mine.mzxid = cmp.Or(k.mine.mzxid, k.stat.Czxid) // it may have been created just now
 	if k.late() != nil && k.stat.Mzxid != k.mine.mzxid {
-		k.mine.number = 0 // perhaps it was a late write of ours, with older data
+		k.mine.number = 0 // perhaps a late write of this Keep, with older data
 	}
 	refusal := cmp.Or(k.write(ctx), k.touch(ctx)) // both are tried
 	if k.watch == nil || refusal != nil && (!isAnswer(refusal) || k.mine.number == 0) {
@@ -189,19 +239,20 @@ func (k *keeper) ours(ctx context.Context) error {
 	return nil
 }
 
-// write brings the data up to date. It names the version: the package comment says what that is good for.
+// write brings the data up to date. It names the version: the package comment says what that is
+// good for.
 func (k *keeper) write(ctx context.Context) error {
 	want := k.status().want
 	if want.number == k.mine.number {
 		return nil
 	}
-	stat, err := k.client.Set(once(ctx), k.path, want.data, k.stat.Version)
+	stat, err := k.once.Set(ctx, k.path, want.data, framework.IfVersion(k.stat.Version))
 	switch {
 	case err == nil && stat.Czxid == k.stat.Czxid:
 		k.mine, k.stat = content{want.number, want.data, stat.Mzxid}, stat
 		return nil
 	case err == nil && !k.wasOurs(stat):
-		k.client.Logger().Error("another's node was overwritten, after ours was deleted", "path", k.path, "reason", takenBy(stat))
+		engine.Of(k.client).Logger().Error("another owner's node was overwritten after the kept node was deleted", "path", k.path, "reason", takenBy(stat))
 	case retry.Unknown(err):
 		// Servers end a session once per tick, half a timeout late at most.
 		values, key, stat := engine.Of(k.client).Values(), lateKey(k.key()), k.stat
@@ -209,13 +260,16 @@ func (k *keeper) write(ctx context.Context) error {
 		time.AfterFunc(2*k.session.Timeout(), func() { values.CompareAndDelete(key, stat) })
 	}
 	if err = k.again(err); err != nil && isAnswer(err) {
-		k.update(func(s *status) { s.refused, s.refusal, s.err = want.number, follow.Bare(err), follow.Bare(err) })
+		k.update(func(s *status) { s.refused, s.refusal, s.err = want.number, operr.Bare(err), operr.Bare(err) })
 	}
 	return err
 }
 
-// show makes known that the node is there, and what is refused nevertheless, if anything. From then on the session reports when it is in
-// trouble. It fails if the session already is; a session that was not confirmed for long is confirmed first.
+// show reports the node as present, and a refused write, if any. From then on the session notifies
+// the Node of its end.
+//
+// It fails if the session has ended already. A session that was not confirmed for long is confirmed
+// first.
 func (k *keeper) show(ctx context.Context, refusal error) error {
 	if now := k.status(); now.present() && now.err == nil && refusal == nil && now.shown.mzxid == k.mine.mzxid {
 		return nil // nothing is new
@@ -230,30 +284,36 @@ func (k *keeper) show(ctx context.Context, refusal error) error {
 					return
 				}
 			}
-			s.shown, s.err = k.mine, follow.Bare(refusal)
+			if !k.settled() {
+				s.gone(framework.ErrClosed)
+				err = framework.ErrClosed
+				return
+			}
+			s.shown, s.err = k.mine, operr.Bare(refusal)
 		})
 		return nil, err
 	})
 }
 
-// touch writes to the touch child of a node with a TTL, when half the TTL has passed. What fails is tried again after a pause.
+// touch writes to the touch child of a node with a TTL, when half the TTL has passed. A failed
+// write is repeated after a pause.
 func (k *keeper) touch(ctx context.Context) error {
 	if !k.touchDue {
 		return nil
 	}
 	path := framework.Join(k.path, "touch")
-	_, err := k.client.Set(ctx, path, k.client.DefaultData(), -1)
+	_, err := k.in.Set(ctx, path, engine.Of(k.client).DefaultData())
 	if errors.Is(err, zk.ErrNoNode) {
-		_, err = k.client.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
+		_, err = k.in.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists) {
 		return err
 	}
-	k.touchDue = false // the child is there, or the node is made again
+	k.touchDue = false // the child exists, or the node is created again
 	return nil
 }
 
-// update changes what others see, unless Close has said the last word.
+// update changes the published status, unless Close has set the final one.
 func (k *keeper) update(change func(*status)) {
 	k.now.Set(func(s *status) {
 		if k.ctx.Err() == nil {
@@ -262,7 +322,8 @@ func (k *keeper) update(change func(*status)) {
 	})
 }
 
-// lost makes known that the node is not there any more, or that nobody may depend on the session any more, if the node was shown.
+// lost reports a node that was shown as absent: it was deleted, or the session can no longer be
+// depended on.
 func (k *keeper) lost(reason error) {
 	k.update(func(s *status) {
 		if s.present() {
@@ -272,7 +333,8 @@ func (k *keeper) lost(reason error) {
 	})
 }
 
-// taken waits until the node goes that is another's, or deletes it: if it is of an earlier session of ours, or to be replaced.
+// taken waits until another owner's node is deleted. It deletes the node if that belongs to an
+// earlier session of this client, or is to be replaced.
 func (k *keeper) taken(ctx context.Context) error {
 	switch {
 	case k.wasOurs(k.stat):
@@ -287,23 +349,24 @@ func (k *keeper) taken(ctx context.Context) error {
 	return nil
 }
 
-// takenBy is why a node that is not ours is in the way. A persistent node has the owner 0.
+// takenBy is the error for another owner's node. A persistent node has the owner 0.
 func takenBy(stat *zk.Stat) error {
 	return fmt.Errorf("%w: ephemeralOwner %#x", ErrTaken, uint64(stat.EphemeralOwner))
 }
 
-// clear deletes the node of an earlier session of ours, by its version. That session may end at this moment, and another's node
-// come that has the same version: so the first operation says whose node it was.
+// clear deletes the node of an earlier session of this client, by its version. That session may
+// expire at this moment, and another client may create a node of the same version: so the first
+// operation reads whose node it was.
 func (k *keeper) clear(ctx context.Context) error {
-	results, err := k.client.Multi(once(ctx), &zk.SetDataRequest{Path: k.path, Version: k.stat.Version},
+	results, err := k.once.Multi(ctx, &zk.SetDataRequest{Path: k.path, Version: k.stat.Version},
 		&zk.DeleteRequest{Path: k.path, Version: k.stat.Version + 1})
 	if err == nil && !k.wasOurs(results[0].Stat) {
-		return takenBy(results[0].Stat) // its owner makes it again during the pause
+		return takenBy(results[0].Stat) // its owner creates it again during the pause
 	}
 	return k.again(err)
 }
 
-// rest waits until there is something to do, or for one of these.
+// rest waits until there is work to do, or for one of these.
 func (k *keeper) rest(fired <-chan struct{}, timer <-chan time.Time) {
 	select {
 	case <-k.touches:
@@ -316,27 +379,29 @@ func (k *keeper) rest(fired <-chan struct{}, timer <-chan time.Time) {
 	}
 }
 
-// report makes known what is in the way. What a server refuses is logged once.
+// report shows an obstacle. A server's refusal is logged once.
 func (k *keeper) report(err error) {
 	switch {
-	case retry.Retryable(err) && retry.Judge(k.status().err) == retry.Over:
+	case verdict.Retryable(err) && verdict.Of(k.status().err) == verdict.Over:
 		return // the connection is in trouble, as is known
 	case isAnswer(err) && err.Error() != k.logged:
 		k.logged = err.Error()
-		k.client.Logger().Warn("node is not kept", "path", k.asked, "reason", err)
+		engine.Of(k.client).Logger().Warn("node not kept", "path", k.asked, "reason", err)
 	}
-	k.update(func(s *status) { s.err = follow.Bare(err) })
+	k.update(func(s *status) { s.err = operr.Bare(err) })
 }
 
 // isAnswer reports whether err is the answer of a server that was reached.
-func isAnswer(err error) bool { return retry.Judge(err) == retry.Answered }
+func isAnswer(err error) bool { return verdict.Of(err) == verdict.Answered }
 
-// pathKey is a path on the server. Among the values of a client it has the Node that has the path.
+// pathKey is a path on the server. Among the values of a client it finds the Node that has the
+// path.
 type pathKey string
 
 func (k *keeper) key() pathKey { return pathKey(engine.Of(k.client).Real(k.path)) }
 
-// claim waits until no other Keep of this client has the path, or until the end. The owner of their nodes would be the same.
+// claim waits until no other Keep of this client has the path, or until the end. Their nodes would
+// have the same owner.
 func (k *keeper) claim() {
 	for k.path != "" && k.ctx.Err() == nil {
 		v, has := engine.Of(k.client).Values().LoadOrStore(k.key(), k.Node)
@@ -354,61 +419,41 @@ func (k *keeper) claim() {
 	}
 }
 
-// lateKey is a path on the server. Among the values of a client it has the stat of a node, whose version a write names that was not
-// answered. It may still be carried out, also in a node that was made meanwhile, by this Keep or the next one.
+// lateKey is a path on the server. Among the values of a client it finds the stat of a node whose
+// version an unanswered write names. That write may still be carried out, even in a node that was
+// created since, by this Keep or the next one.
 type lateKey string
 
-// late is that stat; nil: no such write may come.
+// late returns that stat; nil: no such write may be carried out.
 func (k *keeper) late() *zk.Stat {
 	v, _ := engine.Of(k.client).Values().Load(lateKey(k.key()))
 	stat, _ := v.(*zk.Stat)
 	return stat
 }
 
-// leave deletes the node. The error is what the server refuses, and framework.ErrClosed if a persistent node stays.
+// leave deletes the node. It returns when that is confirmed, or when the session of an ephemeral
+// node is over; after the session timeout a persistent node is deleted in the background. The error
+// is the server's refusal, or framework.ErrClosed if a persistent node stays.
 func (k *keeper) leave() error {
-	if k.cfg.ttl > 0 || !k.sent {
-		return nil // it goes by itself, or there is none
+	if !k.sent || k.cfg.ttl > 0 {
+		k.settled()
+		return nil // there is none, or its time passes
 	}
-	// A session that is over takes its nodes along, whenever they were made. A persistent node is deleted in any session.
+	debt := k.debt
+	switch {
+	case debt != nil:
+	case k.ctx.Err() == nil && k.cfg.persistent(): // the client was closed, and the Node was not
+		return framework.ErrClosed
+	default:
+		debt = k.owe(k.Node)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), k.session.Timeout())
 	defer cancel()
 	if !k.cfg.persistent() {
 		ctx = k.session.Context()
 	}
-	// A create of ours that was not answered is carried out before the write that this begins with, or never.
-	var deleting int64 // the czxid of the node whose deletion was sent; 0: none was
-	err := follow.Reads(ctx, k.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) { return k.remove(ctx, &deleting) })
-	if err != nil && (ctx.Err() != nil || !k.cfg.persistent() && errors.Is(err, framework.ErrClosed)) {
-		k.sweep(framework.InSession(context.Background(), k.session))
-		return nil
+	if err := debt.Await(ctx); ctx.Err() == nil {
+		return err
 	}
-	return err
-}
-
-// remove deletes the node if it is ours, or that of an earlier session of ours. After a deletion that may be done the next node there may
-// be another's, which a persistent one does not show: then only that node is deleted. One that comes after the look has the same version.
-func (k *keeper) remove(ctx context.Context, deleting *int64) (again <-chan struct{}, err error) {
-	found, stat, err := k.client.Exists(ctx, k.path)
-	if err != nil || !found || !k.wasOurs(stat) || k.cfg.persistent() && *deleting != 0 && *deleting != stat.Czxid {
-		return nil, err
-	}
-	*deleting = stat.Czxid
-	if _, err = k.client.DeleteIfExists(ctx, k.path, stat.Version); errors.Is(err, zk.ErrBadVersion) {
-		return follow.Again, nil
-	}
-	return nil, err
-}
-
-// sweep has the client delete a node that neither a session nor its TTL takes along, when nothing of the context's session can come any
-// more; unless a Keep of this client has the path then, and is not closed.
-func (k *keeper) sweep(ctx context.Context) {
-	if !k.cfg.persistent() || k.cfg.ttl > 0 {
-		return
-	}
-	client, key := engine.Of(k.client), k.key()
-	client.MayStillCome(ctx, k.path, func() bool {
-		n, kept := client.Values().Load(key)
-		return kept && n.(*Node).ctx.Err() == nil
-	})
+	return nil
 }

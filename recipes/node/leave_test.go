@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestCloseInEachState closes a node while its goroutine waits for something in one of its states. Each case brings it there, and
-// returns what lets it go on. What is there at the end is not ours.
+// TestCloseInEachState closes a node while its goroutine waits for something in one of its states.
+// Each case brings it there, and returns what lets it continue. The node at the end is not
+// this client's.
 func TestCloseInEachState(t *testing.T) {
 	nothing := map[string]string{}
 	for name, c := range map[string]struct {
@@ -26,25 +27,25 @@ func TestCloseInEachState(t *testing.T) {
 		stays   map[string]string
 	}{
 		"unseen": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			gate := w.Block(zktest.OnOp(zktest.OpExists))
+			gate := w.Block(zktest.OnOp("exists"))
 			require.NoError(t, w.Set("/group/a", []byte("by hand")))
 			testbed.Receive(t, gate.Arrived(), "the look")
 			return gate.Open
 		}, nothing},
 		"absent": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			gate := w.Block(zktest.OnOp(zktest.OpCreate))
+			gate := w.Block(zktest.OnOp("create"))
 			require.NoError(t, w.Delete("/group/a"))
 			testbed.Receive(t, gate.Arrived(), "the create")
 			return gate.Open
 		}, nothing},
-		"absent, persistent": {[]node.Option{node.AsPersistent()}, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			gate := w.Block(zktest.OnOp(zktest.OpCreate))
+		"absent, persistent": {[]node.Option{node.WithPersistence()}, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+			gate := w.Block(zktest.OnOp("create"))
 			require.NoError(t, w.Delete("/group/a"))
 			testbed.Receive(t, gate.Arrived(), "the create")
 			return gate.Open
 		}, nothing},
 		"ours, while it is written": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			gate := w.Block(zktest.OnOp(zktest.OpSetData))
+			gate := w.Block(zktest.OnOp("setData"))
 			set := make(chan error, 1)
 			go func() { set <- n.Set(t.Context(), []byte("b")) }()
 			testbed.Receive(t, gate.Arrived(), "the write")
@@ -56,13 +57,13 @@ func TestCloseInEachState(t *testing.T) {
 		"left": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
 			session, err := client.Session(t.Context())
 			require.NoError(t, err)
-			gate := w.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/group/a"))
+			gate := w.Block(zktest.OnOp("multi"), zktest.OnPath("/group/a"))
 			w.Freeze(session.ID())
 			testbed.Receive(t, gate.Arrived(), "the deletion of the old node")
 			return gate.Open
 		}, nothing},
 		"left, and may not be written": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			_, err := w.client().SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite), -1)
+			_, err := w.client().SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
 			require.NoError(t, err)
 			session, err := client.Session(t.Context())
 			require.NoError(t, err)
@@ -78,7 +79,7 @@ func TestCloseInEachState(t *testing.T) {
 			return func() {}
 		}, map[string]string{"a": "another's"}},
 		"during a pause": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			_, err := w.client().SetACL(t.Context(), "/group", perms(zk.PermAll&^zk.PermCreate), -1)
+			_, err := w.client().SetACL(t.Context(), "/group", perms(zk.PermAll&^zk.PermCreate))
 			require.NoError(t, err)
 			require.NoError(t, w.Delete("/group/a"))
 			await(t, n, reason(zk.ErrNoAuth))
@@ -98,7 +99,7 @@ func TestCloseInEachState(t *testing.T) {
 				synctest.Wait()
 				there, _ := n.Present()
 				require.False(t, there)
-				require.ErrorIs(t, n.Err(), framework.ErrEnded)
+				require.ErrorIs(t, n.Problem(), framework.ErrEnded)
 				goOn()
 				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 				require.Less(t, time.Since(began), time.Second, "it waits for the servers only")
@@ -112,7 +113,8 @@ func TestCloseInEachState(t *testing.T) {
 	}
 }
 
-// TestGivingUpWhileAnothersNodeIsReplaced has Keep's context end while the transaction is in a server that stands still. It is carried out.
+// TestGivingUpWhileAnothersNodeIsReplaced has Keep's context end while the transaction is in a
+// server that stands still. It is carried out.
 func TestGivingUpWhileAnothersNodeIsReplaced(t *testing.T) {
 	for name, block := range map[string]func(*zktest.Server, ...zktest.Match) *zktest.Gate{
 		"request": (*zktest.Server).Block, "reply": (*zktest.Server).BlockReplies,
@@ -120,7 +122,7 @@ func TestGivingUpWhileAnothersNodeIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				keep(t, w.client(), "/group/a", "another's", node.WithIfTaken(node.Fail))
-				gate := block(w.Server, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/group/a"))
+				gate := block(w.Server, zktest.OnOp("multi"), zktest.OnPath("/group/a"))
 				ctx, cancel := context.WithCancel(t.Context())
 				kept := begin(ctx, w.client(), "ours", node.WithIfTaken(node.Replace))
 				testbed.Receive(t, gate.Arrived(), "the transaction")
@@ -135,14 +137,16 @@ func TestGivingUpWhileAnothersNodeIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAKeepThatIsRefusedFreesThePathAtOnce: it has made nothing, so that the next Keep of the client waits for no server.
+// TestAKeepThatIsRefusedFreesThePathAtOnce: it has created nothing, so the next Keep of the client
+// waits for no server.
 func TestAKeepThatIsRefusedFreesThePathAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		keep(t, w.client(), "/group/a", "another's")
-		gate := w.Block(heartbeat, zktest.OnSession(session.ID())) // what the end of a Keep begins with that may have made a node
+		// The first request at the end of a Keep that may have created a node.
+		gate := w.Block(zktest.On(heartbeat), zktest.OnSession(session.ID()))
 		_, err = node.Keep(t.Context(), client, "/group/a", nil, node.WithIfTaken(node.Fail))
 		require.ErrorIs(t, err, node.ErrTaken)
 		n := keep(t, client, "/group/a", "ours", node.WithIfTaken(node.Replace))
@@ -152,7 +156,8 @@ func TestAKeepThatIsRefusedFreesThePathAtOnce(t *testing.T) {
 	})
 }
 
-// TestAKeepThatWaitsHasThePath: another Keep of the client waits for its end, or fails, as if it had the node.
+// TestAKeepThatWaitsHasThePath: another Keep of the client waits for its end, or fails, as if it
+// had the node.
 func TestAKeepThatWaitsHasThePath(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
@@ -174,20 +179,21 @@ func TestAKeepThatWaitsHasThePath(t *testing.T) {
 	})
 }
 
-// TestCloseDeletesANodeThatSomebodyWritesTo while the delete, which names the version, is under way.
+// TestCloseDeletesANodeThatSomebodyWritesTo while the delete, which names the version, is under
+// way.
 func TestCloseDeletesANodeThatSomebodyWritesTo(t *testing.T) {
-	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.AsPersistent()}} {
+	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
 		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-				n := keep(t, client(), "/group/a", "a", opts...)
-				gate := server.Block(zktest.OnOp(zktest.OpDelete))
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				n := keep(t, w.Client(), "/group/a", "a", opts...)
+				gate := w.Server.Block(zktest.OnOp("delete"))
 				closed := make(chan error, 1)
 				go func() { closed <- n.Close() }()
 				testbed.Receive(t, gate.Arrived(), "the delete")
-				require.NoError(t, server.Set("/group/a", []byte("by hand")))
+				require.NoError(t, w.Server.Set("/group/a", []byte("by hand")))
 				gate.Open()
 				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
-				require.False(t, server.Exists("/group/a"))
+				require.False(t, w.Server.Exists("/group/a"))
 			})
 		})
 	}

@@ -12,22 +12,23 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/recipe"
 )
 
 var (
-	// ErrTaken means that another session has a node at the path, or that another Keep of this client has. Nothing of it was changed.
-	ErrTaken = errors.New("taken by another")
+	// ErrTaken means that the path has another session's node, or another Keep of this client. That
+	// node was not changed.
+	ErrTaken = errors.New("node has another owner")
 
-	// ErrDeleted is the reason why a node is not there while it is made again, after somebody has deleted it.
+	// ErrDeleted means that another client has deleted the node. It is being recreated.
 	ErrDeleted = errors.New("node was deleted")
 )
 
-// Node is a node that is kept: what [Keep] returns. One goroutine makes it again until [Node.Close], or until the client is closed.
-//
-// All methods are safe for concurrent use.
+// Node is a kept node, the result of [Keep]. One goroutine recreates it until [Node.Close] or until
+// the client is closed. All methods are safe for concurrent use.
 type Node struct {
 	client *framework.Client
 	cfg    config
@@ -35,38 +36,40 @@ type Node struct {
 	path   string          // "" until it is chosen, before the node is shown
 	ctx    context.Context // ends with Close, cause framework.ErrEnded
 	stop   context.CancelCauseFunc
-	wake   wait.Signal   // there is something to do
-	done   chan struct{} // closed when the goroutine has ended
+	wake   wait.Signal   // raised when the goroutine has work
+	done   chan struct{} // closed when the goroutine has exited
 	left   error         // why the node could not be deleted; set before done is closed
 	now    wait.Value[status]
 }
 
-// status is what others see of a Node.
+// status is the part of a Node that callers wait for.
 type status struct {
 	want    content
 	shown   content
-	depends func() bool // ends what depends on the session; nil: the node is not there
+	depends func() bool // unregisters the dependency on the session; nil: the node is absent
 	err     error
-	owners  []int64 // of nodes that are ours: our sessions, this one included; 0 if the node is persistent
-	refused int64   // the number of the newest content that was refused
-	refusal error   // why; err may have become another since
+	// owners are the sessions that own nodes of this Node, including the present one; 0 if the node
+	// is persistent.
+	owners  []int64
+	refused int64 // the number of the newest content that was refused
+	refusal error // why; err may have changed since
 }
 
-// content is what the node is to hold, or what we have last written to a node.
+// content is data that the node is to hold, or that was last written to a node.
 type content struct {
-	number int64 // a later one has a higher number, from 1; 0: the node may hold something else
+	number int64 // a later one has a higher number, from 1; 0: the node may hold other data
 	data   []byte
-	mzxid  int64 // of our write; others may have written since
+	mzxid  int64 // of this client's write; other clients may have written since
 }
 
 func (s status) present() bool { return s.depends != nil }
 
-// over reports whether nothing will come any more: Err is that of Close, or of the end of the client.
+// over reports whether the node is no longer kept: the Node or the client was closed.
 func (s status) over() bool {
 	return errors.Is(s.err, framework.ErrEnded) || errors.Is(s.err, framework.ErrClosed)
 }
 
-// gone notes that the node is not there. The first reason of an end stays.
+// gone records that the node is absent. The first reason remains.
 func (s *status) gone(reason error) {
 	if s.present() {
 		s.depends()
@@ -77,18 +80,23 @@ func (s *status) gone(reason error) {
 	}
 }
 
-// Keep makes a node and returns when it is there. From then on it is kept there, until [Node.Close] or the end of the client. ctx is for
-// the waiting only. nil data mean the client's default data.
+// Keep creates a node, waits until it exists, and keeps it until [Node.Close] or until the client
+// is closed. ctx limits only the wait. nil data mean the client's default data.
 //
-// Keep waits as long as ctx allows: for a connection, for a permission, for a missing parent, for the end of another's node (see
-// [WithIfTaken]). When ctx is done the error is that of ctx, and also wraps the reason: zk.ErrNoServer, zk.ErrNoAuth, zk.ErrNoNode,
-// [ErrTaken] and so on. Other errors are ErrTaken with [Fail], [framework.ErrTooLong], [framework.ErrUnimplemented] if the servers do not
-// allow nodes with a TTL, [framework.ErrClosed], [framework.ErrBadPath] and [framework.ErrBadArgument]. After an error none of ours stays.
+// If Keep fails, its node is removed. Errors are
+//   - the error of ctx, which also wraps the obstacle, such as zk.ErrNoServer or [ErrTaken],
+//   - ErrTaken at once, with [Fail],
+//   - [framework.ErrUnimplemented] if the servers allow no TTL,
+//   - [framework.ErrTooLong], [framework.ErrClosed], [framework.ErrBadPath] and
+//     [framework.ErrBadArgument].
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (_ *Node, err error) {
-	defer func() { err = follow.OpError("keep", path, err) }()
+	defer func() { err = operr.New("keep", path, err) }()
 	cfg, err := configure(client, path, opts)
 	if err != nil {
 		return nil, err
+	}
+	if wait.Closed(engine.Of(client).Stopping()) {
+		return nil, framework.ErrShutdown
 	}
 	n := &Node{client: client, cfg: cfg, asked: path, done: make(chan struct{})}
 	n.now.Set(func(s *status) { s.want = content{number: 1, data: n.dataOf(data)} })
@@ -107,6 +115,10 @@ func Keep(ctx context.Context, client *framework.Client, path string, data []byt
 			errors.Is(s.err, framework.ErrTooLong) || errors.Is(s.err, framework.ErrUnimplemented)
 	})
 	if err == nil && s.shown.number > 0 {
+		if err := n.begin(); err != nil {
+			n.shut()
+			return nil, err
+		}
 		return n, nil
 	}
 	n.shut() // deletes the node in the background
@@ -116,25 +128,43 @@ func Keep(ctx context.Context, client *framework.Client, path string, data []byt
 	return nil, engine.Of(client).GaveUp(ctx, s.err)
 }
 
-// status is what others see at this moment.
+// begin registers the Node for [framework.Client.Shutdown]. A persistent node outlives the client.
+func (n *Node) begin() error {
+	if n.cfg.persistent() {
+		return nil
+	}
+	client := engine.Of(n.client)
+	err := client.Begin((*work)(n))
+	if err == nil && wait.Closed(n.done) {
+		client.Finished((*work)(n))
+	}
+	return err
+}
+
+// work is a Node for Shutdown.
+type work Node
+
+func (w *work) Path() string { return w.path }
+func (w *work) Stop(error)   { (*Node)(w).shut() }
+
+// status returns the present status.
 func (n *Node) status() status {
 	s, _ := n.now.Get()
 	return s
 }
 
-// Path is the node's path. It does not change.
+// Path returns the node's path. It does not change.
 func (n *Node) Path() string { return n.path }
 
-// Set changes the node's data, and returns when they are written. nil data mean the client's default data. Of several calls at a time the
-// last one wins.
+// Set replaces the node's data and returns when they are written. nil data mean the client's
+// default data. Of concurrent calls the last wins.
 //
-// If Set fails the data are not lost: they are written when that becomes possible, also into a node that has to be made again, unless a
-// later Set replaces them. Errors are that of ctx, which also wraps the reason, such as [ErrTaken]; what the server answered, such as
-// zk.ErrNoAuth; [framework.ErrEnded] and [framework.ErrClosed]. Only [framework.ErrTooLong] comes at once, and has changed nothing.
+// If Set fails, the data may still be written, except after [framework.ErrTooLong]: see the package
+// comment. The error of ctx wraps the reason, such as [ErrTaken].
 func (n *Node) Set(ctx context.Context, data []byte) error {
 	data = n.dataOf(data)
 	if err := engine.Of(n.client).Fits(n.path, len(data)); err != nil {
-		return follow.OpError("set", n.path, err)
+		return operr.New("set", n.path, err)
 	}
 	var number int64
 	n.now.Set(func(s *status) {
@@ -153,39 +183,46 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	case s.shown.number < number:
 		err = s.err
 	}
-	return follow.OpError("set", n.path, err)
+	return operr.New("set", n.path, err)
 }
 
-// Present reports whether the node is there and ours, and returns a channel that is closed when that, or [Node.Err], may have changed. It
-// becomes false
-//   - when the connection is suspended, with the error policy [connstate.Standard];
-//   - when the session is lost, before anybody else can create the node;
-//   - when somebody has deleted the node, and the server has reported that;
+// Present reports whether the node exists and belongs to this Node. The channel is closed when
+// that, or [Node.Problem], may have changed. It becomes false
+//   - when the connection is suspended, with [connstate.SuspendedEndsHold],
+//   - when the session is lost, before another client can create the node,
+//   - when the node's deletion is reported,
 //   - when [Node.Close] is called.
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	s, changed := n.now.Get()
 	return s.present(), changed
 }
 
-// Err is nil while the node is there, holds what was set last, and its touch child can be written. Otherwise it is the reason:
-// [ErrTaken], [ErrDeleted], [framework.ErrSuspended], [framework.ErrSessionLost], zk.ErrNoServer, what a server refused
-// (zk.ErrNoAuth, zk.ErrNoNode), and at the end [framework.ErrEnded] or [framework.ErrClosed]. Except after the last two, it is tried
-// again until the node is there.
-func (n *Node) Err() error { return follow.OpError("keep", n.path, n.status().err) }
+// Problem returns nil while the node exists, has the data of the last Set, and its touch child can
+// be written. Otherwise it returns the reason, such as [ErrTaken] or zk.ErrNoAuth, and the Node
+// keeps trying. After the end it returns [Node.Err].
+func (n *Node) Problem() error { return operr.New("keep", n.path, n.status().err) }
 
-// Close deletes the node and stops keeping it. It returns when the server has confirmed that, or when the session is over, which deletes
-// an ephemeral node as well; without a server that takes as long as the session lasts, and a persistent node is deleted later, in the
-// background. A node with a TTL is not deleted: the servers delete it when its time has passed.
+// Err returns nil until the Node has ended, and then [framework.ErrEnded] or [framework.ErrClosed].
+func (n *Node) Err() error {
+	if s := n.status(); s.over() {
+		return s.err
+	}
+	return nil
+}
+
+// Close deletes the node and stops keeping it. It returns when the server has confirmed the
+// deletion, or when the session has ended.
 //
-// Close may be called again, and returns the same: nil, why the server refused, or [framework.ErrClosed] if a persistent node stays
-// since the client was closed first.
+// The error, also of later calls, is the reason of the server's refusal, or [framework.ErrClosed]
+// if a persistent node stays because the client was closed first.
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done
-	return follow.OpError("close", n.path, n.left)
+	return operr.New("close", n.path, n.left)
 }
 
-// shut has the goroutine delete the node and end. From now on nobody takes the node for ours, whatever holds up the goroutine.
+// shut lets the goroutine delete the node and exit. From now on the Node does not claim the node,
+// whatever delays the goroutine.
 func (n *Node) shut() {
 	n.now.Set(func(s *status) {
 		n.stop(framework.ErrEnded)
@@ -193,15 +230,15 @@ func (n *Node) shut() {
 	})
 }
 
-// dataOf is what a node holds that is given data.
+// dataOf returns the content of a node for data.
 func (n *Node) dataOf(data []byte) []byte {
 	if data == nil {
-		return n.client.DefaultData()
+		return engine.Of(n.client).DefaultData()
 	}
 	return slices.Clone(data)
 }
 
-// Option configures a kept node or a member of a group. [Keep] and [Join] refuse bad values with [framework.ErrBadArgument].
+// Option configures [Keep] and [Join], which refuse invalid values with [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -214,53 +251,56 @@ type config struct {
 	policy     connstate.ErrorPolicy
 }
 
-// Taken says what to do when the path is taken by a node that is not ours: see [WithIfTaken].
+// Taken determines what Keep does if the path has another owner's node: see [WithIfTaken].
 type Taken int
 
 const (
-	// Wait waits until the other's node is gone. It is the default.
+	// Wait waits until the other node is deleted. It is the default.
 	Wait Taken = iota
 
-	// Replace deletes the other's node and makes ours, in one transaction. For another Keep of this client it waits as
-	// Wait does. Replace ends when our node is there for the first time. If somebody replaces our node later, it waits as well, so two that
-	// replace do not delete each other's nodes again and again.
+	// Replace deletes the other node and creates this one in one transaction. It waits for another
+	// Keep of this client, as Wait does. Once its node has existed, it is like Wait, so two clients
+	// do not replace each other's nodes in turn.
 	Replace
 
-	// Fail makes Keep return [ErrTaken]. If the path is taken after Keep has returned, it is like Wait.
+	// Fail returns [ErrTaken]. After Keep has returned it is like Wait.
 	Fail
 )
 
-// WithIfTaken says what to do when there is a node at the path that does not belong to our session, or when another Keep of this client has
-// the path. While that is so, [Node.Err] is [ErrTaken]. Keep always waits for the end of the node of another Keep that is closing.
+// WithIfTaken determines what Keep does if the node at the path does not belong to this session, or
+// another Keep of this client uses the path. Until the path is free, [Node.Problem] returns
+// [ErrTaken]. Keep always waits for a Keep that is being closed.
 func WithIfTaken(taken Taken) Option {
 	return opt.Checked(taken >= Wait && taken <= Fail, func(c *config) { c.taken = taken }, "WithIfTaken(%d)", taken)
 }
 
-// AsProtected puts "_c_", an id and "-" before the node's name, as Curator does. A node that is made again has the same name.
-func AsProtected() Option { return opt.Set(func(c *config) { c.protected = true }) }
+// WithProtection puts "_c_", an id and "-" before the node's name, as Curator does. A recreated
+// node keeps them.
+func WithProtection() Option { return opt.Set(func(c *config) { c.protected = true }) }
 
-// AsSequential appends a number of ten digits to the node's name, as ZooKeeper does. It needs [AsProtected], by which the node is found
-// when the reply to its creation is lost. The number is part of the name that is chosen once.
-func AsSequential() Option { return opt.Set(func(c *config) { c.sequential = true }) }
+// WithSequence appends ten digits to the node's name, as ZooKeeper does. A recreated node keeps
+// them. It needs [WithProtection].
+func WithSequence() Option { return opt.Set(func(c *config) { c.sequential = true }) }
 
-// AsPersistent makes a persistent node instead of an ephemeral one. It is made again when it is deleted, stays when the client is closed or
-// the process ends, and goes with [Node.Close]. It is written once after it was made, which must be permitted.
-func AsPersistent() Option { return opt.Set(func(c *config) { c.mode = framework.Persistent }) }
+// WithPersistence creates a persistent node instead of an ephemeral one. The node survives the
+// process, and is deleted by [Node.Close]. Its ACL must permit one write after creation.
+func WithPersistence() Option { return opt.Set(func(c *config) { c.mode = framework.Persistent }) }
 
-// WithTTL makes a persistent node that the server deletes when nobody has kept it for ttl, which must be at least two milliseconds.
-// It has a child "touch", which is written every ttl/2. ZooKeeper allows it only if extendedTypesEnabled is set, and a ClickHouse Keeper
-// never: Keep returns [framework.ErrUnimplemented] then. It cannot be combined with [AsProtected] and [AsSequential].
+// WithTTL creates a persistent node that the servers delete once no process has kept it for ttl, at
+// least two milliseconds. It excludes [WithProtection] and [WithSequence]. Without
+// extendedTypesEnabled, and on a ClickHouse Keeper, Keep returns [framework.ErrUnimplemented].
 func WithTTL(ttl time.Duration) Option {
 	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.mode, c.ttl = framework.Persistent, ttl }, "TTL %v", ttl)
 }
 
-// WithoutParents does not make missing parents. The default makes them, as containers. Without a parent [Node.Err] is zk.ErrNoNode, and the
-// node is made when the parent exists.
+// WithoutParents does not create missing parents. Until the parent exists, [Node.Problem] is
+// zk.ErrNoNode.
 func WithoutParents() Option { return opt.Set(func(c *config) { c.noParents = true }) }
 
-// WithErrorPolicy sets which states of the connection make [Node.Present] false. The default is the client's policy.
+// WithErrorPolicy sets the connection states in which [Node.Present] is false. The default is the
+// client's policy.
 func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
-	known := policy == connstate.Standard || policy == connstate.Session
+	known := policy == connstate.SuspendedEndsHold || policy == connstate.LostEndsHold
 	return opt.Checked(known, func(c *config) { c.policy = policy }, "error policy %v", policy)
 }
 
@@ -268,7 +308,7 @@ func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
 func configure(client *framework.Client, path string, opts []Option) (cfg config, err error) {
 	cfg.mode = framework.Ephemeral
 	if client != nil {
-		cfg.policy = client.ErrorPolicy()
+		cfg.policy = engine.Of(client).ErrorPolicy()
 	}
 	if err := opt.Apply(&cfg, opts); err != nil {
 		return cfg, err
@@ -281,12 +321,13 @@ func configure(client *framework.Client, path string, opts []Option) (cfg config
 	case cfg.sequential:
 		path += "0" // the name may be empty: the number is one
 	}
-	return cfg, follow.Check(client, path)
+	return cfg, recipe.Check(client, path)
 }
 
 func (c config) persistent() bool { return c.mode == framework.Persistent }
 
-// creation is how the node is created. The id of a protected one and the number of a sequential one are chosen when it is created first.
+// creation returns the options of the create. The id of a protected node and the number of a
+// sequential one are chosen the first time.
 func (c config) creation(first bool) []framework.CreateOption {
 	mode := c.mode
 	if c.sequential && first {
@@ -294,7 +335,8 @@ func (c config) creation(first bool) []framework.CreateOption {
 	}
 	options := []framework.CreateOption{framework.As(mode)}
 	if c.protected && first {
-		options = append(options, framework.Protected()) // after an error none stays: the client sees to that
+		// After an error the client deletes a protected node.
+		options = append(options, framework.Protected())
 	}
 	if c.ttl > 0 {
 		options = append(options, framework.TTL(c.ttl))
@@ -305,7 +347,7 @@ func (c config) creation(first bool) []framework.CreateOption {
 	return options
 }
 
-// request is how the node is created in a transaction, without data.
+// request returns the create for a transaction, without data.
 func (c config) request(path string) any {
 	if c.ttl > 0 {
 		return &zk.CreateTTLRequest{Path: path, Flags: zk.FlagTTL, Ttl: c.ttl.Milliseconds()}

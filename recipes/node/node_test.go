@@ -22,14 +22,15 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestTheNodeOfTheNextKeepIsNotDeleted closes a persistent Keep while there is no server, and begins another one at the same path. The
-// deletion of the first, in the background, stands still until the next one is there.
+// TestTheNodeOfTheNextKeepIsNotDeleted closes a persistent Keep without a server, and begins
+// another one at the same path. The deletion of the first node, in the background, stands still
+// until the next node exists.
 func TestTheNodeOfTheNextKeepIsNotDeleted(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		var armed atomic.Bool
@@ -39,16 +40,16 @@ func TestTheNodeOfTheNextKeepIsNotDeleted(t *testing.T) {
 				<-goOn
 			}
 		}}))
-		first := keep(t, client, "/group/a", "first", node.AsPersistent())
+		first := keep(t, client, "/group/a", "first", node.WithPersistence())
 		w.RefuseConnections(true)
 		w.CutConnections()
 		synctest.Wait()
 		require.NoError(t, first.Close())
 		require.True(t, w.Exists("/group/a"))
 		armed.Store(true)
-		kept := begin(day(t), client, "next", node.AsPersistent())
+		kept := begin(day(t), client, "next", node.WithPersistence())
 		w.RefuseConnections(false)
-		time.Sleep(time.Minute) // virtual time: an outage longer than the session, and what follows it
+		time.Sleep(time.Minute) // virtual time: an outage longer than the session
 		shown := len(kept) > 0
 		before, err := w.Stat("/group/a")
 		require.NoError(t, err)
@@ -83,7 +84,7 @@ func TestNode(t *testing.T) {
 	})
 }
 
-// expire ends the session, and waits until the node is there in the next one.
+// expire ends the session, and waits until the node exists in the next one.
 func expire(t *testing.T, bed *testbed.Bed, client *framework.Client, n *node.Node) {
 	t.Helper()
 	_, before, err := client.Exists(testbed.Context(t), n.Path())
@@ -109,13 +110,13 @@ func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	require.NoError(t, n.Close(), "again")
 	there, _ := n.Present()
 	require.False(t, there)
-	require.ErrorIs(t, n.Err(), framework.ErrEnded)
+	require.ErrorIs(t, n.Problem(), framework.ErrEnded)
 	require.ErrorIs(t, n.Set(testbed.Context(t), []byte("b")), framework.ErrEnded)
 }
 
 func dataChangeInPlace(t *testing.T, bed *testbed.Bed) {
 	changeInPlace(t, bed)
-	changeInPlace(t, bed, node.AsProtected(), node.AsSequential())
+	changeInPlace(t, bed, node.WithProtection(), node.WithSequence())
 }
 
 func changeInPlace(t *testing.T, bed *testbed.Bed, opts ...node.Option) { // CUR-NOD-02
@@ -153,7 +154,7 @@ func takesOver(t *testing.T, bed *testbed.Bed) { // CUR-NOD-03
 
 func comesBack(t *testing.T, bed *testbed.Bed) { // CUR-NOD-04
 	for name, opts := range map[string][]node.Option{
-		"plain": nil, "protected": {node.AsProtected()}, "both": {node.AsSequential(), node.AsProtected()}, "persistent": {node.AsPersistent()},
+		"plain": nil, "protected": {node.WithProtection()}, "both": {node.WithSequence(), node.WithProtection()}, "persistent": {node.WithPersistence()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, other := bed.Client(t), bed.Client(t)
@@ -163,7 +164,7 @@ func comesBack(t *testing.T, bed *testbed.Bed) { // CUR-NOD-04
 			_, before, err := client.Exists(testbed.Context(t), path)
 			require.NoError(t, err)
 			testbed.CatchUp(t, other)
-			require.NoError(t, other.Delete(testbed.Context(t), path, -1))
+			require.NoError(t, other.Delete(testbed.Context(t), path))
 			testbed.Eventually(t, func() bool {
 				found, stat, err := client.Exists(testbed.Context(t), path)
 				return err == nil && found && stat.Czxid > before.Czxid
@@ -178,20 +179,20 @@ func comesBack(t *testing.T, bed *testbed.Bed) { // CUR-NOD-04
 func persistentOutlives(t *testing.T, bed *testbed.Bed) { // CUR-NOD-05
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	n := keep(t, client, path, "a", node.AsPersistent())
+	n := keep(t, client, path, "a", node.WithPersistence())
 	require.NoError(t, client.Close())
 	require.Equal(t, "a", data(t, other, path))
 	require.ErrorIs(t, n.Close(), framework.ErrClosed, "it was not deleted")
-	require.ErrorIs(t, n.Err(), framework.ErrClosed, "the first reason stays")
+	require.ErrorIs(t, n.Problem(), framework.ErrClosed, "the first reason stays")
 	// The next life takes it over.
-	keep(t, other, path, "b", node.AsPersistent())
+	keep(t, other, path, "b", node.WithPersistence())
 	require.Equal(t, "b", data(t, other, path))
 }
 
 func persistentGoes(t *testing.T, bed *testbed.Bed) {
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	n := keep(t, client, path, "a", node.AsPersistent())
+	n := keep(t, client, path, "a", node.WithPersistence())
 	_, stat, err := client.Exists(testbed.Context(t), path)
 	require.NoError(t, err)
 	require.Zero(t, stat.EphemeralOwner)
@@ -215,7 +216,7 @@ func survivesSession(t *testing.T, bed *testbed.Bed) {
 
 func namesAreKept(t *testing.T, bed *testbed.Bed) { // CURATOR-190, CURATOR-483
 	for name, opts := range map[string][]node.Option{
-		"protected": {node.AsProtected()}, "both": {node.AsSequential(), node.AsProtected()},
+		"protected": {node.WithProtection()}, "both": {node.WithSequence(), node.WithProtection()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, other := bed.Client(t), bed.Client(t)
@@ -260,10 +261,11 @@ func missingParent(t *testing.T, bed *testbed.Bed) { // CUR-NOD-07
 	require.NoError(t, n.Close())
 }
 
-// madeAgainWhileAWriteMayCome has the connection break at a write, and the node be deleted after that: a transaction makes it again, whose
-// last operation is not the one that leads to the version of the write. The parent may be gone as well.
+// madeAgainWhileAWriteMayCome loses the connection at a write, and has the node deleted after that.
+// A transaction recreates it, with a final version other than the one that the write expects. The
+// parent may be missing as well.
 func madeAgainWhileAWriteMayCome(t *testing.T, bed *testbed.Bed) {
-	for _, opts := range [][]node.Option{nil, {node.AsPersistent()}, {node.WithTTL(time.Hour)}} {
+	for _, opts := range [][]node.Option{nil, {node.WithPersistence()}, {node.WithTTL(time.Hour)}} {
 		for before := range 2 { // writes before the one that is not answered
 			for _, parent := range []bool{true, false} {
 				var broken atomic.Bool
@@ -288,9 +290,9 @@ func madeAgainWhileAWriteMayCome(t *testing.T, bed *testbed.Bed) {
 				require.NoError(t, err)
 				require.NoError(t, n.Set(testbed.Context(t), []byte("broken")))
 				require.True(t, broken.Load())
-				require.NoError(t, client.Delete(testbed.Context(t), n.Path(), -1))
+				require.NoError(t, client.Delete(testbed.Context(t), n.Path()))
 				if !parent {
-					_ = client.Delete(testbed.Context(t), "/deep", -1) // the keeper may be faster
+					_ = client.Delete(testbed.Context(t), "/deep") // the keeper may be faster
 				}
 				testbed.Eventually(t, func() bool { return made.Load() == 1 }, "the transaction")
 				await(t, n, isThere)
@@ -368,7 +370,7 @@ func failsIfTaken(t *testing.T, bed *testbed.Bed) {
 	_, err = node.Keep(testbed.Context(t), client, path, []byte("a"), node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
 	require.Equal(t, "other", data(t, other, path))
-	require.NoError(t, other.Delete(testbed.Context(t), path, -1))
+	require.NoError(t, other.Delete(testbed.Context(t), path))
 
 	// Later it is as with Wait.
 	n := keep(t, client, path, "a", node.WithIfTaken(node.Fail))
@@ -387,7 +389,7 @@ func sameClient(t *testing.T, bed *testbed.Bed) {
 	_, err = node.Keep(testbed.Context(t), view, "/a", []byte("second"), node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken, "it is the same path")
 	for name, opts := range map[string][]node.Option{
-		"wait": nil, "replace": {node.WithIfTaken(node.Replace)}, "another kind": {node.AsPersistent(), node.WithIfTaken(node.Replace)},
+		"wait": nil, "replace": {node.WithIfTaken(node.Replace)}, "another kind": {node.WithPersistence(), node.WithIfTaken(node.Replace)},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err = node.Keep(ctx, view, "/a", []byte("second"), opts...)
@@ -425,21 +427,21 @@ func clientCloses(t *testing.T, bed *testbed.Bed) {
 
 var tooLong = bytes.Repeat([]byte{'x'}, 1<<20)
 
-// creates reports whether op makes a node.
-func creates(op zktest.Op) bool {
-	return op == zktest.OpCreate || op == zktest.OpCreate2 || op == zktest.OpCreateContainer
+// creates reports whether op creates a node.
+func creates(op string) bool {
+	return op == "create" || op == "create2" || op == "createContainer"
 }
 
-// stays checks that no more connections are made.
+// stays checks that the client opens no more connections.
 func stays(t *testing.T, connections *atomic.Int64) {
 	before := connections.Load()
 	time.Sleep(5 * time.Minute) // in virtual time: data that are sent again would cut several
 	require.Equal(t, before, connections.Load(), "the data are not sent again")
 }
 
-// TestDataThatAreTooLongAreGivenUp: the node is kept with what it held before, and nobody loses the connection.
+// TestDataThatAreTooLongAreGivenUp: the node keeps its earlier data, and the connection stays.
 func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
-	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.AsPersistent()}} {
+	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				client, connections := w.counted()
@@ -450,7 +452,7 @@ func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
 				require.EqualValues(t, 1, connections.Load())
 				there, _ := n.Present()
 				require.True(t, there)
-				require.NoError(t, n.Err())
+				require.NoError(t, n.Problem())
 				w.one(n, "short")
 
 				require.NoError(t, w.Delete("/p/n"))
@@ -460,7 +462,7 @@ func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
 				testbed.On(w.Server).KillSession(t, client)
 				w.settle()
 				w.one(n, "short")
-				require.NoError(t, n.Err())
+				require.NoError(t, n.Problem())
 
 				require.NoError(t, n.Set(minutes(t), []byte("another")))
 				await(t, n, isThere)
@@ -491,8 +493,8 @@ func TestDataThatAreTooLongAreGivenUpWhereTheNodeIsMadeAgain(t *testing.T) {
 
 func TestDataThatAreTooLongForANewNode(t *testing.T) {
 	for name, opts := range map[string][]node.Option{
-		"plain": nil, "persistent": {node.AsPersistent()}, "protected": {node.AsProtected()}, "numbered": {node.AsProtected(), node.AsSequential()},
-		"replacing": {node.WithIfTaken(node.Replace)}, "replacing, persistent": {node.WithIfTaken(node.Replace), node.AsPersistent()},
+		"plain": nil, "persistent": {node.WithPersistence()}, "protected": {node.WithProtection()}, "numbered": {node.WithProtection(), node.WithSequence()},
+		"replacing": {node.WithIfTaken(node.Replace)}, "replacing, persistent": {node.WithIfTaken(node.Replace), node.WithPersistence()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
@@ -515,19 +517,19 @@ func TestDataThatAreTooLongForANewNode(t *testing.T) {
 	}
 }
 
-// TestANodeIsKeptWithWhatItHeldBefore: also if the node that is there is not known to hold that.
+// TestANodeIsKeptWithWhatItHeldBefore: also if the existing node is not known to hold these data.
 func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		opts   []node.Option
 		happen func(w world, client *framework.Client)
 	}{
-		"another has made it anew": {[]node.Option{node.AsPersistent()}, func(w world, _ *framework.Client) {
+		"another has made it anew": {[]node.Option{node.WithPersistence()}, func(w world, _ *framework.Client) {
 			_, err := w.client().Multi(w.t.Context(), &zk.DeleteRequest{Path: "/p/n", Version: -1},
 				&zk.CreateRequest{Path: "/p/n", Data: []byte("another's"), Acl: zk.WorldACL(zk.PermAll)})
 			require.NoError(w.t, err)
 		}},
 		"the reply to its creation is lost": {nil, func(w world, client *framework.Client) {
-			w.Inject(zktest.LoseReply, 0, func(r zktest.Request) bool { return r.Path == "/p/n" && creates(r.Op) })
+			w.Inject(zktest.LoseReply, 0, zktest.On(func(r zktest.Request) bool { return r.Path == "/p/n" && creates(r.Op) }))
 			testbed.On(w.Server).KillSession(w.t, client)
 		}},
 	} {
@@ -542,7 +544,7 @@ func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
 				there, _ := n.Present()
 				require.True(t, there)
 				w.one(n, "short")
-				require.NoError(t, n.Err())
+				require.NoError(t, n.Problem())
 				stays(t, connections)
 
 				require.NoError(t, w.Delete("/p/n"))
@@ -555,7 +557,7 @@ func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
 	}
 }
 
-// TestReplacingSendsTheDataOnce: what is sent besides would be too long for the servers.
+// TestReplacingSendsTheDataOnce: a second copy would be too long for the servers.
 func TestReplacingSendsTheDataOnce(t *testing.T) {
 	for version := range 3 {
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
@@ -565,7 +567,7 @@ func TestReplacingSendsTheDataOnce(t *testing.T) {
 				_, err := other.Create(t.Context(), "/p/n", nil, framework.As(framework.Ephemeral), framework.ContainerParents())
 				require.NoError(t, err)
 				for range version {
-					_, err = other.Set(t.Context(), "/p/n", nil, -1)
+					_, err = other.Set(t.Context(), "/p/n", nil)
 					require.NoError(t, err)
 				}
 				long := string(tooLong[:1_000_000])
@@ -590,10 +592,10 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 		_, err = node.Keep(short, client, "/group/a", []byte("a"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		tries := w.Requests().Requests[zktest.OpCreate]
+		tries := w.Requests().Requests["create"]
 		require.Greater(t, tries, 60, "it is tried again, for ever")
 		require.Less(t, tries, 400, "with pauses")
-		require.Equal(t, 1, log.with("WARN", "node is not kept", "/group/a", "not authenticated"), "and logged once")
+		require.Equal(t, 1, log.with("WARN", "node not kept", "/group/a", "not authenticated"), "and logged once")
 
 		kept := make(chan *node.Node, 1)
 		go func() {
@@ -602,34 +604,34 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 			kept <- n
 		}()
 		time.Sleep(time.Hour)
-		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll), -1)
+		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll))
 		require.NoError(t, err)
 		n := testbed.Receive(t, kept, "the node")
 
-		// It may be made, but not written.
-		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermRead|zk.PermAdmin), -1)
+		// It may be created, but not written.
+		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermRead|zk.PermAdmin))
 		require.NoError(t, err)
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
 		there, _ := n.Present()
 		require.True(t, there, "the old node is there")
-		require.ErrorIs(t, n.Err(), zk.ErrNoAuth)
+		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
 		w.one(n, "a")
 		w.settle()
-		require.ErrorIs(t, n.Err(), zk.ErrNoAuth)
-		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll), -1)
+		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
+		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll))
 		require.NoError(t, err)
 		w.settle()
-		require.NoError(t, n.Err())
+		require.NoError(t, n.Problem())
 		w.one(n, "b")
 
 		// Nor deleted.
-		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermRead|zk.PermAdmin), -1)
+		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermRead|zk.PermAdmin))
 		require.NoError(t, err)
 		require.ErrorIs(t, n.Close(), zk.ErrNoAuth)
 	})
 }
 
-// long is longer than any backoff goes on by default, which is 15 minutes.
+// long is longer than any backoff lasts by default, which is 15 minutes.
 var long = testlevel.Pick(time.Hour, time.Hour, 24*time.Hour)
 
 func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
@@ -638,12 +640,12 @@ func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
 		_, err := other.Create(t.Context(), "/group", nil)
 		require.NoError(t, err)
 		n := keep(t, client, "/group/a", "a")
-		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll&^zk.PermCreate), -1)
+		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll&^zk.PermCreate))
 		require.NoError(t, err)
-		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+		require.NoError(t, other.Delete(t.Context(), "/group/a"))
 		await(t, n, reason(zk.ErrNoAuth))
 		time.Sleep(long) // virtual time
-		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll), -1)
+		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll))
 		require.NoError(t, err)
 		await(t, n, isThere)
 		w.one(n, "a")
@@ -712,7 +714,7 @@ func TestDataSetWhileDisconnectedAreWritten(t *testing.T) { // CURATOR-154
 func TestTheLastOfManySetsWins(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		n := keep(t, w.client(), "/group/a", "a")
-		gate := w.Block(zktest.OnOp(zktest.OpSetData))
+		gate := w.Block(zktest.OnOp("setData"))
 		var wg sync.WaitGroup
 		for _, text := range []string{"b", "c", "d"} {
 			wg.Go(func() { assert.NoError(t, n.Set(t.Context(), []byte(text))) })
@@ -721,7 +723,7 @@ func TestTheLastOfManySetsWins(t *testing.T) {
 		gate.Open()
 		wg.Wait()
 		w.one(n, "d")
-		require.Equal(t, 2, w.Requests().Requests[zktest.OpSetData], "c was overtaken")
+		require.Equal(t, 2, w.Requests().Requests["setData"], "c was overtaken")
 	})
 }
 
@@ -730,7 +732,7 @@ func TestAForeignWriteIsLeftAlone(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a")
-		_, err := other.Set(t.Context(), "/group/a", []byte("operator"), -1)
+		_, err := other.Set(t.Context(), "/group/a", []byte("operator"))
 		require.NoError(t, err)
 		w.settle()
 		w.one(n, "operator")
@@ -758,7 +760,8 @@ func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
 				require.True(t, there)
 				w.Freeze(old.ID())
 				testbed.Receive(t, old.Done(), "the end of the session")
-				testbed.Receive(t, changed, "word that it is not there") // it may be there again by now
+				// It may exist again by now.
+				testbed.Receive(t, changed, "word that it is not there")
 				await(t, n, isThere)
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
@@ -775,14 +778,14 @@ func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
 				w.one(n, "a") // the old session has taken nothing along
 				there, _ = n.Present()
 				require.True(t, there)
-			}, zktest.WithTTLNodes())
+			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		})
 	}
 }
 
 // TestPresentIsFalseBeforeAnotherHasTheNode cuts the keeper off from the server.
 func TestPresentIsFalseBeforeAnotherHasTheNode(t *testing.T) {
-	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.Standard, "session": connstate.Session} {
+	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.SuspendedEndsHold, "session": connstate.LostEndsHold} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				var away atomic.Bool
@@ -818,7 +821,7 @@ func TestPresentIsFalseBeforeAnotherHasTheNode(t *testing.T) {
 
 // TestABlipUnderTheSessionPolicyIsNoNews cuts the connection, and the session lives on.
 func TestABlipUnderTheSessionPolicyIsNoNews(t *testing.T) {
-	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.Standard, "session": connstate.Session} {
+	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.SuspendedEndsHold, "session": connstate.LostEndsHold} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
 				n := keep(t, w.client(framework.WithErrorPolicy(policy)), "/group/a", "a")
@@ -834,7 +837,7 @@ func TestABlipUnderTheSessionPolicyIsNoNews(t *testing.T) {
 				}
 				await(t, n, isThere)
 				requests := w.Requests().Requests
-				require.Zero(t, requests[zktest.OpCreate]+requests[zktest.OpSetData], "it is there: nothing is written")
+				require.Zero(t, requests["create"]+requests["setData"], "it is there: nothing is written")
 			})
 		})
 	}
@@ -849,7 +852,7 @@ func TestAnOutageOfAnyLength(t *testing.T) {
 		time.Sleep(long) // virtual time
 		there, _ := n.Present()
 		require.False(t, there)
-		require.Zero(t, log.with("node is not kept"), "the client says that it is not connected")
+		require.Zero(t, log.with("node not kept"), "the client says that it is not connected")
 		require.NoError(t, w.Restart())
 		await(t, n, isThere)
 		w.one(n, "a")
@@ -861,8 +864,8 @@ func TestAReapedParentIsMadeAgain(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		other := w.client()
 		n := keep(t, w.client(), "/deep/down/a", "a")
-		gate := w.Block(zktest.OnOp(zktest.OpCreate))
-		require.NoError(t, other.Delete(t.Context(), "/deep/down/a", -1))
+		gate := w.Block(zktest.OnOp("create"))
+		require.NoError(t, other.Delete(t.Context(), "/deep/down/a"))
 		testbed.Receive(t, gate.Arrived(), "the create")
 		w.ReapContainers()
 		_, err := w.Children("/deep")
@@ -877,7 +880,7 @@ func TestAReapedParentIsMadeAgain(t *testing.T) {
 func TestNamespaceAndDefaultData(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithNamespace("space"), framework.WithDefaultData([]byte("default")))
-		for kind, opts := range map[string][]node.Option{"plain": nil, "sequential": {node.AsProtected(), node.AsSequential()}, "protected": {node.AsProtected()}} {
+		for kind, opts := range map[string][]node.Option{"plain": nil, "sequential": {node.WithProtection(), node.WithSequence()}, "protected": {node.WithProtection()}} {
 			n, err := node.Keep(day(t), client, "/group/"+kind, nil, opts...)
 			require.NoError(t, err)
 			require.True(t, strings.HasPrefix(n.Path(), "/group/"), n.Path())
@@ -895,7 +898,8 @@ func TestNamespaceAndDefaultData(t *testing.T) {
 	})
 }
 
-// TestErrorsNameOneOperationAndOnePath, those of the caller, and not the requests that failed.
+// TestErrorsNameOneOperationAndOnePath requires the caller's operation and path, not the failed
+// request's.
 func TestErrorsNameOneOperationAndOnePath(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
@@ -903,7 +907,7 @@ func TestErrorsNameOneOperationAndOnePath(t *testing.T) {
 		require.NoError(t, err)
 		n, m := keep(t, client, "/group/a", "a"), join(t, client, "/group", "m", "m")
 		refuse := func(path string) {
-			_, err := other.SetACL(t.Context(), path, perms(zk.PermRead|zk.PermAdmin), -1)
+			_, err := other.SetACL(t.Context(), path, perms(zk.PermRead|zk.PermAdmin))
 			require.NoError(t, err)
 		}
 		names := func(err error, op, path string) {
@@ -923,10 +927,35 @@ func TestErrorsNameOneOperationAndOnePath(t *testing.T) {
 		_, err = node.Join(minutes(t), client, "/group", "b", nil)
 		names(err, "join", "/group")
 		names(n.Set(t.Context(), []byte("b")), "set", "/group/a")
-		names(n.Err(), "keep", "/group/a")
+		names(n.Problem(), "keep", "/group/a")
 		w.settle()
-		names(n.Err(), "keep", "/group/a")
+		names(n.Problem(), "keep", "/group/a")
 		names(n.Close(), "close", "/group/a")
 		names(m.Close(), "close", "/group/m")
+	})
+}
+
+// Err is terminal, Problem is not.
+func TestNode_Err(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		closed, stays := w.Client(), w.Client()
+		n, err := node.Keep(t.Context(), stays, "/n", nil)
+		require.NoError(t, err)
+		other, err := node.Keep(t.Context(), closed, "/other", nil)
+		require.NoError(t, err)
+		require.NoError(t, n.Err())
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		synctest.Wait()
+		require.Error(t, n.Problem())
+		require.NoError(t, n.Err())
+		w.Server.RefuseConnections(false)
+		time.Sleep(time.Minute) // virtual time
+		require.NoError(t, n.Problem())
+		require.NoError(t, n.Close())
+		require.Equal(t, framework.ErrEnded, n.Err())
+		require.ErrorIs(t, n.Problem(), framework.ErrEnded)
+		require.NoError(t, closed.Close())
+		require.ErrorIs(t, other.Err(), framework.ErrClosed)
 	})
 }

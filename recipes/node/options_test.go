@@ -9,7 +9,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/node"
 )
 
@@ -19,9 +19,9 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-NOD-06
 	defer client.Close()
 	for name, opts := range map[string][]node.Option{
 		"nil option": {nil}, "taken": {node.WithIfTaken(node.Fail + 1)}, "negative": {node.WithIfTaken(-1)},
-		"error policy": {node.WithErrorPolicy(connstate.Session + 1)},
-		"ttl":          {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.AsProtected()},
-		"ttl and sequential": {node.WithTTL(time.Second), node.AsSequential()}, "sequential without protected": {node.AsSequential()},
+		"error policy": {node.WithErrorPolicy(connstate.LostEndsHold + 1)},
+		"ttl":          {node.WithTTL(time.Millisecond)}, "ttl and protected": {node.WithTTL(time.Second), node.WithProtection()},
+		"ttl and sequential": {node.WithTTL(time.Second), node.WithSequence()}, "sequential without protected": {node.WithSequence()},
 	} {
 		_, err := node.Keep(testbed.Context(t), client, "/a", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument, name)

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // stopped is a context whose user is stopped, once, when it looks whether the context has ended.
@@ -30,12 +29,13 @@ func (s *stopped) Err() error {
 	return s.Context.Err()
 }
 
-// TestASetThatWasRefusedSaysSo stops the goroutine of a Set when it begins to wait. Meanwhile the server refuses, and the connection ends.
+// TestASetThatWasRefusedSaysSo stops the goroutine of a Set when it begins to wait. In between, the
+// server refuses, and the connection ends.
 func TestASetThatWasRefusedSaysSo(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
 		n := keep(t, c, "/group/a", "first")
-		_, err := c.SetACL(t.Context(), "/group/a", zk.WorldACL(zk.PermRead), -1)
+		_, err := c.SetACL(t.Context(), "/group/a", zk.WorldACL(zk.PermRead))
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -44,12 +44,12 @@ func TestASetThatWasRefusedSaysSo(t *testing.T) {
 		go func() { set <- n.Set(slow, []byte("second")) }() // ends with ctx
 		synctest.Wait()
 		await(t, n, func(_ bool, err error) bool { return errors.Is(err, zk.ErrNoAuth) })
-		server.RefuseConnections(true)
-		server.CutConnections()
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
 		await(t, n, reason(framework.ErrSuspended))
 		close(slow.goOn)
 		synctest.Wait()
-		server.RefuseConnections(false)
+		w.Server.RefuseConnections(false)
 		require.ErrorIs(t, testbed.Receive(t, set, "the Set"), zk.ErrNoAuth)
 	})
 }

@@ -32,15 +32,15 @@ func TestATTLNodeLivesWhileItIsKept(t *testing.T) { // CUR-NOD-10, Curator 1260
 			synctest.Wait()
 			w.one(n, "a")
 		}
-		require.Equal(t, 20, w.Requests().Requests[zktest.OpSetData], "every half TTL")
+		require.Equal(t, 20, w.Requests().Requests["setData"], "every half TTL")
 		require.NoError(t, w.ExpireSession(w.Sessions()[0].ID))
 		time.Sleep(2 * ttl)
 		w.one(n, "a")
 
 		// Both nodes vanish.
 		other := w.client()
-		require.NoError(t, other.Delete(t.Context(), "/group/a/touch", -1))
-		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+		require.NoError(t, other.Delete(t.Context(), "/group/a/touch"))
+		require.NoError(t, other.Delete(t.Context(), "/group/a"))
 		time.Sleep(ttl)
 		synctest.Wait()
 		w.one(n, "a")
@@ -50,7 +50,7 @@ func TestATTLNodeLivesWhileItIsKept(t *testing.T) { // CUR-NOD-10, Curator 1260
 		w.one(n, "a")
 		time.Sleep(3 * ttl)
 		require.Empty(t, w.nodes("/group"))
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
 // TestATTLNodeThatIsNotTouchedGoes has the keeper's client end before the first touch.
@@ -64,7 +64,7 @@ func TestATTLNodeThatIsNotTouchedGoes(t *testing.T) { // CUR-NOD-10, Curator 126
 		w.one(n, "a")
 		time.Sleep(ttl + 3*time.Second)
 		require.Empty(t, w.nodes("/group"))
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
 // TestATTLNodeThatIsTakenOverStartsAnew begins when the node of an earlier life is about to go.
@@ -78,10 +78,11 @@ func TestATTLNodeThatIsTakenOverStartsAnew(t *testing.T) {
 		n = keep(t, client, "/group/a", "a", node.WithTTL(ttl))
 		time.Sleep(5 * ttl)
 		w.one(n, "a")
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
-// TestATTLNodeMayBeAContainer has the nodes of Java's PersistentTtlNode up to 5.8.0, of a process that has crashed.
+// TestATTLNodeMayBeAContainer has the nodes of Java's PersistentTtlNode up to 5.8.0, of a process
+// that has crashed.
 func TestATTLNodeMayBeAContainer(t *testing.T) {
 	const ttl = 10 * time.Second
 	virtual(t, func(t *testing.T, w world) {
@@ -95,7 +96,7 @@ func TestATTLNodeMayBeAContainer(t *testing.T) {
 		require.NoError(t, n.Close())
 		time.Sleep(3 * ttl)
 		require.Empty(t, w.nodes("/group"))
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
 // TestATTLNodeWaitsWithoutSpinning has an ephemeral node in the way.
@@ -109,11 +110,11 @@ func TestATTLNodeWaitsWithoutSpinning(t *testing.T) {
 		await(t, n, reason(node.ErrTaken))
 		w.ResetCounts()
 		time.Sleep(time.Hour)
-		require.Zero(t, w.Requests().Requests[zktest.OpExists])
-		require.NoError(t, other.Delete(t.Context(), "/group/a", -1))
+		require.Zero(t, w.Requests().Requests["exists"])
+		require.NoError(t, other.Delete(t.Context(), "/group/a"))
 		await(t, n, isThere)
 		w.one(n, "a")
-	}, zktest.WithTTLNodes())
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 }
 
 func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
@@ -127,13 +128,14 @@ func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
 	})
 }
 
-// TestATTLNodeThatMayNotBeWrittenIsTouched has the server refuse what is set. The node is kept all the same.
+// TestATTLNodeThatMayNotBeWrittenIsTouched has the server refuse each Set. The node is kept all the
+// same.
 func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 	const ttl = 4 * time.Second
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
-		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite), -1)
+		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
 		require.NoError(t, err)
 		before, err := w.Stat("/group/a")
 		require.NoError(t, err)
@@ -145,42 +147,44 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, before.Czxid, after.Czxid, "it was never gone")
 		w.one(n, "a")
-		require.ErrorIs(t, n.Err(), zk.ErrNoAuth)
-		require.Less(t, w.Requests().Requests[zktest.OpSetData], 1000, "with pauses")
-		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll), -1)
+		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
+		require.Less(t, w.Requests().Requests["setData"], 1000, "with pauses")
+		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll))
 		require.NoError(t, err)
 		await(t, n, isThere)
 		w.one(n, "b")
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(100*time.Millisecond))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "100"}))
 }
 
-// TestATouchThatIsRefusedIsReported has the server refuse the touch child. The node is there, and Err says why it will not stay.
+// TestATouchThatIsRefusedIsReported has the server refuse the touch child. The node exists, and Err
+// says why it will not stay.
 func TestATouchThatIsRefusedIsReported(t *testing.T) {
 	const ttl = 10 * time.Second
 	virtual(t, func(t *testing.T, w world) {
 		var log lines
 		client, other := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
-		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermCreate), -1)
+		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermCreate))
 		require.NoError(t, err)
 		time.Sleep(ttl - 2*time.Second) // virtual time, in which a touch is due, and tried again
 		there, _ := n.Present()
 		require.True(t, there)
-		require.ErrorIs(t, n.Err(), zk.ErrNoAuth)
-		require.Equal(t, 1, log.with("WARN", "node is not kept", "/group/a"), "logged once")
-		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll), -1)
+		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
+		require.Equal(t, 1, log.with("WARN", "node not kept", "/group/a"), "logged once")
+		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll))
 		require.NoError(t, err)
 		await(t, n, isThere)
 		require.Contains(t, w.nodes("/group/a"), "touch")
 		time.Sleep(5 * ttl)
 		w.one(n, "a")
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
-// TestATTLNodeOnAKeeperIsReported: Keepers close the connection, or let the node have no child. None is asked.
+// TestATTLNodeOnAKeeperIsReported: Keepers close the connection, or let the node have no child.
+// None is asked.
 func TestATTLNodeOnAKeeperIsReported(t *testing.T) {
-	for name, age := range map[string]zktest.KeeperAge{
-		"old": zktest.KeeperOld, "recent": zktest.KeeperRecent, "new": zktest.KeeperNew, "newest": zktest.KeeperNewest,
+	for name, age := range map[string]string{
+		"old": "old", "recent": "recent", "new": "new", "newest": "newest",
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w world) {
@@ -193,13 +197,13 @@ func TestATTLNodeOnAKeeperIsReported(t *testing.T) {
 				require.ErrorIs(t, err, framework.ErrUnimplemented)
 				require.NoError(t, ctx.Err(), "it gives up")
 				require.NoError(t, session.Err())
-			}, zktest.LikeKeeper(age), zktest.WithTTLNodes())
+			}, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		})
 	}
 }
 
-// TestATouchThatFailsOnceIsTriedAgainInTime has a server refuse one touch of a node whose data it has refused for long: so pauses are as long as
-// they get.
+// TestATouchThatFailsOnceIsTriedAgainInTime has a server refuse one touch of a node whose data it
+// has refused for long: so pauses are as long as they get.
 func TestATouchThatFailsOnceIsTriedAgainInTime(t *testing.T) {
 	const ttl = 8 * time.Second
 	virtual(t, func(t *testing.T, w world) {
@@ -207,17 +211,18 @@ func TestATouchThatFailsOnceIsTriedAgainInTime(t *testing.T) {
 		began := time.Now()
 		n := keep(t, w.client(), "/group/a", "a", node.WithTTL(ttl))
 		require.Equal(t, began, time.Now(), "or touches are due at other times")
-		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite), -1)
+		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
 		require.NoError(t, err)
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
-		time.Sleep(time.Until(began.Add(10*ttl + ttl/2 - time.Millisecond))) // virtual time, until a touch is near
+		// Virtual time, until just before a touch.
+		time.Sleep(time.Until(began.Add(10*ttl + ttl/2 - time.Millisecond)))
 		touched, err := w.Stat("/group/a/touch")
 		require.NoError(t, err)
-		_, err = other.SetACL(t.Context(), "/group/a/touch", perms(zk.PermAll&^zk.PermWrite), -1)
+		_, err = other.SetACL(t.Context(), "/group/a/touch", perms(zk.PermAll&^zk.PermWrite))
 		require.NoError(t, err)
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		_, err = other.SetACL(t.Context(), "/group/a/touch", perms(zk.PermAll), -1)
+		_, err = other.SetACL(t.Context(), "/group/a/touch", perms(zk.PermAll))
 		require.NoError(t, err)
 		refused, err := w.Stat("/group/a/touch")
 		require.NoError(t, err)
@@ -229,7 +234,7 @@ func TestATouchThatFailsOnceIsTriedAgainInTime(t *testing.T) {
 		require.Equal(t, touched.Version+1, again.Version, "a quarter of the TTL is left")
 		time.Sleep(5 * ttl)
 		w.one(n, "a")
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(100*time.Millisecond))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "100"}))
 }
 
 // TestATTLNodeThatIsNotTouchedAnyMoreGoes has the keeper's client end after a touch.
@@ -245,7 +250,7 @@ func TestATTLNodeThatIsNotTouchedAnyMoreGoes(t *testing.T) {
 		require.NoError(t, n.Close())
 		time.Sleep(ttl - 2*time.Second)
 		w.one(n, "a")
-		time.Sleep(5 * time.Second) // the child goes first, and with each check one more
+		time.Sleep(5 * time.Second) // the child is deleted first, and one more with each check
 		require.Empty(t, w.nodes("/group"))
-	}, zktest.WithTTLNodes(), zktest.WithContainerCheckInterval(time.Second))
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
@@ -39,7 +39,7 @@ func (w world) client(opts ...framework.Option) *framework.Client {
 	return testbed.On(w.Server).Client(w.t, append([]framework.Option{framework.WithDialer(w.DialContext)}, opts...)...)
 }
 
-// settle lets a minute pass: what was under way has come to its end.
+// settle lets a minute pass, in which all requests in flight end.
 func (w world) settle() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
@@ -61,16 +61,17 @@ func (w world) nodes(path string) map[string]string {
 	return nodes
 }
 
-// one checks that a node is there, once, with these data.
+// one checks that a node exists, once, with these data.
 func (w world) one(n *node.Node, data string) {
 	w.t.Helper()
 	dir, name := framework.Split(n.Path())
 	assert.Equal(w.t, map[string]string{name: data}, w.nodes(dir))
 }
 
-// heartbeat reports whether a request is one that a client sends by itself as time passes: a write that changes nothing.
+// heartbeat reports whether a request is one that a client sends by itself as time passes: a write
+// that changes nothing.
 func heartbeat(r zktest.Request) bool {
-	return r.Op == zktest.OpMulti && r.Path == "/" && len(r.Parts) == 1
+	return r.Op == "multi" && r.Path == "/" && len(r.Parts) == 1
 }
 
 func name(n *node.Node) string {
@@ -80,7 +81,7 @@ func name(n *node.Node) string {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// keep makes a node that is kept, and closes it at the end of the test.
+// keep creates a node that is kept, and closes it at the end of the test.
 func keep(t *testing.T, client *framework.Client, path, data string, opts ...node.Option) *node.Node {
 	t.Helper()
 	n, err := node.Keep(testbed.Context(t), client, path, []byte(data), opts...)
@@ -88,7 +89,7 @@ func keep(t *testing.T, client *framework.Client, path, data string, opts ...nod
 	t.Cleanup(func() { _ = n.Close() })
 	there, _ := n.Present()
 	require.True(t, there)
-	require.NoError(t, n.Err())
+	require.NoError(t, n.Problem())
 	return n
 }
 
@@ -107,22 +108,22 @@ func data(t *testing.T, client *framework.Client, path string) string {
 // kept is a node or a member.
 type kept interface {
 	Present() (bool, <-chan struct{})
-	Err() error
+	Problem() error
 }
 
-// await waits until the node is there, or is not, and Err is as condition wants it.
+// await waits until the node exists, or does not, and Problem is as condition wants it.
 func await(t *testing.T, n kept, condition func(there bool, err error) bool) {
 	t.Helper()
 	ctx := testbed.Context(t)
 	for {
 		there, changed := n.Present()
-		if condition(there, n.Err()) {
+		if condition(there, n.Problem()) {
 			return
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			require.FailNow(t, "waited in vain", "there: %v, reason: %v", there, n.Err())
+			require.FailNow(t, "waited in vain", "there: %v, reason: %v", there, n.Problem())
 		}
 	}
 }
@@ -133,8 +134,8 @@ func reason(want error) func(bool, error) bool {
 	return func(there bool, err error) bool { return !there && errors.Is(err, want) }
 }
 
-// standsStill makes a client whose first look at /group/a, counted from when armed is true, does not return until
-// goOn is closed. read is closed when it has been answered.
+// standsStill creates a client whose first look at /group/a, counted from when armed is true, does
+// not return until goOn is closed. read is closed when it has been answered.
 func (w world) standsStill(armed *atomic.Bool) (client *framework.Client, read, goOn chan struct{}) {
 	return w.standsStillAt("/group/a", armed)
 }
@@ -173,7 +174,7 @@ func minutes(t *testing.T) context.Context {
 	return ctx
 }
 
-// counted is a client, and how many connections it has made.
+// counted returns a client and the number of connections that it has opened.
 func (w world) counted(opts ...framework.Option) (client *framework.Client, connections *atomic.Int64) {
 	connections = &atomic.Int64{}
 	return w.client(append(opts, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -218,10 +219,11 @@ func day(t *testing.T) context.Context {
 	return ctx
 }
 
-// perms makes an ACL for everybody.
+// perms returns an ACL for all users.
 func perms(p int32) []zk.ACL { return zk.WorldACL(p) }
 
-// TestCloseOfTheClientEndsAPause closes a client without a server, at instants of which some are in a pause between two tries.
+// TestCloseOfTheClientEndsAPause closes a client without a server at several instants. Some of them
+// are in a pause between two tries.
 func TestCloseOfTheClientEndsAPause(t *testing.T) {
 	for at := time.Minute; at < time.Minute+5*time.Second; at += 250 * time.Millisecond {
 		virtual(t, func(t *testing.T, w world) {
@@ -233,7 +235,7 @@ func TestCloseOfTheClientEndsAPause(t *testing.T) {
 			synctest.Wait()
 			require.NoError(t, client.Close())
 			synctest.Wait() // no time passes
-			require.ErrorIs(t, n.Err(), framework.ErrClosed)
+			require.ErrorIs(t, n.Problem(), framework.ErrClosed)
 		})
 	}
 }

@@ -56,7 +56,7 @@ func Example() {
 
 	<-working
 	// After a minute the node of a holder that has not released is deleted.
-	n, err := revocable.RevokeHolders(ctx, client, m, revocable.WithForce(time.Minute))
+	n, err := revocable.RevokeAll(ctx, m, revocable.WithForce(time.Minute))
 	fmt.Println(n, "asked, error:", errors.Join(err, <-handedOver))
 	hold, err := m.TryAcquire(ctx)
 	if err != nil {
@@ -70,7 +70,8 @@ func Example() {
 	// the lock is free; released, error: <nil>
 }
 
-// An operator has the path of a holder's node, from the list of participants or from a log, and asks that holder.
+// An operator has the path of a holder's node, from the list of participants or from a log, and
+// asks that holder.
 func ExampleRevoke() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {

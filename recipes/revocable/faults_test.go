@@ -10,7 +10,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/revocable"
@@ -32,9 +32,9 @@ func finish(t *testing.T, s *testbed.Scenario) {
 func TestHolderWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		// Only the end of a session is a loss here, so that the watch has to come back.
-		m := newMutex(t, s.Subject, "/deep/lock", lock.WithErrorPolicy(connstate.Session))
+		m := newMutex(t, s.Subject, "/deep/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 		hold := acquire(t, newLock(t, m))
-		_, err := revocable.RevokeHolders(testbed.Context(t), s.Other, newMutex(t, s.Other, "/deep/lock"))
+		_, err := revocable.RevokeAll(testbed.Context(t), newMutex(t, s.Other, "/deep/lock"))
 		require.NoError(t, err)
 		select {
 		case <-hold.Revoked():
@@ -50,7 +50,8 @@ func TestHolderWithAnyRequestFailing(t *testing.T) {
 	})
 }
 
-// lost checks that err reports the end of the hold's session. The servers report the deletion of its node before that.
+// lost checks that err reports the end of the hold's session. The servers report the deletion of
+// its node before that.
 func lost(t *testing.T, hold *revocable.Hold, err error) {
 	t.Helper()
 	if errors.Is(err, lock.ErrNodeDeleted) {
@@ -71,7 +72,7 @@ func TestAskerWithAnyRequestFailing(t *testing.T) {
 				hold := acquire(t, newLock(t, newMutex(t, s.Other, "/deep/lock")))
 				m, err := mutex.New(s.Subject, "/deep/lock")
 				require.NoError(t, err)
-				n, err := revocable.RevokeHolders(testbed.Context(t), s.Subject, m, opts...)
+				n, err := revocable.RevokeAll(testbed.Context(t), m, opts...)
 				require.NoError(t, err, "one fault is no reason to fail")
 				require.Equal(t, 1, n)
 				if opts == nil {

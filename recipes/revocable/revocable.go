@@ -1,31 +1,36 @@
-// Package revocable asks holders of a lock to release it: the revocable shared locks of the ZooKeeper documentation, and
-// Curator's Revocable, RevocationListener and Revoker.
+// Package revocable asks holders of a lock to release it: the revocable shared locks of the
+// ZooKeeper documentation, and Curator's Revocable, RevocationListener and Revoker.
 //
 // # On the wire
 //
-// A holder watches the data of its own node. Whoever wants the lock writes a message to that node:
+// A holder watches the data of its own node. Another client asks for the lock by a message to that
+// node:
 //
 //	<lock's path>/_c_<uuid>-lock-<sequence>  "__REVOKE__"
 //
-// Holders understand "__REVOKE__" (Curator's message, which this package sends) and "unlock" (that of the documentation). The
-// message replaces the node's data and stays, so a holder also sees a message that was written before it began to watch.
+// Holders understand "__REVOKE__" (Curator's message, which this package sends) and "unlock" (the
+// documentation's). The message replaces the node's data and stays, so a holder also sees a
+// message that was written before it began to watch.
 //
 // # Several locks
 //
-// A message goes to one node, and the holder of a multilock.Lock has several. So a multilock.Lock is not a [lock.Locker]: call [Watch]
-// with each of [lock.Group.Holds]. Do the same for several leases of a semaphore.
+// A message is for one node, and the holder of a multilock.Lock has several. So a multilock.Lock
+// is not a [lock.Locker]: call [Watch] with each of [lock.Group.Holds]. Do the same for several
+// leases of a semaphore.
 //
 // # What it promises
 //
-//   - A holder that can reach a server notices, also if the message was written while it waited for the
-//     lock. (Not for a lease of a semaphore.Semaphore: its waiters have another node than its holders.)
+//   - A holder that can reach a server notices, also if the message was written while it waited for
+//     the lock. (Not for a lease of a semaphore.Semaphore: its waiters have another node than its
+//     holders.)
 //   - A revocation does not end a hold: the holder releases when it wants to.
 //   - WithForce ends a hold: its node is deleted, and its context ends with [ErrRevoked].
 //
 // # What it cannot promise
 //
-// A holder need not release. And WithForce deletes the holder's node, as an operator might: the next one may acquire shortly
-// before the holder notices. What must never happen twice needs a check at the place where it happens: [lock.Hold.Guard].
+// A holder need not release. WithForce deletes the holder's node, as an operator might: another
+// client may acquire shortly before the holder notices. If something must never happen twice, check
+// the lock where it happens: [lock.Hold.Guard].
 package revocable
 
 import (
@@ -36,28 +41,33 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
 // The messages that holders understand.
 const (
-	revokeMessage = "__REVOKE__" // Curator's, which we send
+	revokeMessage = "__REVOKE__" // Curator's, which this package sends
 	unlockMessage = "unlock"     // of the ZooKeeper documentation
 )
 
-// ErrRevoked is the cause of a hold's end if the holder was asked to release, did not, and its node was deleted. errors.Is finds
-// [lock.ErrNodeDeleted] in it. If the node is deleted before the holder has read the message, the cause is lock.ErrNodeDeleted
-// alone.
+// ErrRevoked is the cause of a hold's end if the holder was asked to release, did not, and its node
+// was deleted. errors.Is finds [lock.ErrNodeDeleted] in it. If the node is deleted before the
+// holder has read the message, the cause is lock.ErrNodeDeleted alone.
 var ErrRevoked = fmt.Errorf("revoked: %w", lock.ErrNodeDeleted)
 
-// Lock is a lock whose holders can be asked to release. It has no state and is safe for concurrent use.
+// inside is what package lock offers to the recipes of this module.
+var inside = lock.Inside()
+
+// Lock is a lock whose holders can be asked to release. It has no state and is safe for concurrent
+// use.
 type Lock struct{ locker lock.Locker }
 
-// New makes a lock revocable. Nothing is sent. The error is [framework.ErrBadArgument].
+// New wraps a lock so that other clients can ask its holders to release. It sends no request. The
+// error is [framework.ErrBadArgument].
 //
-// The lock itself does not change. Contenders that use it without this package are in the same queue, but do not notice a
-// revocation.
+// The lock itself does not change. Contenders that use it without this package are in the same
+// queue, but do not notice a revocation.
 func New(locker lock.Locker) (*Lock, error) {
 	if locker == nil {
 		return nil, badArgument("nil lock")
@@ -69,8 +79,8 @@ func badArgument(what string) error {
 	return &framework.OpError{Op: "revocable", Err: fmt.Errorf("%w: %s", framework.ErrBadArgument, what)}
 }
 
-// Acquire waits until it holds the lock, until ctx is done, or until that lock gives up in an outage. Errors are those of the
-// lock given to New. With the context of a hold it re-enters, if that lock does. A revocation is for all holds of a lease.
+// Acquire acquires the lock given to [New], as its Acquire does and with its errors. A revocation
+// is for all holds of a lease.
 func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.Acquire(ctx)
 	if err != nil {
@@ -79,7 +89,8 @@ func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold)
 }
 
-// TryAcquire is [Lock.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have to wait.
+// TryAcquire is [Lock.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have
+// to wait.
 func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.TryAcquire(ctx)
 	if err != nil {
@@ -88,9 +99,10 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold)
 }
 
-// Do acquires, calls f and releases. f should return soon after revoked is closed. Its context ends when the lock may no longer
-// be ours, and when ctx ends. A revocation does not end it, so f can finish its work. The error is Acquire's, or that of
-// [lock.Hold.Do]: f's and Release's joined. If f panics, the lock is released.
+// Do acquires, calls f and releases, also if f panics. The context of f ends when the lock may be
+// lost, and when ctx ends, but not when revoked is closed: f should then finish its work soon.
+//
+// The error is Acquire's or [lock.Hold.Do]'s.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	hold, err := l.Acquire(ctx)
 	if err != nil {
@@ -99,50 +111,53 @@ func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-cha
 	return hold.Do(ctx, func(ctx context.Context) error { return f(ctx, hold.Revoked()) })
 }
 
-// Hold is a [lock.Hold] whose holder can be asked to release. All methods are safe for concurrent use.
+// Hold is a [lock.Hold] whose holder can be asked to release. All methods are safe for concurrent
+// use.
 type Hold struct {
 	*lock.Hold
 	revoked chan struct{}
 }
 
-// Watch makes an existing hold revocable. It returns at once; one request is sent in the background. A message that was written
-// before the call is seen too. The error is [framework.ErrBadArgument].
+// Watch lets other clients ask an existing hold to release. It returns at once, and sends one
+// request in the background.
 //
-// Releasing hold or the returned Hold is the same. Both end with the context of hold.
+// It also sees an earlier message. The error is [framework.ErrBadArgument].
+//
+// Either Hold may be released. Both end with the context of hold.
 func Watch(hold *lock.Hold) (*Hold, error) {
 	if hold == nil {
 		return nil, badArgument("nil hold")
 	}
+	inside.Pin(hold) // a message stays in the node, and is for this holder
 	h := &Hold{Hold: hold, revoked: make(chan struct{})}
 	go h.watch() // ends with the hold, or when revoked is closed
 	return h, nil
 }
 
-// Revoked is closed when somebody asks the holder to release. It is never closed if the hold ends without that: select on Done as
-// well.
+// Revoked returns a channel that is closed when another client asks the holder to release. If the
+// hold ends without a request, it is never closed: select on Done as well.
 func (h *Hold) Revoked() <-chan struct{} { return h.revoked }
 
-// watch is the holder's side of the protocol. It reads before it waits, so it sees a message that was written between the node's
-// creation and the first read.
+// watch is the holder's side of the protocol. It reads before it waits, so it sees a message that
+// was written between the node's creation and the first read.
 func (h *Hold) watch() {
-	ctx := framework.InSession(h.Context(), h.Session())
-	inner := (*queue.Hold)(h.Hold)
-	err := inner.Client().Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
-		data, stat, watch, err := inner.Client().GetW(ctx, h.Path())
+	client := inside.Client(h.Hold)
+	err := client.In(h.Session()).Follow(h.Context(), func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+		data, stat, watch, err := in.GetW(ctx, h.Path())
 		if err != nil {
 			return nil, err
 		}
-		// The first version is our own data and not a message, whatever it contains.
+		// The first version is the holder's own data and not a message, whatever it contains.
 		if stat.Version == 0 || !understood(string(data)) {
 			return watch.Done(), nil
 		}
-		// Before anyone hears of it: a deletion from here on is a revocation.
-		inner.ExpectDeletion(ErrRevoked)
+		// Before the holder can notice: a deletion from here on is a revocation.
+		inside.ExpectDeletion(h.Hold, ErrRevoked)
 		close(h.revoked)
 		return nil, nil
 	})
 	if err != nil && h.Err() == nil && !errors.Is(err, zk.ErrNoNode) { // the hold's own watch finds that
-		inner.Client().Logger().Warn("lock cannot be asked for", "path", h.Path(), "reason", err)
+		engine.Of(client).Logger().Warn("lock cannot be asked for", "path", h.Path(), "reason", err)
 	}
 }
 

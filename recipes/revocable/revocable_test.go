@@ -8,9 +8,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/locksuite"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -19,9 +24,6 @@ import (
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,6 +53,31 @@ func TestRevocable(t *testing.T) {
 		{Name: "each lock of a group can be asked for", Test: groupOfLocks},
 		{Name: "leases of a semaphore can be asked for", Test: leases},
 	})
+}
+
+// TestLock is the suite with a revocable mutex.
+func TestLock(t *testing.T) {
+	locksuite.Run(t, locksuite.Kind{
+		New: func(client *framework.Client, path string, opts ...lock.Option) (c locksuite.Contender, err error) {
+			m, err := mutex.New(client, path, opts...)
+			if err != nil {
+				return c, err
+			}
+			l, err := revocable.New(m)
+			if err != nil {
+				return c, err
+			}
+			return locksuite.Of(locker{l}, m.Participants), nil
+		},
+		Op: "mutex", Reentrant: true,
+	})
+}
+
+// locker is a lock whose Do passes no request on.
+type locker struct{ *revocable.Lock }
+
+func (l locker) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	return l.Lock.Do(ctx, func(ctx context.Context, _ <-chan struct{}) error { return f(ctx) })
 }
 
 func newMutex(t *testing.T, client *framework.Client, path string, opts ...lock.Option) *mutex.Mutex {
@@ -173,12 +200,12 @@ func messages(t *testing.T, bed *testbed.Bed) {
 	for _, message := range []string{"__REVOKE__", "unlock"} {
 		hold := acquire(t, l)
 		for _, other := range []string{"", "UNLOCK", "unlock\n", "__REVOKE__ ", "hello"} {
-			_, err := client.Set(ctx, hold.Path(), []byte(other), -1)
+			_, err := client.Set(ctx, hold.Path(), []byte(other))
 			require.NoError(t, err)
 			settle(t, client, hold)
 			notAsked(t, hold)
 		}
-		_, err := client.Set(ctx, hold.Path(), []byte(message), -1)
+		_, err := client.Set(ctx, hold.Path(), []byte(message))
 		require.NoError(t, err)
 		asked(t, hold)
 		require.NoError(t, hold.Release())
@@ -254,9 +281,13 @@ func waiterIsAsked(t *testing.T, bed *testbed.Bed) {
 	l := newLock(t, m)
 	hold := acquire(t, l)
 	waiting := acquiring(t, l, m, 2)
-	n, err := revocable.RevokeAll(testbed.Context(t), client, m)
+	ctx := testbed.Context(t)
+	ps, err := m.Participants(ctx)
 	require.NoError(t, err)
-	require.Equal(t, 2, n)
+	require.Len(t, ps, 2)
+	for _, p := range ps {
+		require.NoError(t, revocable.Revoke(ctx, client, p.Path))
+	}
 	asked(t, hold)
 	require.NoError(t, hold.Release())
 	next := testbed.Receive(t, waiting, "the lock")
@@ -269,7 +300,7 @@ func ownDataAreNoMessage(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t), lock.WithData([]byte("unlock")))))
 	settle(t, client, hold)
 	notAsked(t, hold)
-	_, err := client.Set(testbed.Context(t), hold.Path(), []byte("unlock"), -1)
+	_, err := client.Set(testbed.Context(t), hold.Path(), []byte("unlock"))
 	require.NoError(t, err)
 	asked(t, hold)
 	require.NoError(t, hold.Release())
@@ -334,7 +365,7 @@ func forceAndConsent(t *testing.T, bed *testbed.Bed) {
 		released <- consents.Release()
 	}()
 	// The grace is longer than the test may take.
-	n, err := revocable.RevokeHolders(ctx, client, m, revocable.WithForce(time.Hour))
+	n, err := revocable.RevokeAll(ctx, m, revocable.WithForce(time.Hour))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.NoError(t, testbed.Receive(t, released, "the release"))
@@ -382,7 +413,7 @@ func forceOnWaiter(t *testing.T, bed *testbed.Bed) {
 func deletedUnasked(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
-	require.NoError(t, client.Delete(testbed.Context(t), hold.Path(), -1))
+	require.NoError(t, client.Delete(testbed.Context(t), hold.Path()))
 	testbed.Receive(t, hold.Done(), "the end of the hold")
 	require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
 	require.NotErrorIs(t, hold.Err(), revocable.ErrRevoked)
@@ -397,10 +428,10 @@ func readersAndWriters(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	reading, writing := newLock(t, rw.Read()), newLock(t, rw.Write())
 	a, b := acquire(t, reading), acquire(t, reading)
-	n, err := revocable.RevokeHolders(ctx, client, rw.Write())
+	n, err := revocable.RevokeAll(ctx, rw.Write())
 	require.NoError(t, err)
 	require.Zero(t, n, "nobody writes")
-	n, err = revocable.RevokeHolders(ctx, client, rw)
+	n, err = revocable.RevokeAll(ctx, rw)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	asked(t, a, b)
@@ -434,14 +465,12 @@ func writersWay(t *testing.T, bed *testbed.Bed) {
 	ps, err := rw.Participants(ctx)
 	require.NoError(t, err)
 
-	n, err := revocable.RevokeAhead(ctx, client, rw, ps[2].Path)
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
+	for _, ahead := range ps[:2] {
+		require.NoError(t, revocable.Revoke(ctx, client, ahead.Path))
+	}
 	asked(t, a, b)
-	_, err = revocable.RevokeAhead(ctx, client, rw, ps[2].Path+"0")
-	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.NoError(t, a.Release())
-	n, err = revocable.RevokeAhead(ctx, client, rw, ps[2].Path, revocable.WithForce(0))
+	n, err := revocable.RevokeAll(ctx, rw, revocable.WithForce(0))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	w := testbed.Receive(t, first, "the write lock")
@@ -453,9 +482,9 @@ func writersWay(t *testing.T, bed *testbed.Bed) {
 	notAsked(t, r)
 	require.NoError(t, r.Release())
 
-	n, err = revocable.RevokeAll(ctx, client, rw)
+	n, err = revocable.RevokeAll(ctx, rw)
 	require.NoError(t, err)
-	require.Zero(t, n, "nobody is there")
+	require.Zero(t, n, "there is no holder")
 }
 
 func goneNode(t *testing.T, bed *testbed.Bed) {
@@ -490,7 +519,7 @@ func do(t *testing.T, bed *testbed.Bed) {
 	m := newMutex(t, client, testbed.Path(t))
 	l := newLock(t, m)
 	err := l.Do(ctx, func(ctx context.Context, revoked <-chan struct{}) error {
-		n, err := revocable.RevokeHolders(ctx, client, m)
+		n, err := revocable.RevokeAll(ctx, m)
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		testbed.Receive(t, revoked, "the request")
@@ -501,21 +530,6 @@ func do(t *testing.T, bed *testbed.Bed) {
 		return assert.AnError
 	})
 	require.ErrorIs(t, err, assert.AnError)
-	queued(t, m, 0)
-
-	caller, cancel := context.WithCancelCause(ctx)
-	err = l.Do(caller, func(ctx context.Context, _ <-chan struct{}) error {
-		cancel(assert.AnError)
-		<-ctx.Done()
-		return context.Cause(ctx)
-	})
-	require.ErrorIs(t, err, assert.AnError)
-	require.ErrorIs(t, l.Do(caller, nil), context.Canceled)
-	queued(t, m, 0)
-
-	require.Panics(t, func() {
-		_ = l.Do(ctx, func(context.Context, <-chan struct{}) error { panic("f") })
-	})
 	queued(t, m, 0)
 }
 
@@ -548,7 +562,7 @@ func TestAMessageBetweenCreateAndFirstWatchIsSeen(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	m := newMutex(t, bed.Client(t), "/lock")
-	gate := server.Block(zktest.OnOp(zktest.OpGetData), func(r zktest.Request) bool { return r.Watch })
+	gate := server.Block(zktest.OnOp("getData"), zktest.On(func(r zktest.Request) bool { return r.Watch }))
 	hold := acquire(t, newLock(t, m))
 	testbed.Receive(t, gate.Arrived(), "the first look")
 	require.NoError(t, revocable.Revoke(testbed.Context(t), bed.Client(t), hold.Path()))
@@ -562,7 +576,7 @@ func TestAskedWhileTheHolderIsDisconnected(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	asker := bed.Client(t)
-	hold := acquire(t, newLock(t, newMutex(t, bed.Client(t), "/lock", lock.WithErrorPolicy(connstate.Session))))
+	hold := acquire(t, newLock(t, newMutex(t, bed.Client(t), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))))
 	testbed.Eventually(t, func() bool { return server.WatchCount() > 0 }, "the holder watches")
 	// Its new connection is not set up before the message is written.
 	gate := server.Block(zktest.OnSession(hold.Session().ID()))
@@ -590,28 +604,29 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		testbed.OneOp(t, err, "revoke", path)
 	}
 	assert.ErrorIs(t, revocable.Revoke(ctx, nil, "/a"), framework.ErrBadArgument)
-	_, err = revocable.RevokeAll(ctx, client, nil)
+	_, err = revocable.RevokeAll(ctx, nil)
 	assert.ErrorIs(t, err, framework.ErrBadArgument)
 	for name, opt := range map[string]revocable.Option{
 		"nil": nil, "negative grace": revocable.WithForce(-1),
 	} {
 		assert.ErrorIs(t, revocable.Revoke(ctx, client, "/a", opt), framework.ErrBadArgument, name)
-		_, err = revocable.RevokeHolders(ctx, client, m, opt)
+		_, err = revocable.RevokeAll(ctx, m, opt)
 		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
 	}
 	for op, n := range server.Requests().Requests {
-		assert.True(t, op == zktest.OpPing || n == 0, "%v was sent", op)
+		assert.True(t, op == "ping" || n == 0, "%v was sent", op)
 	}
 }
 
-// TestHolderIsAskedAfterAServerThatRefusesCredentials has the connection end while somebody holds, and the next server refuse our
-// credentials for a while. The hold goes on, and its holder can reach a server again.
+// TestHolderIsAskedAfterAServerThatRefusesCredentials has the connection end while somebody holds,
+// and the next server refuse our credentials for a while. The hold goes on, and its holder can
+// reach a server again.
 func TestHolderIsAskedAfterAServerThatRefusesCredentials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		refuses := testbed.RefuseCredentials(server)
 		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext),
-			framework.WithErrorPolicy(connstate.Session), framework.WithAuth("digest", []byte("user:password")))
+			framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithAuth("digest", []byte("user:password")))
 		hold := acquire(t, newLock(t, newMutex(t, client, "/lock")))
 		synctest.Wait()
 		refuses.Store(true)
@@ -626,7 +641,8 @@ func TestHolderIsAskedAfterAServerThatRefusesCredentials(t *testing.T) {
 	})
 }
 
-// TestHolderDoesNotHurryABusyServer that refuses to read its node, also if the client is not to repeat any request.
+// TestHolderDoesNotHurryABusyServer that refuses to read its node, also if the client is not to
+// repeat any request.
 func TestHolderDoesNotHurryABusyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -634,7 +650,7 @@ func TestHolderDoesNotHurryABusyServer(t *testing.T) {
 		idle := testbed.Busy(server)
 		hold := acquire(t, newLock(t, newMutex(t, client, "/lock")))
 		time.Sleep(time.Second) // virtual time: what is counted is the requests of a second
-		require.LessOrEqual(t, server.Requests().Requests[zktest.OpGetData], 25, "two watches")
+		require.LessOrEqual(t, server.Requests().Requests["getData"], 25, "two watches")
 		idle()
 		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path()))
 		asked(t, hold)
@@ -653,7 +669,7 @@ func TestForceDoesNotHurryABusyServer(t *testing.T) {
 		client := bed.Client(t, dial, framework.WithRetryPolicy(retry.Never()))
 		idle := testbed.Busy(server)
 		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(time.Second)))
-		require.LessOrEqual(t, server.Requests().Requests[zktest.OpGetData], 100, "during the grace, and by the holder")
+		require.LessOrEqual(t, server.Requests().Requests["getData"], 100, "during the grace, and by the holder")
 		idle()
 		testbed.Receive(t, hold.Done(), "the end of the hold")
 	})
@@ -665,7 +681,7 @@ func TestForceSurvivesAServerThatRefusesCredentials(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		bed := testbed.On(server)
 		dial := framework.WithDialer(server.DialContext)
-		hold, err := newMutex(t, bed.Client(t, dial, framework.WithErrorPolicy(connstate.Session)), "/lock").Acquire(t.Context())
+		hold, err := newMutex(t, bed.Client(t, dial, framework.WithErrorPolicy(connstate.LostEndsHold)), "/lock").Acquire(t.Context())
 		require.NoError(t, err)
 		refuses := testbed.RefuseCredentials(server)
 		client := bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")))
@@ -705,7 +721,7 @@ func groupOfLocks(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	holds := watched(t, group)
 
-	n, err := revocable.RevokeHolders(ctx, client, b)
+	n, err := revocable.RevokeAll(ctx, b)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	asked(t, holds[1])
@@ -726,7 +742,7 @@ func leases(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	testbed.CatchUp(t, client)
 
-	n, err := revocable.RevokeHolders(ctx, client, s)
+	n, err := revocable.RevokeAll(ctx, s)
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
 	asked(t, append(watched(t, two), one)...)

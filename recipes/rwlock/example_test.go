@@ -53,7 +53,7 @@ func Example() {
 	// nor does a reader become one
 }
 
-// A writer goes on as a reader, and nobody writes in between.
+// A writer becomes a reader, and no other writer holds in between.
 func Example_downgrade() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {

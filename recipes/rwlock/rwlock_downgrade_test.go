@@ -9,12 +9,11 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
@@ -22,7 +21,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// A goroutine that is slow between the answer to its create and what it does with it.
+// A goroutine that is slow after the answer to its create.
 
 // hurdle stops the next create of a client when it has been answered.
 type hurdle struct {
@@ -63,12 +62,12 @@ func used(t *testing.T, server *zktest.Server, side *rwlock.Side) {
 		hold, err := side.Acquire(testbed.Context(t))
 		require.NoError(t, err)
 		require.NoError(t, hold.Release())
-		return server.Requests().Requests[zktest.OpGetChildren2] == 0
+		return server.Requests().Requests["getChildren2"] == 0
 	}, "a view")
 }
 
-// TestWriterBehindADowngradeWaits has the second writer's node made before the first writer becomes a reader in its place,
-// and its goroutine act afterwards.
+// TestWriterBehindADowngradeWaits has the second writer's node created before the first writer is
+// downgraded in its place, and its goroutine act afterwards.
 func TestWriterBehindADowngradeWaits(t *testing.T) {
 	testBehindADowngrade(t, func(l *rwlock.Lock) *rwlock.Side { return l.Write() }, func(t *testing.T, first, inner *lock.Hold) {
 		require.NoError(t, first.Release())
@@ -77,7 +76,8 @@ func TestWriterBehindADowngradeWaits(t *testing.T) {
 	})
 }
 
-// TestReaderBehindAWriterThatReadWaits is the same for a reader behind a writer that has read meanwhile.
+// TestReaderBehindAWriterThatReadWaits is the same for a reader behind a writer that has read in
+// between.
 func TestReaderBehindAWriterThatReadWaits(t *testing.T) {
 	testBehindADowngrade(t, func(l *rwlock.Lock) *rwlock.Side { return l.Read() }, func(t *testing.T, first, inner *lock.Hold) {
 		require.NoError(t, inner.Release())
@@ -153,8 +153,9 @@ func TestTokenDoesNotFallAfterADowngrade(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
-// TestReaderOfADowngradeIsNoSecret has an ACL provider that hides readers from others. Who waits behind the writer in a
-// view is notified when the writer's node is deleted, so it must know of the reader's node that takes its place.
+// TestReaderOfADowngradeIsNoSecret has an ACL provider that hides readers from others. Who waits
+// behind the writer in a view is notified when the writer's node is deleted, so it must know of the
+// reader's node that takes its place.
 func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
@@ -190,8 +191,9 @@ func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
 	require.NoError(t, hold.Release())
 }
 
-// TestReaderOfADowngradeHasTheWritersACL has an ACL provider that knows the paths that nodes are created with, which have no
-// number yet. Whoever may read the writer's node must be able to read that of the reader in its place.
+// TestReaderOfADowngradeHasTheWritersACL has an ACL provider that knows the paths of creates, which
+// have no number yet. A client that may read the writer's node must be able to read the reader's
+// node in its place.
 func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -227,13 +229,14 @@ func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
 	})
 }
 
-// TestDowngradeOfALostWriterIsNotRepeated has the writer's session end while the reader's node is made. The caller's context
-// comes also from a hold of another client, so it does not say which session is the writer's.
+// TestDowngradeOfALostWriterIsNotRepeated ends the writer's session during the create of the
+// reader's node. The caller's context also belongs to a hold of another client, so it does not
+// identify the writer's session.
 func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	client := bed.Client(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
-	l, err := rwlock.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
+	l, err := rwlock.New(client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 	require.NoError(t, err)
 	m, err := mutex.New(bed.Client(t), "/mutex")
 	require.NoError(t, err)
@@ -241,7 +244,7 @@ func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	require.NoError(t, err)
 	inner, err := m.Acquire(writer.Context())
 	require.NoError(t, err)
-	gate := server.Block(zktest.OnOp(zktest.OpCreate), zktest.OnSession(writer.Session().ID()))
+	gate := server.Block(zktest.OnOp("create"), zktest.OnSession(writer.Session().ID()))
 	done := make(chan error, 1)
 	go func() {
 		_, err := l.Read().Acquire(inner.Context())
@@ -251,64 +254,6 @@ func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	require.NoError(t, server.ExpireSession(writer.Session().ID()))
 	gate.Open()
 	testbed.Receive(t, writer.Done(), "word of the loss")
-	require.ErrorIs(t, testbed.Receive(t, done, "the end"), framework.ErrSessionLost)
-	require.NoError(t, inner.Release())
-}
-
-// TestReaderThatRequeuesDoesNotWaitForItsWriter, as it does not with Release and Acquire.
-func TestReaderThatRequeuesDoesNotWaitForItsWriter(t *testing.T) {
-	server := zktest.NewServer(t)
-	l, _ := newLock(t, testbed.On(server), "/lock")
-	writer := acquire(t, l.Write())
-	reader := acquireIn(t, writer.Context(), l.Read())
-	again, err := reader.Requeue(writer.Context())
-	require.NoError(t, err)
-	release(t, writer)
-	require.NoError(t, again.Err())
-	refused(t, l.Write())
-	_, err = again.Requeue(writer.Context())
-	require.ErrorIs(t, err, lock.ErrReleased)
-	queued(t, l, 0)
-}
-
-// TestWriterThatRequeuesBehindItsReaderIsRefused: it would wait for itself.
-func TestWriterThatRequeuesBehindItsReaderIsRefused(t *testing.T) {
-	l, _ := newLock(t, testbed.InProcess(t), "/lock")
-	writer := acquire(t, l.Write())
-	reader := acquireIn(t, writer.Context(), l.Read())
-	_, err := writer.Requeue(reader.Context())
-	require.ErrorIs(t, err, rwlock.ErrUpgrade)
-	require.NoError(t, reader.Err())
-	queued(t, l, 1)
-	release(t, reader)
-	queued(t, l, 0)
-}
-
-// TestReaderThatRequeuesWithALostWriterIsNotRepeated has the writer's session end when the reader's next node is there. The
-// caller's context comes also from a hold of another client, so it does not say which session is the writer's.
-func TestReaderThatRequeuesWithALostWriterIsNotRepeated(t *testing.T) {
-	server := zktest.NewServer(t)
-	joined := func() {}
-	client := testbed.On(server).Client(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)),
-		framework.WithObserver(framework.Observer{Joined: func(context.Context, framework.JoinedEvent) { joined() }}))
-	l, err := rwlock.New(client, "/lock", lock.WithErrorPolicy(connstate.Session))
-	require.NoError(t, err)
-	m, err := mutex.New(testbed.On(server).Client(t), "/mutex")
-	require.NoError(t, err)
-	writer := acquire(t, l.Write())
-	reader := acquireIn(t, writer.Context(), l.Read())
-	inner, err := m.Acquire(writer.Context())
-	require.NoError(t, err)
-	joined = func() {
-		joined = func() {}
-		assert.NoError(t, server.ExpireSession(writer.Session().ID()))
-		testbed.Receive(t, writer.Done(), "word of the loss")
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := reader.Requeue(inner.Context())
-		done <- err
-	}()
 	require.ErrorIs(t, testbed.Receive(t, done, "the end"), framework.ErrSessionLost)
 	require.NoError(t, inner.Release())
 }

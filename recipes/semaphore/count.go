@@ -6,18 +6,18 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/internal/follow"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/shared"
 )
 
-// count is a number of leases on the servers, as a semaphore has read it. It is on the connection of the leases, which brings a
-// change of the count before later changes of the leases.
+// count is a number of leases on the servers, as a semaphore has read it. It is on the connection
+// of the leases, which brings a change of the count before later changes of the leases.
 type count struct {
 	client *framework.Client
-	value  *shared.Value[int32]
-	leases *queue.Queue // which use it
+	path   string
+	leases *lock.Queue // which use it
 
 	mu    sync.Mutex // guards what follows
 	max   int
@@ -25,15 +25,20 @@ type count struct {
 	falls int              // how often a lower number was adopted
 }
 
-// read reads the count until it knows one that has not changed meanwhile, and returns what is closed when it does.
-func (c *count) read(ctx context.Context) (changed <-chan struct{}, err error) {
+// read reads the count with client, which may be a view, until it has one that has not changed
+// since. It returns a channel that is closed when the count changes.
+func (c *count) read(ctx context.Context, client *framework.Client) (changed <-chan struct{}, err error) {
+	value, err := shared.Int32(client, c.path)
+	if err != nil {
+		return nil, operr.Bare(err)
+	}
 	for {
-		n, _, watch, err := c.value.GetW(ctx)
+		n, _, watch, err := value.GetW(ctx)
 		if err == nil && n < 0 {
 			err = fmt.Errorf("%w: %d leases", shared.ErrBadValue, n)
 		}
 		if err != nil {
-			return nil, follow.Bare(err)
+			return nil, operr.Bare(err)
 		}
 		if c.adopt(int(n), watch) {
 			return watch.Done(), nil
@@ -41,7 +46,8 @@ func (c *count) read(ctx context.Context) (changed <-chan struct{}, err error) {
 	}
 }
 
-// adopt uses what was read, unless it has changed: then another goroutine may have adopted something newer.
+// adopt uses what was read, unless it has changed: then another goroutine may have adopted
+// something newer.
 func (c *count) adopt(max int, watch *framework.Watch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,21 +58,32 @@ func (c *count) adopt(max int, watch *framework.Watch) bool {
 		c.falls++
 	}
 	c.max, c.watch = max, watch
-	c.leases.SetMaxLeases(max)
+	inside.SetMaxLeases(c.leases, max)
 	return true
 }
 
-// known reports whether the number that was adopted is the count, as far as the connection has brought it, and how often it fell.
-func (c *count) known() (current bool, falls int) {
+// isCurrent reports whether the number that was adopted is the count, as far as the connection has
+// brought it.
+func (c *count) isCurrent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.watch != nil && !wait.Closed(c.watch.Done()), c.falls
+	return c.watch != nil && !wait.Closed(c.watch.Done())
+}
+
+// fallen returns how often a lower number was adopted: never without a count.
+func (c *count) fallen() int {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.falls
 }
 
 // follow adopts every change until ctx is done, or admit fails.
 func (c *count) follow(ctx context.Context, admit func() error) error {
-	return c.client.Follow(ctx, func(ctx context.Context) (<-chan struct{}, error) {
-		changed, err := c.read(ctx)
+	return c.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+		changed, err := c.read(ctx, in)
 		if err == nil {
 			err = admit()
 		}

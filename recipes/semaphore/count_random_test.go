@@ -14,8 +14,8 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
-	"github.com/gocurator/curator/internal/testlevel"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/recipes/shared"
@@ -27,10 +27,11 @@ const (
 	untilNotified = 500 * time.Millisecond // by then the hold of one that was cut off has ended
 )
 
-// TestASharedCountAtRandom has clients of a cluster take leases while the count changes, servers lag, requests are late, connections
-// are cut and sessions end, all of it for less than half a second. So once the holders from before a change have released, there are never more
-// than the count. Worlds of package sim with a pool have longer faults, in which whoever asked before a change may get a lease by the count
-// of then: they cannot find that a count has fallen meanwhile.
+// TestASharedCountAtRandom has clients of a cluster acquire leases while the count changes, servers
+// lag, requests are late, connections are lost and sessions expire, each for less than half a
+// second. So once the holders from before a change have released, the holders never exceed the
+// count. Worlds of package sim with a pool have longer faults. A request from before a change may
+// then be granted by the old count, so they cannot check that a lower count is observed.
 func TestASharedCountAtRandom(t *testing.T) {
 	for seed := range uint64(testlevel.Pick(5, 2, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -53,7 +54,7 @@ type sharedWorld struct {
 	live  map[*lock.Hold]bool
 	count int       // the largest that may be in force
 	since time.Time // of count
-	last  time.Time // when somebody got a lease
+	last  time.Time // of the last grant
 }
 
 func newSharedWorld(t *testing.T, seed uint64) *sharedWorld {
@@ -97,7 +98,7 @@ func (w *sharedWorld) run(t *testing.T) {
 	w.mu.Unlock()
 	stop()
 	users.Wait()
-	time.Sleep(2 * time.Second) // virtual time: what was given up is deleted in the background
+	time.Sleep(2 * time.Second) // virtual time: given-up nodes are deleted in the background
 	for _, path := range []string{"/pool/leases", "/pool/locks"} {
 		children, err := w.cluster.Members()[0].Children(path)
 		require.NoError(t, err)
@@ -107,7 +108,7 @@ func (w *sharedWorld) run(t *testing.T) {
 
 // semaphore is one of a new client.
 func (w *sharedWorld) semaphore(t *testing.T) *semaphore.Semaphore {
-	policies := []connstate.ErrorPolicy{connstate.Standard, connstate.Session}
+	policies := []connstate.ErrorPolicy{connstate.SuspendedEndsHold, connstate.LostEndsHold}
 	client := w.client(t, framework.WithErrorPolicy(policies[w.rand.IntN(len(policies))]))
 	session, err := client.Session(t.Context())
 	require.NoError(t, err)
@@ -132,7 +133,7 @@ func (w *sharedWorld) use(ctx context.Context, t *testing.T, s *semaphore.Semaph
 			continue
 		}
 		w.granted(t, group)
-		time.Sleep(time.Duration(random.Int64N(int64(longestHold)))) // virtual time: the length of holds is the workload
+		time.Sleep(time.Duration(random.Int64N(int64(longestHold)))) // virtual time: the hold
 		w.mu.Lock()
 		for _, h := range group.Holds() {
 			delete(w.live, h)
@@ -163,7 +164,8 @@ func (w *sharedWorld) granted(t *testing.T, group *lock.Group) {
 	}
 }
 
-// set changes the count to least or more, and reports whether it has. Until Set has returned, the larger number may be in force, and after an error either.
+// set changes the count to least or more, and reports whether it has. Until Set has returned, the
+// larger number may be in force, and after an error either.
 func (w *sharedWorld) set(t *testing.T, setter *shared.Value[int32], least int) bool {
 	n := least + w.rand.IntN(5-least)
 	w.mu.Lock()
@@ -185,7 +187,7 @@ func (w *sharedWorld) disturb(t *testing.T) (undo []func()) {
 		require.NoError(t, w.cluster.Lag(m, w.between(0, 300)*time.Duration(w.rand.IntN(2))))
 	}
 	server := members[w.rand.IntN(len(members))]
-	ops := []zktest.Op{zktest.OpGetData, zktest.OpDelete, zktest.OpCreate, zktest.OpCreate2, zktest.OpGetChildren2, zktest.OpMulti}
+	ops := []string{"getData", "delete", "create", "create2", "getChildren2", "multi"}
 	for range w.rand.IntN(4) {
 		undo = append(undo, server.Delay(w.between(0, 30), zktest.OnOp(ops[w.rand.IntN(len(ops))]), zktest.OnSession(w.session())))
 	}
@@ -195,7 +197,7 @@ func (w *sharedWorld) disturb(t *testing.T) (undo []func()) {
 	case 1:
 		_ = w.cluster.ExpireSession(w.session()) // it may be over
 	case 2:
-		gate := server.BlockReplies(zktest.OnOp(zktest.OpGetData))
+		gate := server.BlockReplies(zktest.OnOp("getData"))
 		time.AfterFunc(w.between(0, 400), gate.Open)
 	}
 	return undo

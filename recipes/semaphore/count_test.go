@@ -5,18 +5,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/shared"
 )
 
-// TestACountThatHasChangedSinceItWasReadIsNotAdopted has one goroutine read a count, and another one the next.
+// TestACountThatHasChangedSinceItWasReadIsNotAdopted has one goroutine read a count, and another
+// one the next.
 func TestACountThatHasChangedSinceItWasReadIsNotAdopted(t *testing.T) {
 	ctx := testbed.Context(t)
-	s, err := NewShared(testbed.InProcess(t).Client(t), "/pool", "/max")
+	client := testbed.InProcess(t).Client(t)
+	s, err := NewShared(client, "/pool", "/max")
 	require.NoError(t, err)
-	require.NoError(t, s.count.value.Set(ctx, 3))
-	n, _, watch, err := s.count.value.GetW(ctx)
+	value, err := shared.Int32(client, "/max")
 	require.NoError(t, err)
-	require.NoError(t, s.count.value.Set(ctx, 1))
+	require.NoError(t, value.Set(ctx, 3))
+	n, _, watch, err := value.GetW(ctx)
+	require.NoError(t, err)
+	require.NoError(t, value.Set(ctx, 1))
 	max, err := s.Max(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, max)

@@ -75,8 +75,8 @@ func ExampleNewShared() {
 		fmt.Println(err)
 		return
 	}
-	// Whoever comes first sets it.
-	if err := count.Swap(ctx, shared.Version{}, 10); err != nil && !errors.Is(err, shared.ErrChanged) {
+	// The first process sets it.
+	if err := count.CompareAndSwap(ctx, shared.Version{}, 10); err != nil && !errors.Is(err, shared.ErrChanged) {
 		fmt.Println(err)
 		return
 	}
@@ -119,7 +119,7 @@ func ExampleNewShared_changes() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for max, err := range count.Changes(ctx) { // in a service: in a goroutine, until ctx is done
+	for max, err := range count.Observe(ctx) { // in a service: in a goroutine, until ctx is done
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func ExampleNewShared_changes() {
 		if max == 20 {
 			break
 		}
-		if err := count.Set(ctx, 20); err != nil { // somebody changes it
+		if err := count.Set(ctx, 20); err != nil { // another process changes it
 			log.Fatal(err)
 		}
 	}

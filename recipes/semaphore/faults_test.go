@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 )
@@ -23,8 +23,9 @@ type scenario struct {
 
 const faultPath = "/deep/down/pool"
 
-// eachRequest runs test with each request of the subject failing, see testbed.EachRequest. shared says whether all read
-// the number of leases from a node; with used the subject has found the semaphore free before.
+// eachRequest runs test with each request of the subject failing, see testbed.EachRequest. shared
+// says whether all read the number of leases from a node; with used the subject has found the
+// semaphore free before.
 func eachRequest(t *testing.T, shared, used bool, test func(t *testing.T, s scenario)) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		s.Spare(true)
@@ -60,11 +61,12 @@ func (s scenario) finish(t *testing.T) {
 	empty(t, s.Other, faultPath)
 }
 
-// checkFull checks that nobody gets a lease as long as all holds believe in theirs. A session
-// that is ended by force gives no warning, so its holder may hear of it later.
+// checkFull checks that no other client acquires a lease while the contexts of all holds live. A
+// session that a server closes by force gives no warning, so its holder may be notified later.
 func (s scenario) checkFull(t *testing.T, group *lock.Group) {
 	t.Helper()
-	time.Sleep(time.Second) // in virtual time: the node of a hold that lasts is watched, which is a request
+	// In virtual time: after a while the hold's node is watched, which is a request.
+	time.Sleep(time.Second)
 	third, err := s.other.TryAcquire(testbed.Context(t))
 	if err == nil {
 		if s.Expires {
@@ -77,7 +79,7 @@ func (s scenario) checkFull(t *testing.T, group *lock.Group) {
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 }
 
-// checkRelease releases all, and checks that nothing but a loss goes wrong.
+// checkRelease releases all, and checks that the only error is a loss.
 func checkRelease(t *testing.T, group *lock.Group) {
 	t.Helper()
 	if err := group.Release(); err != nil {

@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestEachLeaseIsReportedOnce, with all of its wait, and the queue in front of the leases is not reported.
+// TestEachLeaseIsReportedOnce, with all of its wait, and the queue in front of the leases is not
+// reported.
 func TestEachLeaseIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -29,17 +30,17 @@ func TestEachLeaseIsReportedOnce(t *testing.T) {
 			longest = max(longest, waited)
 		}
 		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithObserver(framework.Observer{
-			Acquiring: func(ctx context.Context, e framework.AcquiringEvent) context.Context {
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), lock.WithObserver(lock.Observer{
+			Acquiring: func(ctx context.Context, e lock.AcquiringEvent) context.Context {
 				note("acquiring", e.Path, 0)
 				return ctx
 			},
-			Acquired: func(ctx context.Context, e framework.AcquiredEvent) context.Context {
+			Acquired: func(ctx context.Context, e lock.AcquiredEvent) context.Context {
 				note("acquired", e.Path, e.Waited)
 				return ctx
 			},
-			NotAcquired: func(_ context.Context, e framework.NotAcquiredEvent) { note("not acquired", e.Path, 0) },
-			Ended:       func(_ context.Context, e framework.EndedEvent) { note("ended", e.Path, 0) },
+			NotAcquired: func(_ context.Context, e lock.NotAcquiredEvent) { note("not acquired", e.Path, 0) },
+			Ended:       func(_ context.Context, e lock.EndedEvent) { note("ended", e.Path, 0) },
 		}))
 		s, err := semaphore.New(client, "/pool", 2)
 		require.NoError(t, err)

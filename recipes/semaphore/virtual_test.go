@@ -9,19 +9,21 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
-// TestCloseEndsAWaitAtOnce has a client be closed that pauses for an hour between tries: while it waits, or in such a pause.
+// TestCloseEndsAWaitAtOnce has a client be closed that pauses for an hour between tries: while it
+// waits, or in such a pause.
 func TestCloseEndsAWaitAtOnce(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, server *zktest.Server, session *framework.Session){
 		"waits": func(*testing.T, *zktest.Server, *framework.Session) {},
@@ -58,7 +60,8 @@ func TestCloseEndsAWaitAtOnce(t *testing.T) {
 	}
 }
 
-// TestWaiterDoesNotHurryABusyServer that refuses to read the count, also if the client is not to repeat any request.
+// TestWaiterDoesNotHurryABusyServer that refuses to read the count, also if the client is not to
+// repeat any request.
 func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -73,10 +76,10 @@ func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
 		waiter := start(t, t.Context(), s, 1, 1)
 		synctest.Wait()
 		idle := testbed.Busy(server)
-		before := server.Requests().Requests[zktest.OpGetData]
+		before := server.Requests().Requests["getData"]
 		require.NoError(t, count.Set(t.Context(), 2))
-		time.Sleep(time.Second) // virtual time: what is counted is the requests of a second
-		require.LessOrEqual(t, server.Requests().Requests[zktest.OpGetData]-before, 100, "by the waiter, and by the holder")
+		time.Sleep(time.Second) // virtual time: the test counts the requests of a second
+		require.LessOrEqual(t, server.Requests().Requests["getData"]-before, 100, "by the waiter, and by the holder")
 		idle()
 		got := testbed.Receive(t, waiter, "a lease")
 		require.NoError(t, got.err)
@@ -85,7 +88,8 @@ func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
 	})
 }
 
-// TestManyLeasesAreGivenUpAsSoonAsOne has a caller with many leases give up, while its servers do not answer.
+// TestManyLeasesAreGivenUpAsSoonAsOne has a caller with many leases give up, while its servers do
+// not answer.
 func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const max = 31
@@ -116,8 +120,8 @@ func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
 	})
 }
 
-// TestWhyWaitingWasUselessIsReturned, and not that a context was cancelled that is the semaphore's own. The time of the caller is over
-// while leases are given back.
+// TestWhyWaitingWasUselessIsReturned, and not that a context was cancelled that is the semaphore's
+// own. The time of the caller is over while leases are given back.
 func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -132,8 +136,9 @@ func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		waiter := start(t, ctx, s, 3, 1)
-		time.Sleep(4800 * time.Millisecond) // virtual time: the caller's is over while it gives back, which takes a second
-		defer server.Block(zktest.OnOp(zktest.OpDelete), zktest.OnSession(session.ID())).Open()
+		// Virtual time: the caller's context ends during the release, which takes a second.
+		time.Sleep(4800 * time.Millisecond)
+		defer server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()
 		require.NoError(t, count.Set(t.Context(), 2))
 		got := testbed.Receive(t, waiter, "the end")
 		require.ErrorIs(t, got.err, semaphore.ErrTooMany)
@@ -142,8 +147,8 @@ func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
 	})
 }
 
-// TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace has a connection be lost for a moment. With the policy Standard that
-// ends a lease, but not the session.
+// TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace has a connection be lost for a moment. With
+// the policy Standard that ends a lease, but not the session.
 func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -154,19 +159,19 @@ func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
 			require.NoError(t, err)
 			return s
 		}
-		holder, first, second := of(connstate.Session), of(connstate.Standard), of(connstate.Session)
+		holder, first, second := of(connstate.LostEndsHold), of(connstate.SuspendedEndsHold), of(connstate.LostEndsHold)
 		hold := acquire(t, holder)
 		both := start(t, t.Context(), first, 2, 1) // it has one
 		next := start(t, t.Context(), second, 1, 2)
 		synctest.Wait()
 		server.CutConnections()
-		time.Sleep(time.Second) // virtual time, in which they connect again, and nobody may acquire
+		time.Sleep(time.Second) // virtual time, in which they reconnect, and no waiter may acquire
 		undecided(t, both)
 		undecided(t, next)
 		release(t, hold)
 		got := testbed.Receive(t, both, "both leases")
 		require.NoError(t, got.err)
-		time.Sleep(time.Second) // virtual time, in which nobody may acquire
+		time.Sleep(time.Second) // virtual time, in which no waiter may acquire
 		undecided(t, next)
 		release(t, got.group)
 		got = testbed.Receive(t, next, "a lease")
@@ -175,8 +180,8 @@ func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestPauseWithoutAServerSaysSo has the session of a waiter end while there is no server. The time is over in the pause before it
-// queues again. Nobody knows then whether a lease is free.
+// TestPauseWithoutAServerSaysSo has the session of a waiter expire without a server. Its context
+// ends in the pause before it queues again, so it is unknown whether a lease is free.
 func TestPauseWithoutAServerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
@@ -252,7 +257,7 @@ func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM
 		<-lost
 		synctest.Wait()
 		during := work.Load()
-		time.Sleep(time.Minute) // virtual time, in which nobody may work
+		time.Sleep(time.Minute) // virtual time, in which no holder may work
 		require.Equal(t, during, work.Load())
 		for _, member := range cluster.Members()[:2] {
 			require.NoError(t, member.Restart())
@@ -262,11 +267,12 @@ func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM
 	})
 }
 
-// TestNodesOfALostSessionStayUntilRelease has a client give its session up and make another one, before the servers end the first.
+// TestNodesOfALostSessionStayUntilRelease has a client give up its session and open another one
+// before the servers expire the first.
 func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithErrorPolicy(connstate.Session))
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithErrorPolicy(connstate.LostEndsHold))
 		s, err := semaphore.New(client, "/pool", 2)
 		require.NoError(t, err)
 		group, err := s.AcquireN(t.Context(), 2)
@@ -286,4 +292,31 @@ func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
 		require.Zero(t, leases())
 		require.Len(t, server.Sessions(), 2, "the servers have not ended the first yet")
 	})
+}
+
+// TestGivingUp_BetweenTheQueueAndTheLeases has a waiter give up at each moment around its turn in
+// the queue: others were ahead of it until then.
+func TestGivingUp_BetweenTheQueueAndTheLeases(t *testing.T) {
+	for patience := 3 * time.Second; patience < 6*time.Second; patience += 50 * time.Millisecond {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			var pools []*semaphore.Semaphore
+			for range 3 {
+				s, err := semaphore.New(w.Client(), "/pool", 1)
+				require.NoError(t, err)
+				pools = append(pools, s)
+			}
+			first := acquire(t, pools[0])
+			second := start(t, t.Context(), pools[1], 1, 1)
+			time.Sleep(2 * time.Second) // virtual time
+			time.AfterFunc(4*time.Second, func() { _ = first.Release() })
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, err := pools[2].Acquire(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, lock.ErrNotAcquired, "given up after %v", patience)
+			got := testbed.Receive(t, second, "the lease")
+			require.NoError(t, got.err)
+			require.NoError(t, got.group.Release())
+		}, zktest.WithLatency(200*time.Millisecond))
+	}
 }

@@ -1,31 +1,46 @@
-// Package shared is values that all processes share: [Bytes] is Curator's SharedValue, [Int32] its SharedCount, [Int64] its
-// DistributedAtomicLong, and [JSON] a value of any type. [Value.Update] changes a value as it is at that instant; [Reserve] gives
-// out numbers.
+// Package shared provides values shared by all processes: [Bytes] is Curator's SharedValue, [Int32]
+// its SharedCount, [Int64] its DistributedAtomicLong, and [JSON] a value of any type.
+// [Value.Update] changes the present value atomically; [Reserve] hands out numbers.
 //
 // # On the wire
 //
-// A value is the data of one persistent node, as in Java: an Int32 has four bytes and an Int64 eight, the most significant
-// first. While a write is under way the node has an ephemeral child, write-<uuid>. So writers need the permission to create and
-// delete children.
+// A value is the data of one persistent node, as in Java: an Int32 has four bytes and an Int64
+// eight, the most significant first. During a write the node has an ephemeral child, write-<uuid>.
+// So writers need the permission to create and delete children.
 //
 // # Exactly once
 //
-// The reply to a write can be lost. Whether it was done cannot be seen in the value: another client may have written the
-// same bytes, and the version and the zxid say nothing of the writer. So each write is one transaction: it sets the data, if the
-// version is still the one that was read, and creates a child whose name is used only once.
+// The reply to a write can be lost. The value then does not show whether the write was done:
+// another client may have written the same bytes, and the version and the zxid do not name the
+// writer. So each write is one transaction: it sets the data, if the version is still the one that
+// was read, and creates a child with a unique name.
 //
-//   - If the child is there, the write was done. This holds in any session.
-//   - If it is not there, our session lives, and a repetition of the transaction was refused because the node has changed, then the write
-//     was not done: only we, or the end of our session, delete the child. It will not be done later: a late copy of the
-//     request is refused, too, since versions do not come back.
-//   - Otherwise nobody knows, and the error says so: [retry.Unknown] is true of it. That is so if ctx ended before the answer came, or
-//     our session ended and the child is gone.
+//   - If the child exists, the write was done. This holds in any session.
+//   - If it does not exist, the session lives, and a repetition of the transaction was refused
+//     because the node has changed, then the write was not done: only this client, or the end
+//     of its session, deletes the child. It will not be done later either: a late copy of the
+//     request is refused, since versions do not return.
+//   - Otherwise the outcome is unknown, and [retry.Unknown] reports true for the error. This
+//     happens if ctx ends before the reply arrives, or if the session ends and the child does
+//     not exist.
+//
+// # Update
+//
+// If [Value.Update] returns no error, the result of exactly one call of its function was written,
+// once. If the function returns an error, nothing was written.
+//
+// Consecutive Updates skip the read while no other client writes: the function then gets the value
+// that the last Update has written. If it fails on such a remembered value, it is called again on
+// the current one.
 //
 // # What it cannot promise
 //
-// The servers compare a version of 32 bits. Swap and Update look at transaction ids before, but for an instant after that a node that was
-// deleted, made again and written equally often is not noticed. At version -1, once in 2^32 writes, a write is not conditional.
+// The servers compare a version of 32 bits. CompareAndSwap and Update compare transaction ids
+// before, but for an instant after that they do not notice a node that was deleted, recreated and
+// written equally often. After 2^32-1 writes a node has version -1, which the servers do not
+// compare: CompareAndSwap and Update then fail with [ErrVersion] until [Value.Set] has written the
+// node once.
 //
-// The node must not be a container. Nothing shows that it is one, and servers delete a container, here with the value, when its last
-// child is gone: that of the first write.
+// The node must not be a container. Nothing shows that it is one, and the servers delete a
+// container, here with the value, when its last child is deleted: the child of the first write.
 package shared

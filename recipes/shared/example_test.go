@@ -16,7 +16,8 @@ type ids struct {
 	free []int64 // the first number, and the one after the last
 }
 
-// take reserves a hundred numbers at a time. What is left of them when the process ends is not used.
+// take reserves a hundred numbers at a time. Numbers that remain when the process ends are not
+// used.
 func (i *ids) take(ctx context.Context) (int64, error) {
 	if i.free == nil || i.free[0] == i.free[1] {
 		first, err := shared.Reserve(ctx, i.next, 100)

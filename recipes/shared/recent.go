@@ -7,18 +7,20 @@ import (
 
 const aMoment = 20 * time.Millisecond
 
-// written is what an Update of a Value has written.
+// written is the last write of an Update.
 type written struct {
 	data    []byte
 	version Version
 	until   time.Time // a moment later
-	inARow  bool      // the write before was an Update's, too, a moment ago, and nothing newer than that was shown
+	// inARow reports whether the previous write was also an Update's, moments ago, and nothing
+	// newer was shown.
+	inARow bool
 }
 
 // usable reports whether the next Update need not read.
 func (w *written) usable() bool { return w != nil && w.inARow && time.Now().Before(w.until) }
 
-// recent is the last write of the Updates of a Value.
+// recent is the last write of a Value's Updates.
 type recent struct {
 	mu   sync.Mutex // guards what follows
 	last *written   // nil: there is none, or something that may be newer was shown
@@ -31,7 +33,8 @@ func (r *recent) get() *written {
 	return r.last
 }
 
-// shown drops the last write if a version that was shown to somebody may be newer: what is older is not shown after it.
+// shown drops the last write if the version that was shown to a caller may be newer: an older one
+// is not shown after it.
 func (r *recent) shown(version Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,28 +9,36 @@ import (
 	"math"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
-	"github.com/gocurator/curator/recipes/internal/follow"
+	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 )
 
 var (
-	// ErrChanged means that the value is not the one that was read: somebody has written, deleted or created the node.
+	// ErrChanged means that the node was written, deleted or created since the value was read.
 	ErrChanged = errors.New("value has changed")
 
-	// ErrBadValue means that the node's data are not a value of this kind. [Value.Set] repairs it.
+	// ErrBadValue means that the node's data are not a value of this kind. [Value.Set] replaces
+	// them.
 	ErrBadValue = errors.New("bad value")
+
+	// ErrVersion means that the node has version -1, which the servers do not compare: a
+	// conditional write would be unconditional. [Value.Set] gives the node the next version.
+	ErrVersion = errors.New("version -1 cannot be compared")
 )
 
-// Option is an option of a value.
+// Option configures a [Value].
 type Option func(*config) error
 
 type config struct{ mutexPath string }
 
-// WithMutex has an Update that was overtaken three times acquire a mutex at path before it goes on, so that processes with this option
-// take turns. The next Update begins without it. Everybody must give the same path, which is not below that of the value. It is
-// Curator's PromotedToLock.
+// WithMutex lets an Update that was overtaken three times acquire a mutex at path, so that
+// processes with this option take turns. The next Update starts without it. It is Curator's
+// PromotedToLock.
+//
+// All processes must use the same path, which must not be below the value's.
 func WithMutex(path string) Option {
 	return func(c *config) error {
 		c.mutexPath = path
@@ -38,37 +46,41 @@ func WithMutex(path string) Option {
 	}
 }
 
-// codec is how a value is written.
+// codec encodes and decodes a value.
 type codec[T any] struct {
 	encode func(T) ([]byte, error)
 	decode func([]byte) (T, error) // of a node that exists
 }
 
-// Bytes makes a value that is the data of the node at path as they are; no data if there is no node. Nothing is sent.
-// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+// Bytes returns a value whose content is the node's data, empty without a node. Errors are
+// [framework.ErrBadPath] and [framework.ErrBadArgument].
 func Bytes(client *framework.Client, path string, opts ...Option) (*Value[[]byte], error) {
 	return newValue(client, path, opts, codec[[]byte]{
-		encode: func(b []byte) ([]byte, error) { return append([]byte{}, b...), nil }, // never nil, which Java cannot read
+		// The data are never nil, which Java cannot read.
+		encode: func(b []byte) ([]byte, error) { return append([]byte{}, b...), nil },
 		decode: func(b []byte) ([]byte, error) { return b, nil },
 	})
 }
 
-// Int32 makes a number of four bytes, Curator's SharedCount; 0 if there is no node. Otherwise it is like [Bytes]. Other data than four
-// bytes are [ErrBadValue].
+// Int32 is like [Bytes], for a number of four bytes, Curator's SharedCount. It is 0 without a node
+// or without data, as in a new node of kazoo's Counter. Data of another length are [ErrBadValue].
 func Int32(client *framework.Client, path string, opts ...Option) (*Value[int32], error) {
 	return newValue(client, path, opts, codec[int32]{
 		encode: func(n int32) ([]byte, error) { return binary.BigEndian.AppendUint32(nil, uint32(n)), nil },
 		decode: func(b []byte) (int32, error) {
-			if len(b) != 4 {
-				return 0, fmt.Errorf("%w: %d bytes instead of 4", ErrBadValue, len(b))
+			switch len(b) {
+			case 0:
+				return 0, nil
+			case 4:
+				return int32(binary.BigEndian.Uint32(b)), nil
 			}
-			return int32(binary.BigEndian.Uint32(b)), nil
+			return 0, fmt.Errorf("%w: %d bytes instead of 4", ErrBadValue, len(b))
 		},
 	})
 }
 
-// Int64 makes a number of eight bytes, Curator's DistributedAtomicLong; 0 if there is no node, or it has no data. Otherwise it is like
-// [Bytes]. Other data are [ErrBadValue].
+// Int64 returns a number of eight bytes, Curator's DistributedAtomicLong; 0 without data. Otherwise
+// it is like [Bytes].
 func Int64(client *framework.Client, path string, opts ...Option) (*Value[int64], error) {
 	return newValue(client, path, opts, codec[int64]{
 		encode: func(n int64) ([]byte, error) { return binary.BigEndian.AppendUint64(nil, uint64(n)), nil },
@@ -84,8 +96,7 @@ func Int64(client *framework.Client, path string, opts ...Option) (*Value[int64]
 	})
 }
 
-// JSON makes a value of any type, written as JSON; the zero T if there is no node. Otherwise it is like [Bytes]. Data that
-// are not a T in JSON are [ErrBadValue].
+// JSON is like [Bytes], for a value of any type encoded as JSON. It is the zero T without a node.
 func JSON[T any](client *framework.Client, path string, opts ...Option) (*Value[T], error) {
 	return newValue(client, path, opts, codec[T]{
 		encode: func(x T) ([]byte, error) { return json.Marshal(x) },
@@ -104,29 +115,30 @@ func newValue[T any](client *framework.Client, path string, opts []Option, c cod
 	var cfg config
 	err := opt.Apply(&cfg, opts)
 	if err == nil {
-		err = follow.Check(client, path)
+		err = recipe.Check(client, path)
 	}
 	v := &Value[T]{client: client, path: path, codec: c}
 	if err == nil && cfg.mutexPath != "" {
 		v.mutex, err = mutex.New(client, cfg.mutexPath)
 	}
 	if err != nil {
-		return nil, follow.OpError("shared value", path, err)
+		return nil, operr.New("shared value", path, err)
 	}
 	return v, nil
 }
 
-// Reserve takes the next n numbers, at least 1, from a value: first, first+1 and so on. It costs one write, whatever n is. No number is
-// given out twice, also after a crash. If it is not known whether a write was done, its numbers are left out and Reserve tries
-// again, as long as ctx. A value that would not fit into 64 bits is [ErrBadValue]. Other errors are those of [Value.Update].
+// Reserve takes the next n numbers, at least 1, from a value by one write: first, first+1 and so
+// on. No number is given out twice, even after a crash; some may be skipped.
+//
+// A value that would not fit into 64 bits is [ErrBadValue]. Other errors are as for [Value.Update].
 func Reserve(ctx context.Context, v *Value[int64], n int64) (first int64, err error) {
 	if n < 1 {
-		return 0, follow.OpError("reserve", v.path, fmt.Errorf("%w: %d numbers, must be at least 1", framework.ErrBadArgument, n))
+		return 0, operr.New("reserve", v.path, fmt.Errorf("%w: %d numbers, must be at least 1", framework.ErrBadArgument, n))
 	}
 	for {
 		next, err := v.Update(ctx, func(next int64) (int64, error) {
 			if next > math.MaxInt64-n {
-				return 0, fmt.Errorf("%w: there are no %d numbers after %d", ErrBadValue, n, next)
+				return 0, fmt.Errorf("%w: no %d numbers left after %d", ErrBadValue, n, next)
 			}
 			return next + n, nil
 		})

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
@@ -26,20 +26,32 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestShared(t *testing.T) {
 	testbed.Run(t, []testbed.Case{
-		{Name: "the first content wins", Test: firstContentWins},                              // CUR-VAL-01, CUR-VAL-07
-		{Name: "what is set can be read at once, and changes are reported", Test: setAndRead}, // CUR-VAL-02
-		{Name: "each client sees each value, in order", Test: eachValueInOrder},               // CUR-VAL-03
-		{Name: "a swap works against the version that was read", Test: swaps},                 // CUR-VAL-04, CURATOR-151
-		{Name: "a number is updated, with its parents", Test: updates},                        // CUR-VAL-05, KZ-VAL-01
-		{Name: "a number that was never set is 0", Test: neverSet},                            // CUR-VAL-06
-		{Name: "numbers are reserved in blocks", Test: reserves},                              // CUR-VAL-08, CUR-VAL-11
-		{Name: "a set stores without looking", Test: setsWithoutLooking},                      // CUR-VAL-09
-		{Name: "increments of many clients are all counted", Test: increments},                // CUR-VAL-10
-		{Name: "data of another kind are an error, and repaired by a set", Test: badValues},   // KZ-VAL-02
+		// CUR-VAL-01, CUR-VAL-07
+		{Name: "the first content wins", Test: firstContentWins},
+		// CUR-VAL-02
+		{Name: "what is set can be read at once, and changes are reported", Test: setAndRead},
+		// CUR-VAL-03
+		{Name: "each client sees each value, in order", Test: eachValueInOrder},
+		// CUR-VAL-04, CURATOR-151
+		{Name: "a swap works against the version that was read", Test: swaps},
+		// CUR-VAL-05, KZ-VAL-01
+		{Name: "a number is updated, with its parents", Test: updates},
+		// CUR-VAL-06
+		{Name: "a number that was never set is 0", Test: neverSet},
+		// CUR-VAL-08, CUR-VAL-11
+		{Name: "numbers are reserved in blocks", Test: reserves},
+		// CUR-VAL-09
+		{Name: "a set stores without looking", Test: setsWithoutLooking},
+		// CUR-VAL-10
+		{Name: "increments of many clients are all counted", Test: increments},
+		// KZ-VAL-02
+		{Name: "data of another kind are an error, and repaired by a set", Test: badValues},
 		{Name: "a watch fires at a change, also if there was no node", Test: watchFires},
 		{Name: "bytes and JSON", Test: bytesAndJSON},
-		{Name: "a value that was never set equals nothing", Test: comparesAndSets},            // CUR-VAL-07
-		{Name: "a value that is deleted and made again has another version", Test: madeAgain}, // CURATOR-688
+		// CUR-VAL-07
+		{Name: "a value that was never set equals nothing", Test: comparesAndSets},
+		// CURATOR-688
+		{Name: "a value that is deleted and made again has another version", Test: madeAgain},
 	})
 }
 
@@ -78,15 +90,15 @@ func firstContentWins(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	b, err := shared.Int32(other, path)
 	require.NoError(t, err)
-	require.NoError(t, a.Swap(ctx, shared.Version{}, 10))
+	require.NoError(t, a.CompareAndSwap(ctx, shared.Version{}, 10))
 	testbed.CatchUp(t, other)
-	require.ErrorIs(t, b.Swap(ctx, shared.Version{}, 20), shared.ErrChanged)
+	require.ErrorIs(t, b.CompareAndSwap(ctx, shared.Version{}, 20), shared.ErrChanged)
 	require.EqualValues(t, 10, get(t, a))
 	require.EqualValues(t, 10, get(t, b))
 	bare(t, one, path)
 }
 
-// comparesAndSets is Java's compareAndSet, as PORTING.md has it.
+// comparesAndSets is Java's compareAndSet, as docs/FROM-JAVA.md has it.
 func comparesAndSets(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	v := int64s(t, bed.Client(t), testbed.Path(t))
@@ -96,14 +108,14 @@ func comparesAndSets(t *testing.T, bed *testbed.Bed) {
 		if !version.Exists() || now != expected {
 			return false
 		}
-		require.NoError(t, v.Swap(ctx, version, x))
+		require.NoError(t, v.CompareAndSwap(ctx, version, x))
 		return true
 	}
 	require.False(t, compareAndSet(0, 1))
-	require.NoError(t, v.Swap(ctx, shared.Version{}, 0))
+	require.NoError(t, v.CompareAndSwap(ctx, shared.Version{}, 0))
 	require.True(t, compareAndSet(0, 1))
 	require.False(t, compareAndSet(0, 2))
-	require.ErrorIs(t, v.Swap(ctx, shared.Version{}, 0), shared.ErrChanged, "initialising never overwrites")
+	require.ErrorIs(t, v.CompareAndSwap(ctx, shared.Version{}, 0), shared.ErrChanged, "initialising never overwrites")
 	require.EqualValues(t, 1, get(t, v))
 }
 
@@ -114,7 +126,7 @@ func setAndRead(t *testing.T, bed *testbed.Bed) {
 	heard := make(chan int32, 10)
 	ended := make(chan error, 1)
 	go func() {
-		for n, err := range v.Changes(ctx) {
+		for n, err := range v.Observe(ctx) {
 			if err != nil {
 				ended <- err
 				return
@@ -131,7 +143,7 @@ func setAndRead(t *testing.T, bed *testbed.Bed) {
 	cancel()
 	err = testbed.Receive(t, ended, "the end")
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "changes "+v.Path())
+	require.ErrorContains(t, err, "observe "+v.Path())
 }
 
 func watchFires(t *testing.T, bed *testbed.Bed) {
@@ -147,7 +159,7 @@ func watchFires(t *testing.T, bed *testbed.Bed) {
 		require.NoError(t, v.Set(ctx, n+1))
 		testbed.Receive(t, watch.Done(), "the watch")
 	}
-	_, err = client.Set(ctx, v.Path(), nil, -1)
+	_, err = client.Set(ctx, v.Path(), []byte("bad"))
 	require.NoError(t, err)
 	_, _, _, err = v.GetW(ctx)
 	require.ErrorIs(t, err, shared.ErrBadValue)
@@ -166,7 +178,7 @@ func eachValueInOrder(t *testing.T, bed *testbed.Bed) {
 		v, c := int64s(t, bed.Client(t), path), make(chan int64, 100)
 		heard = append(heard, c)
 		wg.Go(func() {
-			for n, err := range v.Changes(ctx) {
+			for n, err := range v.Observe(ctx) {
 				if err == nil {
 					c <- n
 				}
@@ -194,10 +206,10 @@ func swaps(t *testing.T, bed *testbed.Bed) {
 		_, version, err := v.Get(ctx)
 		require.NoError(t, err)
 		require.True(t, version.Exists())
-		require.NoError(t, v.Swap(ctx, version, n))
-		require.ErrorIs(t, v.Swap(ctx, version, 99), shared.ErrChanged)
+		require.NoError(t, v.CompareAndSwap(ctx, version, n))
+		require.ErrorIs(t, v.CompareAndSwap(ctx, version, 99), shared.ErrChanged)
 	}
-	err = v.Swap(ctx, first, 99)
+	err = v.CompareAndSwap(ctx, first, 99)
 	require.ErrorIs(t, err, shared.ErrChanged)
 	require.ErrorContains(t, err, "swap "+v.Path())
 	require.EqualValues(t, 2, get(t, v))
@@ -321,7 +333,7 @@ func badValues(t *testing.T, bed *testbed.Bed) {
 	large := int64s(t, client, small.Path())
 	heard := make(chan error, 10)
 	go func() {
-		for _, err := range large.Changes(ctx) {
+		for _, err := range large.Observe(ctx) {
 			heard <- err
 		}
 	}()
@@ -375,17 +387,17 @@ func madeAgain(t *testing.T, bed *testbed.Bed) {
 	_, version, err := v.Get(ctx)
 	require.NoError(t, err)
 	bare(t, client, v.Path())
-	require.NoError(t, client.Delete(ctx, v.Path(), -1))
+	require.NoError(t, client.Delete(ctx, v.Path()))
 	require.Zero(t, get(t, v))
-	require.ErrorIs(t, v.Swap(ctx, version, 8), shared.ErrChanged)
+	require.ErrorIs(t, v.CompareAndSwap(ctx, version, 8), shared.ErrChanged)
 	require.NoError(t, v.Set(ctx, 7))
-	require.ErrorIs(t, v.Swap(ctx, version, 8), shared.ErrChanged, "the version of the node is the same")
+	require.ErrorIs(t, v.CompareAndSwap(ctx, version, 8), shared.ErrChanged, "the version of the node is the same")
 	require.EqualValues(t, 7, get(t, v))
 }
 
 func TestBadArguments(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
 		for _, path := range []string{"", "relative", "/", "/a/"} {
 			_, err := shared.Int64(c, path)
 			require.ErrorIs(t, err, framework.ErrBadPath)
@@ -402,22 +414,23 @@ func TestBadArguments(t *testing.T) {
 		require.NoError(t, c.Close())
 		_, err = shared.Reserve(t.Context(), v, 1)
 		require.ErrorIs(t, err, framework.ErrClosed)
-		for _, err := range v.Changes(t.Context()) {
+		for _, err := range v.Observe(t.Context()) {
 			require.ErrorIs(t, err, framework.ErrClosed)
 		}
 	})
 }
 
-// TestChangesThroughAnOutage shows each state once, also if it was missed: no value twice, and none that is older.
+// TestChangesThroughAnOutage shows each state once, also if it was missed: no value twice, and none
+// that is older.
 func TestChangesThroughAnOutage(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var heard []int64
 		done := make(chan error, 1)
-		v, writer := int64s(t, client(), "/a"), int64s(t, client(), "/a")
+		v, writer := int64s(t, w.Client(), "/a"), int64s(t, w.Client(), "/a")
 		go func() {
-			for x, err := range v.Changes(ctx) {
+			for x, err := range v.Observe(ctx) {
 				if err != nil {
 					done <- err
 					continue
@@ -428,14 +441,14 @@ func TestChangesThroughAnOutage(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, writer.Set(t.Context(), 1))
 		time.Sleep(time.Second)
-		server.CutConnections()
+		w.Server.CutConnections()
 		time.Sleep(time.Second)
-		server.Stop()
+		w.Server.Stop()
 		time.Sleep(5 * time.Minute)
-		require.NoError(t, server.Restart())
-		require.NoError(t, server.Set("/a", make([]byte, 8)))
+		require.NoError(t, w.Server.Restart())
+		require.NoError(t, w.Server.Set("/a", make([]byte, 8)))
 		time.Sleep(time.Minute)
-		server.Stop()
+		w.Server.Stop()
 		time.Sleep(time.Minute)
 		cancel()
 		err := <-done
@@ -446,33 +459,33 @@ func TestChangesThroughAnOutage(t *testing.T) {
 }
 
 func TestAnUpdateThatIsOvertakenTakesTurns(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		v := int64s(t, client(), "/a", shared.WithMutex("/mutex"))
-		other := int64s(t, client(), "/a")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		v := int64s(t, w.Client(), "/a", shared.WithMutex("/mutex"))
+		other := int64s(t, w.Client(), "/a")
 		calls := 0
 		x, err := v.Update(testbed.Context(t), func(x int64) (int64, error) {
 			if calls++; calls <= 5 {
-				require.Equal(t, calls > 3, held(server), "call %d", calls)
+				require.Equal(t, calls > 3, held(w.Server), "call %d", calls)
 				require.NoError(t, other.Set(testbed.Context(t), 10*int64(calls)))
 			}
 			return x + 1, nil
 		})
 		require.NoError(t, err)
 		require.EqualValues(t, 51, x)
-		require.False(t, held(server))
+		require.False(t, held(w.Server))
 		_, err = v.Update(testbed.Context(t), func(x int64) (int64, error) {
-			require.False(t, held(server), "optimistic again")
+			require.False(t, held(w.Server), "optimistic again")
 			return x + 1, nil
 		})
 		require.NoError(t, err)
 	})
 }
 
-// TestAnUpdateThatWaitsForTheMutexNamesItself: the error is that of the update, and nothing was written.
+// TestAnUpdateThatWaitsForTheMutexNamesItself: the error names the update, and nothing was written.
 func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		v, other := int64s(t, client(), "/a", shared.WithMutex("/mutex")), int64s(t, client(), "/a")
-		m, err := mutex.New(client(), "/mutex")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		v, other := int64s(t, w.Client(), "/a", shared.WithMutex("/mutex")), int64s(t, w.Client(), "/a")
+		m, err := mutex.New(w.Client(), "/mutex")
 		require.NoError(t, err)
 		_, err = m.Acquire(t.Context())
 		require.NoError(t, err)
@@ -491,8 +504,8 @@ func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
 
 // TestAnUpdateThatHasTheMutexEndsWithItsContext loses its servers when it has acquired the mutex.
 func TestAnUpdateThatHasTheMutexEndsWithItsContext(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		v, other := int64s(t, client(), "/a", shared.WithMutex("/mutex")), int64s(t, client(), "/a")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		v, other := int64s(t, w.Client(), "/a", shared.WithMutex("/mutex")), int64s(t, w.Client(), "/a")
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		calls := 0
@@ -500,9 +513,9 @@ func TestAnUpdateThatHasTheMutexEndsWithItsContext(t *testing.T) {
 			if calls++; calls <= 3 {
 				require.NoError(t, other.Set(t.Context(), x+1))
 			} else {
-				require.True(t, held(server))
-				server.RefuseConnections(true)
-				server.CutConnections()
+				require.True(t, held(w.Server))
+				w.Server.RefuseConnections(true)
+				w.Server.CutConnections()
 				synctest.Wait()
 			}
 			return 100, nil
@@ -510,8 +523,8 @@ func TestAnUpdateThatHasTheMutexEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 4, calls)
 		require.LessOrEqual(t, time.Since(deadlineOf(ctx)), time.Second)
-		server.RefuseConnections(false)
-		testbed.Eventually(t, func() bool { return !held(server) }, "the mutex is free")
+		w.Server.RefuseConnections(false)
+		testbed.Eventually(t, func() bool { return !held(w.Server) }, "the mutex is free")
 	})
 }
 
@@ -522,8 +535,8 @@ func deadlineOf(ctx context.Context) time.Time {
 
 // TestAnErrorOfTheFunctionEndsAnUpdate, also one that an Update meets itself.
 func TestAnErrorOfTheFunctionEndsAnUpdate(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
-		v := int64s(t, client(), "/a")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		v := int64s(t, w.Client(), "/a")
 		for _, ends := range []error{shared.ErrChanged, zk.ErrConnectionClosed, assert.AnError} {
 			calls := 0
 			_, err := v.Update(testbed.Context(t), func(int64) (int64, error) {
@@ -542,13 +555,13 @@ func TestAnErrorOfTheFunctionEndsAnUpdate(t *testing.T) {
 
 // TestAValueThatIsDeletedDuringAnUpdate begins again with 0, as one that was never set.
 func TestAValueThatIsDeletedDuringAnUpdate(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		v := int64s(t, client(), "/a")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		v := int64s(t, w.Client(), "/a")
 		require.NoError(t, v.Set(t.Context(), 5))
 		var seen []int64
 		x, err := v.Update(t.Context(), func(x int64) (int64, error) {
 			if seen = append(seen, x); len(seen) == 1 {
-				require.NoError(t, server.Delete("/a"))
+				require.NoError(t, w.Server.Delete("/a"))
 			}
 			return x + 1, nil
 		})
@@ -561,10 +574,11 @@ func TestAValueThatIsDeletedDuringAnUpdate(t *testing.T) {
 	})
 }
 
-// TestAValueIsDeletedAfterAWrite: nothing of ours is in the way of the next request of the client.
+// TestAValueIsDeletedAfterAWrite: the write leaves nothing that obstructs the client's next
+// request.
 func TestAValueIsDeletedAfterAWrite(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
 		v := int64s(t, c, "/a")
 		for n := range int64(10) {
 			for range 5 {
@@ -572,7 +586,7 @@ func TestAValueIsDeletedAfterAWrite(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.NoError(t, v.Set(t.Context(), n))
-			require.NoError(t, c.Delete(t.Context(), "/a", -1))
+			require.NoError(t, c.Delete(t.Context(), "/a"))
 			require.Zero(t, get(t, v))
 		}
 	})
@@ -580,12 +594,12 @@ func TestAValueIsDeletedAfterAWrite(t *testing.T) {
 
 // TestCloseEndsUpdatesAndChanges, the first while it pauses.
 func TestCloseEndsUpdatesAndChanges(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, _ *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
-		v, other := int64s(t, c, "/a"), int64s(t, client(), "/a")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		v, other := int64s(t, c, "/a"), int64s(t, w.Client(), "/a")
 		ended := make(chan error, 2)
 		go func() {
-			for _, err := range v.Changes(context.Background()) {
+			for _, err := range v.Observe(context.Background()) {
 				if err != nil {
 					ended <- err
 				}
@@ -605,7 +619,7 @@ func TestCloseEndsUpdatesAndChanges(t *testing.T) {
 	})
 }
 
-// held reports whether somebody holds the mutex at /mutex.
+// held reports whether another client holds the mutex at /mutex.
 func held(server *zktest.Server) bool {
 	names, err := server.Children("/mutex")
 	return !errors.Is(err, zktest.ErrNoNode) && len(names) > 0
@@ -614,16 +628,16 @@ func held(server *zktest.Server) bool {
 // reads counts the reads of a node's data from now on.
 func reads(server *zktest.Server) func() int {
 	server.ResetCounts()
-	return func() int { return server.Requests().Requests[zktest.OpGetData] }
+	return func() int { return server.Requests().Requests["getData"] }
 }
 
-// TestUpdatesInARowSkipTheRead: nobody else has written since the last one.
+// TestUpdatesInARowSkipTheRead: no other client has written since the last one.
 func TestUpdatesInARowSkipTheRead(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx := testbed.Context(t)
-		c := client()
+		c := w.Client()
 		v := int64s(t, c, "/a")
-		count := reads(server)
+		count := reads(w.Server)
 		for n := range int64(10) {
 			x, err := v.Update(ctx, plus(1))
 			require.NoError(t, err)
@@ -631,7 +645,7 @@ func TestUpdatesInARowSkipTheRead(t *testing.T) {
 		}
 		require.Equal(t, 3, count(), "the first one creates the node, and two begin the row")
 
-		count = reads(server)
+		count = reads(w.Server)
 		calls := 0
 		_, err := v.Update(ctx, func(int64) (int64, error) {
 			calls++
@@ -642,7 +656,7 @@ func TestUpdatesInARowSkipTheRead(t *testing.T) {
 		require.Equal(t, 2, calls)
 
 		time.Sleep(time.Second)
-		count = reads(server)
+		count = reads(w.Server)
 		x, err := v.Update(ctx, plus(1))
 		require.NoError(t, err)
 		require.EqualValues(t, 11, x)
@@ -650,7 +664,8 @@ func TestUpdatesInARowSkipTheRead(t *testing.T) {
 	})
 }
 
-// TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown has a row of updates, and then a newer value.
+// TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown has a row of updates, and then a newer
+// value.
 func TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown(t *testing.T) {
 	for name, newer := range map[string]func(*testing.T, *shared.Value[int64], *shared.Value[int64], *zktest.Server) int64{
 		"read": func(t *testing.T, v, other *shared.Value[int64], _ *zktest.Server) int64 {
@@ -670,18 +685,18 @@ func TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown(t *testing.T) {
 		"swapped": func(t *testing.T, v, _ *shared.Value[int64], _ *zktest.Server) int64 {
 			_, version, err := v.Get(t.Context())
 			require.NoError(t, err)
-			require.NoError(t, v.Swap(t.Context(), version, 70))
+			require.NoError(t, v.CompareAndSwap(t.Context(), version, 70))
 			return 70
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-				v, other := int64s(t, client(), "/a"), int64s(t, client(), "/a")
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				v, other := int64s(t, w.Client(), "/a"), int64s(t, w.Client(), "/a")
 				for range 5 {
 					_, err := v.Update(t.Context(), plus(1))
 					require.NoError(t, err)
 				}
-				want := newer(t, v, other, server)
+				want := newer(t, v, other, w.Server)
 				x, err := v.Update(t.Context(), func(x int64) (int64, error) {
 					require.Equal(t, want, x)
 					return x + 1, nil
@@ -695,15 +710,15 @@ func TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown(t *testing.T) {
 
 // TestAnUpdateInARowIsOvertaken: what another one has written is not lost, and the row is over.
 func TestAnUpdateInARowIsOvertaken(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		v, other := int64s(t, client(), "/a"), int64s(t, client(), "/a")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		v, other := int64s(t, w.Client(), "/a"), int64s(t, w.Client(), "/a")
 		for range 5 {
 			_, err := v.Update(t.Context(), plus(1))
 			require.NoError(t, err)
 		}
 		_, err := other.Update(t.Context(), plus(100))
 		require.NoError(t, err)
-		count := reads(server)
+		count := reads(w.Server)
 		var seen []int64
 		for range 2 {
 			_, err = v.Update(t.Context(), func(x int64) (int64, error) {

@@ -13,21 +13,22 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
-	"github.com/gocurator/curator/recipes/internal/follow"
-	"github.com/gocurator/curator/recipes/internal/queue"
+	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 )
 
-// Version is one state of a value's node. The zero Version is that of no node. Versions are compared with ==.
+// Version is a state of a value's node, comparable with ==. The zero Version stands for a missing
+// node.
 type Version struct {
 	czxid, mzxid int64
 	number       int32
 }
 
-// Exists reports whether there was a node.
+// Exists reports whether the node existed.
 func (v Version) Exists() bool { return v != Version{} }
 
 func versionOf(s *zk.Stat) Version { return Version{s.Czxid, s.Mzxid, s.Version} }
@@ -38,7 +39,15 @@ const (
 	noNode     int64 = math.MaxInt64
 )
 
-// expected is what a write to a node of this version expects.
+// check returns ErrVersion if the servers do not compare this version.
+func (v Version) check() error {
+	if v.Exists() && v.number == -1 {
+		return ErrVersion
+	}
+	return nil
+}
+
+// expected returns what a write to a node of this version expects.
 func (v Version) expected() int64 {
 	if v.Exists() {
 		return int64(v.number)
@@ -46,8 +55,8 @@ func (v Version) expected() int64 {
 	return noNode
 }
 
-// Value is a value at one path that all processes share. What a Value has shown is never followed by something older. It keeps no
-// connection, and is safe for concurrent use.
+// Value is a value at one path, shared by all processes. A Value never shows an older state after a
+// newer one. It keeps no connection and is safe for concurrent use.
 type Value[T any] struct {
 	client *framework.Client
 	path   string
@@ -56,27 +65,27 @@ type Value[T any] struct {
 	recent recent
 }
 
-// Path is the path of the node.
+// Path returns the path of the node.
 func (v *Value[T]) Path() string { return v.path }
 
-// Get reads the value. The version is for Swap. No node is created. Errors are [ErrBadValue], with the version, and those of
-// [framework.Client.Get], but a missing node is none.
+// Get reads the value and its version. A missing node is not an error. With [ErrBadValue] the
+// version is valid.
 func (v *Value[T]) Get(ctx context.Context) (T, Version, error) {
-	x, version, err := v.get(framework.InSession(ctx, nil)) // the session of a caller's lock is not ours
-	return x, version, follow.OpError("get", v.path, err)
+	x, version, err := v.get(ctx)
+	return x, version, operr.New("get", v.path, err)
 }
 
-// GetW is Get, and sets a watch that fires when the value has changed. With a context of [framework.InSession] it reads in that session: so
-// it can be the read of a [framework.Client.Follow].
+// GetW is Get, and sets a watch that fires when the value has changed.
 func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, error) {
-	x, version, watch, err := v.watch(ctx)
-	return x, version, watch, follow.OpError("get", v.path, err)
+	x, version, watch, err := v.watch(ctx, v.client)
+	return x, version, watch, operr.New("get", v.path, err)
 }
 
-// Set writes a value, whatever there is; a missing node is created, with its parents. Errors are those of [framework.Client.Multi];
-// if [retry.Unknown] is true of one, the value may have been set, or may be set until the servers have ended the session.
+// Set writes a value unconditionally. A missing node is created, with its parents.
+//
+// Errors are as for [framework.Client.Multi]. If [retry.Unknown] is true of an error, the value may
+// be set now or later, until the session has expired.
 func (v *Value[T]) Set(ctx context.Context, x T) error {
-	ctx = framework.InSession(ctx, nil)
 	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
 	for next := []int64{anyVersion, noNode}; err == nil; slices.Reverse(next) {
@@ -85,25 +94,29 @@ func (v *Value[T]) Set(ctx context.Context, x T) error {
 		}
 		err = nil // the node was created or deleted
 	}
-	return follow.OpError("set", v.path, err)
+	return operr.New("set", v.path, err)
 }
 
-// Swap writes a value if the present one has the given version. With the zero Version it creates the node if there is none, with
-// its parents: that is how a value gets its first content. The error is [ErrChanged] if there is another version; otherwise as for
-// [Value.Set].
-func (v *Value[T]) Swap(ctx context.Context, version Version, x T) error {
-	ctx = framework.InSession(ctx, nil)
+// CompareAndSwap writes a value if the present one has the given version. With the zero Version it
+// creates the node and its parents. Errors are
+//   - [ErrChanged] if the present version is another one,
+//   - [ErrVersion] if the servers cannot compare it,
+//   - the errors of [Value.Set].
+func (v *Value[T]) CompareAndSwap(ctx context.Context, version Version, x T) error {
 	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
 	if err == nil {
 		var now Version
-		if _, now, err = v.get(ctx); err == nil || errors.Is(err, ErrBadValue) { // which is replaced
+		// A bad value is replaced.
+		if _, now, err = v.get(ctx); err == nil || errors.Is(err, ErrBadValue) {
 			if err = ErrChanged; now == version {
-				_, err = v.write(ctx, version.expected(), data)
+				if err = version.check(); err == nil {
+					_, err = v.write(ctx, version.expected(), data)
+				}
 			}
 		}
 	}
-	return follow.OpError("swap", v.path, err)
+	return operr.New("compare and swap", v.path, err)
 }
 
 const (
@@ -114,27 +127,22 @@ const (
 	lastPause  = 200 * time.Millisecond
 )
 
-// Update writes what f makes of the present value, and returns it. If somebody else writes meanwhile it calls f again, with the newer
-// value, as long as ctx: see also [WithMutex]. f must not change what it is given. A missing node is created, with its parents.
+// Update replaces the present value by the result of f, and returns it. f is called again if
+// another client writes in between, until ctx is done. It must not modify its argument.
 //
-// The result of exactly one call of f has been written, once, if there is no error. An error of f ends it, and nothing has been written;
-// if f was given what was not read, it is called once more with what is.
-// Otherwise errors are [ErrBadValue], those of [framework.Client.Multi] and of [mutex.Mutex.Acquire]; if [retry.Unknown] is true of one,
-// the result may have been written, at most once.
-//
-// While nobody else writes, Updates that follow each other at once skip the read: the first call of f gets what the last one has written.
+// A missing node is created. If [retry.Unknown] is true of an error, the result may have been
+// written, at most once.
 func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error) {
 	if f == nil {
-		return *new(T), follow.OpError("update", v.path, fmt.Errorf("%w: nil function", framework.ErrBadArgument))
+		return *new(T), operr.New("update", v.path, fmt.Errorf("%w: nil function", framework.ErrBadArgument))
 	}
-	ctx = framework.InSession(ctx, nil)
 	if last := v.recent.get(); last.usable() {
 		x, err := v.codec.decode(last.data)
 		if err == nil {
 			x, err = v.try(ctx, x, last.version, f)
 		}
 		if err == nil || retry.Unknown(err) {
-			return x, follow.OpError("update", v.path, err)
+			return x, operr.New("update", v.path, err)
 		} // else a read is needed
 	}
 	pauses := wait.Pauses{First: firstPause, Last: lastPause}
@@ -145,26 +153,31 @@ func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error
 		}
 		switch {
 		case err != ErrChanged: // an ErrChanged of f is wrapped
-			return x, follow.OpError("update", v.path, err)
+			return x, operr.New("update", v.path, err)
 		case n == optimisticTries && v.mutex != nil:
 			var hold *lock.Hold
 			if hold, err = v.mutex.Acquire(ctx); err == nil {
-				// The mutex is there to take turns. If it is lost, versions still decide who writes.
-				defer queue.Leave([]*queue.Hold{(*queue.Hold)(hold)}) // unlike Release, soon also without a server
+				// The mutex only orders the writers. If it is lost, versions still decide which of
+				// them writes.
+				// Unlike Release, Leave returns soon also without a server.
+				defer lock.Inside().Leave([]*lock.Hold{hold})
 			}
 		default:
 			err = engine.Sleep(ctx, engine.Of(v.client), pauses.Next())
 		}
 		if err != nil {
 			var none T
-			return none, follow.OpError("update", v.path, notWritten{follow.Bare(err)})
+			return none, operr.New("update", v.path, notWritten{operr.Bare(err)})
 		}
 	}
 }
 
-// try is one try of an Update, with a value of this version.
+// try is one attempt of an Update, with a value of this version.
 func (v *Value[T]) try(ctx context.Context, x T, version Version, f func(x T) (T, error)) (T, error) {
 	var none T
+	if err := version.check(); err != nil {
+		return none, err
+	}
 	x, err := f(x)
 	if err != nil {
 		return none, notWritten{err}
@@ -182,47 +195,44 @@ func (v *Value[T]) try(ctx context.Context, x T, version Version, f func(x T) (T
 	return x, nil
 }
 
-// Changes is a loop over the values: first the present one, at least as new as it was at the call, then the newest one whenever it has
-// changed. A slow loop misses values that have changed again meanwhile. It goes on while no server can be reached.
+// Observe yields the present value, at least as new as at the call, and then the newest one
+// whenever it has changed. Every error but [ErrBadValue] ends it. Outages do not.
 //
-//	for x, err := range v.Changes(ctx) {
-//		if errors.Is(err, shared.ErrBadValue) { continue } // somebody has written something else
+//	for x, err := range v.Observe(ctx) {
+//		if errors.Is(err, shared.ErrBadValue) { continue } // the data are not a value
 //		if err != nil { return err }                       // ctx is done, or the client is closed
 //		...
 //	}
-//
-// A pair whose error is [ErrBadValue] is about data that are not a value, and the loop goes on. With any other error it ends: that of ctx,
-// which wraps zk.ErrNoServer if there is no connection, [framework.ErrClosed], and answers such as zk.ErrNoAuth.
-func (v *Value[T]) Changes(ctx context.Context) iter.Seq2[T, error] {
+func (v *Value[T]) Observe(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last Version
 		first := true
-		err := follow.Reads(ctx, v.client, func(ctx context.Context, _ engine.Link) (<-chan struct{}, error) {
-			x, version, watch, err := v.watch(ctx)
+		err := recipe.Reads(ctx, v.client, func(ctx context.Context, in *framework.Client, _ engine.Link) (<-chan struct{}, error) {
+			x, version, watch, err := v.watch(ctx, in)
 			if watch == nil {
 				return nil, err
 			}
 			if first || version != last {
 				first, last = false, version
-				if !yield(x, follow.OpError("changes", v.path, err)) {
+				if !yield(x, operr.New("observe", v.path, err)) {
 					return nil, nil
 				}
 			}
 			return watch.Done(), nil
 		})
 		if err != nil {
-			yield(*new(T), follow.OpError("changes", v.path, err))
+			yield(*new(T), operr.New("observe", v.path, err))
 		}
 	}
 }
 
 // watch reads with a watch. It is nil if there is an error, except ErrBadValue.
-func (v *Value[T]) watch(ctx context.Context) (x T, version Version, watch *framework.Watch, err error) {
+func (v *Value[T]) watch(ctx context.Context, client *framework.Client) (x T, version Version, watch *framework.Watch, err error) {
 	for {
-		data, stat, watch, err := v.client.GetW(ctx, v.path)
+		data, stat, watch, err := client.GetW(ctx, v.path)
 		if errors.Is(err, zk.ErrNoNode) {
 			var found bool
-			if found, stat, watch, err = v.client.ExistsW(ctx, v.path); found {
+			if found, stat, watch, err = client.ExistsW(ctx, v.path); found {
 				continue // it was created in between
 			}
 		}
@@ -234,19 +244,20 @@ func (v *Value[T]) watch(ctx context.Context) (x T, version Version, watch *fram
 	}
 }
 
-// get reads the node. It never goes back in time: a session sees all that was committed before it began.
+// get reads the node. It never moves back in time: a session sees everything that was committed
+// before it began.
 func (v *Value[T]) get(ctx context.Context) (x T, version Version, err error) {
 	data, stat, err := v.client.Get(ctx, v.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		stat, err = nil, nil
 	}
 	if err != nil {
-		return x, version, notWritten{follow.Bare(err)}
+		return x, version, notWritten{operr.Bare(err)}
 	}
 	return v.read(data, stat)
 }
 
-// read makes a value of what was read; no stat is no node.
+// read converts the result of a read; a nil stat stands for a missing node.
 func (v *Value[T]) read(data []byte, stat *zk.Stat) (x T, version Version, err error) {
 	if stat != nil {
 		version = versionOf(stat)

@@ -2,6 +2,8 @@ package shared_test
 
 import (
 	"context"
+	"encoding/binary"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
-// noChildren lets what is under way come to its end, and checks that no child is left.
+// noChildren waits until everything in progress has ended, and checks that no child is left.
 func noChildren(t *testing.T, server *zktest.Server, path string) {
 	t.Helper()
 	time.Sleep(time.Minute)
@@ -27,8 +29,8 @@ func noChildren(t *testing.T, server *zktest.Server, path string) {
 	require.Empty(t, names)
 }
 
-// TestUpdateWithAnyRequestFailing counts: an update is done once, or its error says that nobody knows, which only the
-// end of a session excuses.
+// TestUpdateWithAnyRequestFailing counts: an update is done once, or its error says that the
+// outcome is unknown, which only the end of a session excuses.
 func TestUpdateWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		v, other := int64s(t, s.Subject, "/deep/down/n"), int64s(t, s.Other, "/deep/down/n")
@@ -66,13 +68,13 @@ func TestSetAndSwapWithAnyRequestFailing(t *testing.T) {
 				require.True(t, s.Expires && retry.Unknown(err), "%v", err)
 			}
 		}
-		allowed(v.Swap(ctx, shared.Version{}, 1))
+		allowed(v.CompareAndSwap(ctx, shared.Version{}, 1))
 		x, version, err := v.Get(ctx)
 		require.NoError(t, err)
-		if version.Exists() { // else nobody knew, and it was not done
+		if version.Exists() { // otherwise the outcome was unknown, and it was not done
 			require.EqualValues(t, 1, x)
 		}
-		allowed(v.Swap(ctx, version, 2))
+		allowed(v.CompareAndSwap(ctx, version, 2))
 		err = v.Set(ctx, 3)
 		allowed(err)
 		if x = get(t, v); err == nil {
@@ -85,7 +87,8 @@ func TestSetAndSwapWithAnyRequestFailing(t *testing.T) {
 	})
 }
 
-// TestReserveWithAnyRequestFailing gives no number out twice, and none of a write that nobody knows of.
+// TestReserveWithAnyRequestFailing gives no number out twice, and none of a write
+// of unknown outcome.
 func TestReserveWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		v, other := int64s(t, s.Subject, "/n"), int64s(t, s.Other, "/n")
@@ -102,13 +105,13 @@ func TestReserveWithAnyRequestFailing(t *testing.T) {
 	})
 }
 
-// TestAnEqualWriteOfAnotherIsNotTakenForOurs: two clients write the same bytes from the same version, and the request of one of
-// them is lost. The value alone cannot say whose write was done.
+// TestAnEqualWriteOfAnotherIsNotTakenForOurs: two clients write the same bytes from the same
+// version, and the request of one of them is lost. The value alone cannot say whose write was done.
 func TestAnEqualWriteOfAnotherIsNotTakenForOurs(t *testing.T) {
 	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-			c := client()
-			v, other := int64s(t, c, "/n"), int64s(t, client(), "/n")
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			c := w.Client()
+			v, other := int64s(t, c, "/n"), int64s(t, w.Client(), "/n")
 			require.NoError(t, v.Set(testbed.Context(t), 5))
 			session, err := c.Session(testbed.Context(t))
 			require.NoError(t, err)
@@ -118,7 +121,7 @@ func TestAnEqualWriteOfAnotherIsNotTakenForOurs(t *testing.T) {
 				if calls++; calls == 1 {
 					_, err := other.Update(testbed.Context(t), plus(1))
 					require.NoError(t, err)
-					injected = server.Inject(fault, 0, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
+					injected = w.Server.Inject(fault, 0, zktest.OnOp("multi"), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
 				}
 				return x + 1, nil
 			})
@@ -133,61 +136,63 @@ func TestAnEqualWriteOfAnotherIsNotTakenForOurs(t *testing.T) {
 
 // TestOvertakenAfterALostReply: our write was done, and another one after it, before we could look.
 func TestOvertakenAfterALostReply(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
-		v, other := int64s(t, c, "/n"), int64s(t, client(), "/n")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		v, other := int64s(t, c, "/n"), int64s(t, w.Client(), "/n")
 		require.NoError(t, v.Set(testbed.Context(t), 5))
 		session, err := c.Session(testbed.Context(t))
 		require.NoError(t, err)
-		injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
+		injected := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
 		go func() {
 			<-injected.Done()
-			server.RefuseConnections(true)
+			w.Server.RefuseConnections(true)
 			time.Sleep(time.Second)
-			assert.NoError(t, other.Set(context.Background(), 5)) // back, so that the value says nothing
-			server.RefuseConnections(false)
+			// back, so that the value says nothing
+			assert.NoError(t, other.Set(context.Background(), 5))
+			w.Server.RefuseConnections(false)
 		}()
 		x, err := v.Update(testbed.Context(t), plus(1))
 		require.NoError(t, err)
 		require.EqualValues(t, 6, x)
 		require.EqualValues(t, 5, get(t, other))
-	}, zktest.WithTick(time.Second))
+	}, zktest.WithProperties(map[string]string{"tickTime": "1000"}))
 }
 
 // TestAnOutcomeThatNobodyKnows: the session has ended, and with it the proof.
 func TestAnOutcomeThatNobodyKnows(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		v := int64s(t, client(), "/n")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		v := int64s(t, w.Client(), "/n")
 		require.NoError(t, v.Set(testbed.Context(t), 5))
-		server.Inject(zktest.ExpireAfter, 0, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"))
+		w.Server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("multi"), zktest.OnPath("/n"))
 		_, err := v.Update(testbed.Context(t), plus(1))
 		require.True(t, retry.Unknown(err), "%v", err)
 		require.ErrorContains(t, err, "update /n")
 		require.EqualValues(t, 6, get(t, v))
 
-		gate := server.BlockReplies(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"))
+		gate := w.Server.BlockReplies(zktest.OnOp("multi"), zktest.OnPath("/n"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = v.Update(ctx, plus(1))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, retry.Unknown(err))
 		gate.Open()
-		noChildren(t, server, "/n")
+		noChildren(t, w.Server, "/n")
 		require.EqualValues(t, 7, get(t, v))
-		server.Stop()
+		w.Server.Stop()
 		_, err = v.Update(testbed.Context(t), plus(1))
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.False(t, retry.Unknown(err), "nothing was sent")
 	})
 }
 
-// TestTheProofEndsWithTheSession: the write was done and its reply lost, the repetition was refused, and the session ends before we look.
+// TestTheProofEndsWithTheSession: the write was done and its reply lost, the repetition was
+// refused, and the session ends before we look.
 func TestTheProofEndsWithTheSession(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		v := int64s(t, client(), "/n")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		v := int64s(t, w.Client(), "/n")
 		require.NoError(t, v.Set(testbed.Context(t), 5))
-		lost := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"))
-		ended := server.Inject(zktest.ExpireBefore, 0, zktest.OnOp(zktest.OpExists), zktest.OnPath("/n/"))
+		lost := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnPath("/n"))
+		ended := w.Server.Inject(zktest.ExpireBefore, 0, zktest.OnOp("exists"), zktest.OnPath("/n/"))
 		_, err := v.Update(testbed.Context(t), plus(1))
 		require.True(t, retry.Unknown(err), "%v", err)
 		require.True(t, lost.Met() && ended.Met())
@@ -195,30 +200,32 @@ func TestTheProofEndsWithTheSession(t *testing.T) {
 	})
 }
 
-// TestALostReplyOnAKeeper: each lost connection is a lost session there, and the proof lasts a while longer.
+// TestALostReplyOnAKeeper: each lost connection is a lost session there, and the proof lasts a
+// while longer.
 func TestALostReplyOnAKeeper(t *testing.T) {
-	for _, age := range []zktest.KeeperAge{zktest.KeeperOld, zktest.KeeperRecent, zktest.KeeperNew, zktest.KeeperNewest} {
-		testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-			v := int64s(t, client(), "/deep/down/n")
+	for _, age := range []string{"old", "recent", "new", "newest"} {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			v := int64s(t, w.Client(), "/deep/down/n")
 			require.NoError(t, v.Set(testbed.Context(t), 0))
 			for n := range int64(3) {
-				injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp(zktest.OpMulti), zktest.OnPath("/deep/down/n"))
+				injected := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnPath("/deep/down/n"))
 				x, err := v.Update(testbed.Context(t), plus(1))
 				require.NoError(t, err)
 				require.Equal(t, n+1, x)
 				require.True(t, injected.Met())
 			}
-			noChildren(t, server, "/deep/down/n")
+			noChildren(t, w.Server, "/deep/down/n")
 		}, zktest.LikeKeeper(age))
 	}
 }
 
-// overtaken has somebody change the node before the server carries out a write of v, and returns the error of that write.
+// overtaken has another client change the node before the server carries out a write of v, and
+// returns the error of that write.
 func overtaken(t *testing.T, server *zktest.Server, client *framework.Client, write func() error, change func()) error {
 	t.Helper()
 	session, err := client.Session(testbed.Context(t))
 	require.NoError(t, err)
-	gate := server.Block(zktest.OnOp(zktest.OpMulti), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
+	gate := server.Block(zktest.OnOp("multi"), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
 	done := make(chan error, 1)
 	go func() { done <- write() }()
 	testbed.Receive(t, gate.Arrived(), "the write")
@@ -227,26 +234,28 @@ func overtaken(t *testing.T, server *zktest.Server, client *framework.Client, wr
 	return testbed.Receive(t, done, "the end of the write")
 }
 
-// TestASetWritesWhateverTheVersion has somebody else write just before. The first request is carried out, and nothing is read.
+// TestASetWritesWhateverTheVersion has another client write just before. The first request is
+// carried out, and nothing is read.
 func TestASetWritesWhateverTheVersion(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-		c := client()
-		v, other := int64s(t, c, "/n"), int64s(t, client(), "/n")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		v, other := int64s(t, c, "/n"), int64s(t, w.Client(), "/n")
 		require.NoError(t, v.Set(t.Context(), 1))
-		server.ResetCounts()
-		require.NoError(t, overtaken(t, server, c, func() error { return v.Set(t.Context(), 3) }, func() {
+		w.Server.ResetCounts()
+		require.NoError(t, overtaken(t, w.Server, c, func() error { return v.Set(t.Context(), 3) }, func() {
 			require.NoError(t, other.Set(t.Context(), 2))
 		}))
-		require.Zero(t, server.Requests().Requests[zktest.OpGetData])
-		require.Equal(t, 2, server.Requests().Requests[zktest.OpMulti], "one of each")
+		require.Zero(t, w.Server.Requests().Requests["getData"])
+		require.Equal(t, 2, w.Server.Requests().Requests["multi"], "one of each")
 		require.EqualValues(t, 3, get(t, v))
-		stat, err := server.Stat("/n")
+		stat, err := w.Server.Stat("/n")
 		require.NoError(t, err)
 		require.EqualValues(t, 2, stat.Version, "each is written once")
 	})
 }
 
-// TestASwapIsDecidedByTheServer has somebody write, delete or create the node between the look at the version and the write.
+// TestASwapIsDecidedByTheServer has another client write, delete or create the node between the
+// look at the version and the write.
 func TestASwapIsDecidedByTheServer(t *testing.T) {
 	for name, c := range map[string]struct {
 		begins, changes func(t *testing.T, other *shared.Value[int64], server *zktest.Server)
@@ -280,16 +289,16 @@ func TestASwapIsDecidedByTheServer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client) {
-				subject := client()
-				v, other := int64s(t, subject, "/n"), int64s(t, client(), "/n")
-				c.begins(t, other, server)
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				subject := w.Client()
+				v, other := int64s(t, subject, "/n"), int64s(t, w.Client(), "/n")
+				c.begins(t, other, w.Server)
 				time.Sleep(time.Second) // virtual time, in which the child of the write goes
 				_, version, err := v.Get(t.Context())
 				require.NoError(t, err)
-				err = overtaken(t, server, subject, func() error { return v.Swap(t.Context(), version, 10) }, func() {
+				err = overtaken(t, w.Server, subject, func() error { return v.CompareAndSwap(t.Context(), version, 10) }, func() {
 					time.Sleep(time.Second)
-					c.changes(t, other, server)
+					c.changes(t, other, w.Server)
 				})
 				require.ErrorIs(t, err, shared.ErrChanged)
 				x, version, err := v.Get(t.Context())
@@ -299,4 +308,52 @@ func TestASwapIsDecidedByTheServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The servers take version -1 for any: a conditional write would overwrite what another client has
+// written.
+func TestValue_Version(t *testing.T) { // Curator's IllegalTrySetVersionException
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		require.NoError(t, w.Server.Create("/v", []byte("first")))
+		// as after 2^32-1 writes
+		stop := w.Server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+			binary.BigEndian.PutUint32(answer[len(answer)-68+32:], math.MaxUint32)
+			return answer
+		}, zktest.OnOp("getData"), zktest.OnPath("/v"))
+		v, err := shared.Bytes(w.Client(), "/v")
+		require.NoError(t, err)
+		_, version, err := v.Get(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, w.Server.Set("/v", []byte("of another client")))
+		require.ErrorIs(t, v.CompareAndSwap(t.Context(), version, []byte("lost")), shared.ErrChanged)
+		_, version, err = v.Get(t.Context())
+		require.NoError(t, err)
+		err = v.CompareAndSwap(t.Context(), version, []byte("lost"))
+		require.ErrorIs(t, err, shared.ErrVersion)
+		require.False(t, retry.Unknown(err))
+		_, err = v.Update(t.Context(), func([]byte) ([]byte, error) {
+			t.Error("nothing can be written")
+			return nil, nil
+		})
+		require.ErrorIs(t, err, shared.ErrVersion)
+		data, err := w.Server.Get("/v")
+		require.NoError(t, err)
+		require.Equal(t, "of another client", string(data))
+		require.NoError(t, v.Set(t.Context(), []byte("next")))
+		stop()
+		_, err = v.Update(t.Context(), func(b []byte) ([]byte, error) { return append(b, '!'), nil })
+		require.NoError(t, err)
+	})
+}
+
+// kazoo's Counter creates its node without data.
+func TestInt32_WithoutData(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		require.NoError(t, w.Server.Create("/n", nil))
+		n, err := shared.Int32(w.Client(), "/n")
+		require.NoError(t, err)
+		x, err := n.Update(t.Context(), func(x int32) (int32, error) { return x + 1, nil })
+		require.NoError(t, err)
+		require.EqualValues(t, 1, x)
+	})
 }

@@ -20,7 +20,8 @@ func Example() {
 	// The client logs in on each connection.
 }
 
-// The list of servers has addresses. The principal of each server has the name that DNS knows for the address.
+// The list of servers has addresses. The principal of each server has the name that DNS knows for
+// the address.
 func ExampleWithHost() {
 	name := func(ctx context.Context, address string) (string, error) {
 		names, err := net.DefaultResolver.LookupAddr(ctx, address)

@@ -15,16 +15,17 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// The exchange has two rounds. The client sends its ticket with a new key for this exchange, the subkey. The server
-// answers with the security layers that it offers, signed with the subkey: so it has the key of the ticket's service, and
-// has seen this ticket now. The client answers, signed as well, that it wants no layer, and which user it acts for: nobody
-// else. The server proves itself by its signature, so the client does not ask for mutual authentication, which would cost
-// another round. Java's client of ZooKeeper does the same.
+// The exchange has two rounds. The client sends its ticket with a new key for this exchange, the
+// subkey. The server answers with the security layers that it offers, signed with the subkey: so it
+// has the key of the ticket's service, and has seen this ticket now. The client answers, signed as
+// well, that it wants no layer and acts for no other user. The server authenticates itself
+// by its signature, so the client does not ask for mutual authentication, which would cost another
+// round. Java's client of ZooKeeper does the same.
 
-// exchange is one after the client's first token.
+// exchange is an exchange after the client's first token.
 type exchange struct {
 	subkey types.EncryptionKey
-	number uint64 // of our next signed token
+	number uint64 // of the next signed token
 }
 
 const (
@@ -34,14 +35,14 @@ const (
 	serverSubkey = 4
 )
 
-// noLayerChosen is the client's answer: no layer, no length of what it can receive in one, and no other user.
+// noLayerChosen is the client's reply: no layer, no maximum length, and no other user.
 var noLayerChosen = []byte{noLayer, 0, 0, 0}
 
-// begin returns the client's first token: the initial token of RFC 4121, section 4.1, in the frame of RFC 2743,
-// section 3.1.
+// begin returns the client's first token: the initial token of RFC 4121, section 4.1, in the frame
+// of RFC 2743, section 3.1.
 func begin(t *ticket) (*exchange, []byte, error) {
 	if t.key.KeyType != etypeID.AES128_CTS_HMAC_SHA1_96 && t.key.KeyType != etypeID.AES256_CTS_HMAC_SHA1_96 {
-		return nil, nil, fmt.Errorf("the ticket's key has the encryption type %d; it must be AES with SHA-1 (17 or 18)", t.key.KeyType)
+		return nil, nil, fmt.Errorf("encryption type %d of the ticket's key is not AES with SHA-1 (17 or 18)", t.key.KeyType)
 	}
 	auth, err := types.NewAuthenticator(t.realm, t.client)
 	if err != nil {
@@ -65,7 +66,8 @@ func begin(t *ticket) (*exchange, []byte, error) {
 // initial is the object identifier of Kerberos, and the number of the token.
 var initial = []byte{0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02, 0x01, 0x00}
 
-// checksum is that of an authenticator in GSS-API: flags, and no channel bindings (RFC 4121, section 4.1.1).
+// checksum returns the checksum of an authenticator in GSS-API: flags, and no channel bindings (RFC
+// 4121, section 4.1.1).
 func checksum(flags uint32) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 16)
 	b = append(b, make([]byte, 16)...)
@@ -86,20 +88,20 @@ func (e *exchange) answer(token []byte) ([]byte, error) {
 	return e.wrap(noLayerChosen)
 }
 
-// unwrap returns what a signed token of the server has.
+// unwrap verifies a signed token of the server and returns its payload.
 func (e *exchange) unwrap(token []byte) ([]byte, error) {
 	if len(token) == 0 {
-		return nil, errors.New("the server's token is empty: the server may not be set up for Kerberos")
+		return nil, errors.New("the server's token is empty: the server may not support Kerberos")
 	}
 	var w krb5gss.WrapToken
 	if err := w.Unmarshal(token, true); err != nil {
 		return nil, fmt.Errorf("the server's token: %w", err)
 	}
 	if w.Flags&(sealed|serverSubkey) != 0 {
-		return nil, fmt.Errorf("the server's token has the flags %#x", w.Flags)
+		return nil, fmt.Errorf("unexpected flags %#x in the server's token", w.Flags)
 	}
 	if ok, err := w.Verify(e.subkey, keyusage.GSSAPI_ACCEPTOR_SEAL); !ok || err != nil {
-		return nil, errors.New("the server's token is not signed with the key that it was sent")
+		return nil, errors.New("the server's token is not signed with the subkey")
 	}
 	return w.Payload, nil
 }

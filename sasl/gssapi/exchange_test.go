@@ -37,7 +37,7 @@ func newAcceptor(t *testing.T, kind int32) (*acceptor, *ticket) {
 	return a, &ticket{client: alice, realm: "EXAMPLE.COM", ticket: issued, key: key, end: now.Add(time.Hour)}
 }
 
-// accept reads the client's first token, and returns what it says.
+// accept reads the client's first token and returns its content.
 func (a *acceptor) accept(t *testing.T, token []byte) types.Authenticator {
 	t.Helper()
 	var initial spnego.KRB5Token
@@ -122,7 +122,7 @@ func TestServersThatCannotBeTrustedAreRefused(t *testing.T) {
 		token []byte
 		text  string
 	}{
-		"set up without Kerberos":      {nil, "the server may not be set up for Kerberos"},
+		"set up without Kerberos":      {nil, "the server may not support Kerberos"},
 		"no token":                     {[]byte("realm="), "shorter than header"},
 		"another token":                {append([]byte{4, 4}, make([]byte, 30)...), "wrong Token ID"},
 		"cut":                          {a.offer(t, 1, 1, 0, 0, 0)[:20], "inconsistent checksum length"},
@@ -148,11 +148,12 @@ func TestServersThatCannotBeTrustedAreRefused(t *testing.T) {
 func TestATicketWithAWeakKeyIsNotUsed(t *testing.T) {
 	_, ticket := newAcceptor(t, etypeID.RC4_HMAC)
 	_, _, err := begin(ticket)
-	require.EqualError(t, err, "the ticket's key has the encryption type 23; it must be AES with SHA-1 (17 or 18)")
+	require.EqualError(t, err, "encryption type 23 of the ticket's key is not AES with SHA-1 (17 or 18)")
 }
 
-// TestTheSignatureOfRFC4121 has a token whose signature was computed without the library: HMAC-SHA1 over the payload and the
-// header, with the key's checksum key for usage 24 (RFC 3961, 3962 and 4121).
+// TestTheSignatureOfRFC4121 has a token whose signature was computed without the library: HMAC-SHA1
+// over the payload and the header, with the key's checksum key for usage 24 (RFC 3961, 3962 and
+// 4121).
 func TestTheSignatureOfRFC4121(t *testing.T) {
 	key, err := hex.DecodeString("14f9bde6b50ec508201a97f74c4e5bd3")
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package gssapi authenticates clients of ZooKeeper with Kerberos: the SASL mechanism GSSAPI (RFC 4752). It is a module
-// of its own, so users of the library do not inherit its dependencies.
+// Package gssapi authenticates clients of ZooKeeper with Kerberos: the SASL mechanism GSSAPI (RFC
+// 4752). It is a module of its own, so users of the library do not inherit its dependencies.
 //
 //	mechanism := gssapi.Keytab("orders/host7.example.com@EXAMPLE.COM", "/etc/orders.keytab")
 //	client, err := framework.New(servers, framework.WithSASL(mechanism))
@@ -9,35 +9,36 @@
 //
 // # Servers
 //
-// A server's principal is zookeeper/<host>, where host is the server's name in the list of servers, in lower case. It is
-// not looked up in DNS. Java's client does that; see [WithHost].
+// A server's principal is zookeeper/<host>, where host is the server's name in the list of servers,
+// in lower case. Unlike Java's client, this package does not look it up in DNS; see [WithHost].
 //
 // # Tickets
 //
-// The ticket for a server is kept for five sixths of the time that is left to it, and used for each connection to that
-// server. So most connections need no KDC. If a server has not accepted the ticket, because its key is a new one, the KDC
-// is asked for another ticket after at most 30 seconds. After the KDC has refused the login, or has no such server, it is
-// asked again after 30 seconds. The keytab, the credentials cache and krb5.conf are read each time that a KDC is asked.
+// The ticket for a server is kept for five sixths of its remaining lifetime, and used for each
+// connection to that server, so most connections need no KDC. If a server has not accepted the
+// ticket, because its key has changed, another ticket is requested after at most 30 seconds. After
+// the KDC has refused the login, or does not know the server, it is asked again after 30 seconds.
+// The keytab, the credentials cache and krb5.conf are read before each request to a KDC.
 //
 // # Errors
 //
-// If the KDC or the server refuses the client, calls fail with zk.ErrAuthFailed and the reason, such as
-// KDC_ERR_PREAUTH_FAILED (a wrong password or key), KDC_ERR_C_PRINCIPAL_UNKNOWN (no such client), and
-// KDC_ERR_S_PRINCIPAL_UNKNOWN (no such server). A KDC that cannot be reached counts as a server that cannot be reached:
-// calls are tried again, and then wrap zk.ErrNoServer.
+// If the KDC or the server refuses the client, calls fail with zk.ErrAuthFailed and the reason:
+// KDC_ERR_PREAUTH_FAILED (a wrong password or key), KDC_ERR_C_PRINCIPAL_UNKNOWN (an unknown client)
+// or KDC_ERR_S_PRINCIPAL_UNKNOWN (an unknown server). An unreachable KDC counts as an unreachable
+// server: calls are retried, and then wrap zk.ErrNoServer.
 //
 // # Limits
 //
-// Nothing after the login is signed or encrypted, as with each client of ZooKeeper: use TLS for that.
+// After the login nothing is signed or encrypted, as with every client of ZooKeeper: use TLS.
 //
-// Kerberos itself is github.com/jcmturner/gokrb5, the only complete implementation in Go; Go's clients of Kafka, HDFS
-// and PostgreSQL use it, too. Its last release is of 2023. The server must have a key for AES with SHA-1
-// (aes256-cts-hmac-sha1-96 or aes128-cts-hmac-sha1-96). In krb5.conf it ignores include, and it asks DNS for KDCs only with
-// dns_lookup_kdc. It does not end a request to a KDC early: one that is not answered ends after 5 s for each KDC and
-// protocol, in the background if the connection was given up before.
+// Kerberos itself is github.com/jcmturner/gokrb5, last released in 2023. The server must have a key
+// for AES with SHA-1 (aes256-cts-hmac-sha1-96 or aes128-cts-hmac-sha1-96). gokrb5 ignores include
+// in krb5.conf, and asks DNS for KDCs only with dns_lookup_kdc. It does not cancel a request to a
+// KDC: an unanswered one ends after 5 s for each KDC and protocol, in the background if the
+// connection was abandoned.
 //
-// Tested with MIT's KDC over TCP, with one realm. Not tested: servers in another realm than the client (cross-realm tickets), KDCs over
-// UDP, and other KDCs, such as Active Directory and Heimdal.
+// Tested with MIT's KDC over TCP, with one realm. Not tested: servers in another realm (cross-realm
+// tickets), KDCs over UDP, and other KDCs, such as Active Directory and Heimdal.
 package gssapi
 
 import (
@@ -50,8 +51,8 @@ import (
 	"github.com/gocurator/curator/sasl"
 )
 
-// Keytab logs in as principal with its key in a file. A principal is a name with a realm, alice@EXAMPLE.COM; without
-// one it has the default realm of krb5.conf.
+// Keytab logs in as principal with its key in a file. A principal is a name with a realm, such as
+// alice@EXAMPLE.COM; without one it has the default realm of krb5.conf.
 func Keytab(principal, file string, opts ...Option) sasl.Mechanism {
 	return build(principal, withKeytab(principal, file), opts)
 }
@@ -61,9 +62,9 @@ func Password(principal, password string, opts ...Option) sasl.Mechanism {
 	return build(principal, withPassword(principal, password), opts)
 }
 
-// CredentialsCache uses the ticket that kinit has left in a file: for programs that a person runs. When that ticket has
-// expired, connections fail until there is another one in the file. The file may be named as in $KRB5CCNAME, FILE:/tmp/x;
-// caches that are not files cannot be used.
+// CredentialsCache uses the ticket that kinit has left in a file, for interactive programs. When
+// that ticket has expired, connections fail until the file has another one. The file may be named
+// as in $KRB5CCNAME, FILE:/tmp/x; other kinds of caches are not supported.
 func CredentialsCache(file string, opts ...Option) sasl.Mechanism {
 	file = strings.TrimPrefix(file, "FILE:")
 	return build(file, withCache(file), opts)
@@ -78,16 +79,18 @@ func WithService(name string) Option {
 	return func(m *mechanism) { m.service = name }
 }
 
-// WithHost sets the second part of the servers' principals: host returns it for a server's name in the list of servers.
-// nil is the name itself. It is called for each connection, must return when ctx is done, and may be called by several
-// goroutines at once. With an error the server is not used. If the list has addresses, or names that are aliases, it can
-// look up the name that the server has itself, as Java's client does: see the example. Then whoever can change what DNS
-// answers chooses which server of the realm is trusted.
+// WithHost sets the second part of the servers' principals: host returns it for a server's name in
+// the list of servers. If host fails, the server is not used. host is called for each connection,
+// must return when ctx is done, and must be safe for concurrent use.
+//
+// The example looks up the server's own name, as Java's client does. A party that controls DNS then
+// chooses which server is trusted.
 func WithHost(host func(ctx context.Context, host string) (string, error)) Option {
 	return func(m *mechanism) { m.host = host }
 }
 
-// WithConfig names the krb5.conf, which has the realms and their KDCs. The default is $KRB5_CONFIG, or /etc/krb5.conf.
+// WithConfig sets the krb5.conf with the realms and their KDCs. The default is $KRB5_CONFIG, or
+// /etc/krb5.conf.
 func WithConfig(file string) Option {
 	return func(m *mechanism) { m.config = file }
 }

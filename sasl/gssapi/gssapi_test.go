@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/admin"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/framework/admin"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/sasl"
@@ -75,8 +75,8 @@ func testRefusals(t *testing.T, r *realm) {
 		"a wrong password":           {Password("bob@EXAMPLE.COM", "secret", r.options()...), "KDC_ERR_PREAUTH_FAILED"},
 		"no such user":               {Password("eve@EXAMPLE.COM", "secret", r.options()...), "KDC_ERR_C_PRINCIPAL_UNKNOWN"},
 		"a keytab of another":        {Keytab("bob@EXAMPLE.COM", r.keytab("alice"), r.options()...), "key not found in keytab"},
-		"no such server":             {r.alice(WithHost(nil)), "zookeeper/127.0.0.1: the KDC refuses"},
-		"no such service":            {r.alice(WithService("kafka")), "kafka/zoo.test: the KDC refuses"},
+		"no such server":             {r.alice(WithHost(nil)), "zookeeper/127.0.0.1: the KDC refused the request"},
+		"no such service":            {r.alice(WithService("kafka")), "kafka/zoo.test: the KDC refused the request"},
 		"a key that the server lost": {r.alice(WithHost(named("other.test"))), "SASL GSSAPI: "},
 		"a password of DIGEST-MD5":   {sasl.DigestMD5("bob", "secret"), "SASL DIGEST-MD5: "},
 	} {
@@ -192,7 +192,7 @@ func TestAPasswordIsNotInLogs(t *testing.T) {
 	}
 }
 
-// ticket is the one for the server.
+// ticket returns the ticket for the server.
 func (r *realm) ticket(m sasl.Mechanism) *ticket {
 	s := &m.(*mechanism).tickets
 	s.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// ticket is a client's for a service.
+// ticket is a client's ticket for a service.
 type ticket struct {
 	client types.PrincipalName
 	realm  string // of the client
@@ -82,7 +82,8 @@ func granting(realm string) types.PrincipalName {
 	return types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}
 }
 
-// logIn asks for a ticket-granting ticket. The client's Login would do so too, and start a goroutine that renews the ticket.
+// logIn asks for a ticket-granting ticket. The client's Login would do so too, and start a
+// goroutine that renews the ticket.
 func logIn(cl *client.Client) (*client.Client, *ticket, error) {
 	realm := cl.Credentials.Domain()
 	request, err := messages.NewASReqForTGT(realm, cl.Config, cl.Credentials.CName())
@@ -96,13 +97,14 @@ func logIn(cl *client.Client) (*client.Client, *ticket, error) {
 	return cl, &ticket{ticket: reply.Ticket, key: reply.DecryptedEncPart.Key, end: reply.DecryptedEncPart.EndTime}, nil
 }
 
-// errRefused means that a KDC has answered no.
-var errRefused = errors.New("the KDC refuses")
+// errRefused is returned when a KDC has refused a request.
+var errRefused = errors.New("the KDC refused the request")
 
-// askKDC returns a new ticket for a service. Errors are those of files, errRefused, and zk.ErrNoServer if no KDC has answered.
+// askKDC returns a new ticket for a service. Errors are errors of files, errRefused, and
+// zk.ErrNoServer if no KDC has answered.
 func askKDC(file string, login login, service, host string) (t *ticket, err error) {
 	defer func() {
-		// The library does not check the lengths in what it reads from files and from the network.
+		// The library does not check the lengths in files and messages.
 		if p := recover(); p != nil {
 			err = fmt.Errorf("bad message or file: %v", p)
 		}
@@ -140,7 +142,7 @@ func grant(cl *client.Client, realm string, tgt *ticket, service types.Principal
 	return &ticket{ticket: reply.Ticket, key: reply.DecryptedEncPart.Key, end: reply.DecryptedEncPart.EndTime}, nil
 }
 
-// judge adds what kind of error one of the library is.
+// judge adds errRefused or zk.ErrNoServer to an error of package gokrb5.
 func judge(err error) error {
 	var e krberror.Krberror
 	switch {

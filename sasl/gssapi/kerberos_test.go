@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testbed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/sasl"
 )
 
@@ -40,9 +40,9 @@ const (
 	skew = 10 * time.Second
 )
 
-// startRealm starts both, or skips the test where there is no Docker. zoo.test is the host of the server's principal.
-// There is no such host: the client reaches it at 127.0.0.1. other.test has a principal too, whose key the server does
-// not have.
+// startRealm starts both, or skips the test where there is no Docker. zoo.test is the host of the
+// server's principal. There is no such host: the client reaches it at 127.0.0.1. other.test has a
+// principal too, whose key the server does not have.
 func startRealm(t *testing.T) *realm {
 	t.Helper()
 	if os.Getenv("CURATOR_TEST_DOCKER") != "1" {
@@ -91,7 +91,7 @@ func (r *realm) write(t *testing.T, name, text string) string {
 	return path
 }
 
-// options are those of a mechanism in this realm.
+// options returns the options of a mechanism in this realm.
 func (r *realm) options(more ...Option) []Option {
 	host := func(context.Context, string) (string, error) { return "zoo.test", nil }
 	return append([]Option{WithConfig(r.config), WithHost(host)}, more...)
@@ -140,7 +140,8 @@ func (c *cutter) cut(t *testing.T) {
 	require.NoError(t, (*c.last.Load()).Close())
 }
 
-// run starts a container whose port is published on this machine, with copies of directories, and removes it at the end.
+// run starts a container whose port is published on this machine, with copies of directories, and
+// removes it at the end.
 func run(ctx context.Context, t *testing.T, image, port string, copies map[string]string, command ...string) (container string) {
 	t.Helper()
 	host, _ := os.Hostname() // empty is a name too

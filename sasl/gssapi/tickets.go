@@ -9,13 +9,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// askAgain is how long nobody asks the KDC again: after it has refused, and while it is open whether the server accepts a
-// ticket. A client that cannot connect tries several times a second; without this it would ask the KDC as often.
+// askAgain is the minimum interval of requests to the KDC after it has refused, and while it is
+// open whether the server accepts a ticket. A client that cannot connect tries several times a
+// second; without the interval it would ask the KDC as often.
 const askAgain = 30 * time.Second
 
-// tickets keeps the last ticket for each service. A ticket that the server has accepted is used until five sixths of its time
-// have passed. One that was used, and that the server has not accepted (yet), is used for askAgain. Then the KDC is
-// asked for another one. If no KDC answers, the old one is used for another askAgain, while it is valid.
+// tickets keeps the last ticket for each service. A ticket that the server has accepted is used
+// until five sixths of its lifetime have passed. A ticket that the server has not (yet) accepted is
+// used for askAgain. Then the KDC is asked for another one. If no KDC answers, the old ticket is
+// used for another askAgain while it is valid.
 type tickets struct {
 	ask func(service, host string) (*ticket, error)
 
@@ -25,7 +27,7 @@ type tickets struct {
 
 type server struct{ service, host string }
 
-// entry is what is known of the tickets for a service.
+// entry has the tickets for a service.
 type entry struct {
 	asking chan struct{} // closed when the request to the KDC has ended; nil: there is none
 	ticket *ticket       // nil: none
@@ -34,8 +36,8 @@ type entry struct {
 	renew  time.Time     // when the KDC is asked again
 }
 
-// get returns a ticket. Callers that need one at the same time wait for one request, which goes on when their contexts are done:
-// the next caller has its result. The errors are those of ask and of ctx.
+// get returns a ticket. Concurrent callers wait for one request, which continues when their
+// contexts are done: the next caller gets its result. The errors are ask's and ctx's.
 func (s *tickets) get(ctx context.Context, service, host string) (*ticket, error) {
 	s.mu.Lock()
 	e := s.entry(service, host)
@@ -55,14 +57,14 @@ func (s *tickets) get(ctx context.Context, service, host string) (*ticket, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Until accepted is called, or another ticket comes.
+	// Until accepted is called, or another ticket arrives.
 	if again := time.Now().Add(askAgain); e.ticket != nil && again.Before(e.renew) {
 		e.renew = again
 	}
 	return e.ticket, e.err
 }
 
-// accepted notes that the server has accepted a ticket.
+// accepted records that the server has accepted a ticket.
 func (s *tickets) accepted(service, host string, t *ticket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +73,7 @@ func (s *tickets) accepted(service, host string, t *ticket) {
 	}
 }
 
-// entry returns that of a service. s.mu is held.
+// entry returns the entry of a service. s.mu is held.
 func (s *tickets) entry(service, host string) *entry {
 	key := server{service, host}
 	e := s.known[key]

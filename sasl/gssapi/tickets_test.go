@@ -38,7 +38,8 @@ func (k *fakeKDC) fails(err error) {
 	k.err = err
 }
 
-// inBubble runs a test with tickets of a KDC. get returns one for the same server each time; asked is how often the KDC was asked.
+// inBubble runs a test with tickets of a KDC. get returns one for the same server each time; asked
+// is how often the KDC was asked.
 func inBubble(t *testing.T, test func(t *testing.T, kdc *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int)) {
 	synctest.Test(t, func(t *testing.T) {
 		kdc := new(fakeKDC)
@@ -133,7 +134,7 @@ func TestAKDCThatRefusesIsAskedAgainAfterAPause(t *testing.T) {
 		kdc.fails(fmt.Errorf("%w: wrong password", errRefused))
 		for range 29 {
 			_, err := get()
-			require.EqualError(t, err, "the KDC refuses: wrong password")
+			require.EqualError(t, err, "the KDC refused the request: wrong password")
 			time.Sleep(time.Second)
 		}
 		require.Equal(t, 1, asked())

@@ -1,15 +1,16 @@
-// Package control offers the faults and controls of a [zktest.Server] to programs in other languages: an HTTP handler that
-// reads and writes JSON. The program zkserver serves it.
+// Package control offers the faults and controls of a [zktest.Server] to programs in other
+// languages: an HTTP handler that reads and writes JSON. The program zkserver serves it.
 //
 //	http.ListenAndServe("127.0.0.1:2180", control.Handler(server))
 //
-// A client of the handler can do everything to the server, so serve it on the loopback interface only. Requests
-// from web pages are refused: those with an Origin, and those whose Host is neither localhost nor an IP
-// address.
+// A client of the handler can do everything to the server, so serve it on the loopback interface
+// only. Requests from web pages are refused: requests with an Origin, or with a Host that is
+// neither localhost nor an IP address.
 //
-// GET / lists all requests. Other requests are answered with a JSON object, and failures with {"error": "..."}
-// and a status of 400 (a bad request), 403 (a web page), 404 (no such session, node, handle or request) or 409 (the node
-// exists already, the server is closed, or there is no leader).
+// GET / lists all requests. Other requests are answered with a JSON object, and failures with
+// {"error": "..."} and a status of 400 (a bad request), 403 (a web page), 404 (no such session,
+// node, handle or request) or 409 (the node exists already, the server is closed, or there is no
+// leader).
 package control
 
 import (
@@ -30,14 +31,13 @@ import (
 // Option configures a handler.
 type Option func(*handler)
 
-// WithListeners names the server's addresses that can be stopped by themselves, as
-// [zktest.Server.Listen] has returned them.
+// WithListeners names additional addresses of the server, from [zktest.Server.Listen].
 func WithListeners(listeners ...*zktest.Listener) Option {
 	return func(h *handler) { h.listeners = append(h.listeners, listeners...) }
 }
 
-// Handler serves the faults and controls of a server. It is safe for concurrent use. Requests that wait, as
-// for a trace, end with their client, or with the http.Server.
+// Handler serves the faults and controls of a server. It is safe for concurrent use. Requests that
+// wait, such as for a trace, end with their client or with the http.Server.
 func Handler(server *zktest.Server, opts ...Option) http.Handler {
 	h := &handler{server: server, handles: make(map[string]handle)}
 	for _, opt := range opts {
@@ -84,7 +84,7 @@ func (h *handler) routes() []route {
 // none is a request or an answer without anything in it.
 type none struct{}
 
-// call makes a handler of a function from JSON to JSON. A request without a body is an empty
+// call returns a handler for a function from JSON to JSON. A request without a body is an empty
 // object.
 func call[In, Out any](f func(r *http.Request, in In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -118,10 +118,10 @@ func decode(body []byte, in any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(in); err != nil {
-		return fmt.Errorf("the body is not understood: %w", err)
+		return fmt.Errorf("invalid body: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("the body is not understood: something comes after the object")
+		return errors.New("invalid body: data after the object")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func decode(body []byte, in any) error {
 func answer(w http.ResponseWriter, status int, out any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(out) // who asked has gone if it fails
+	_ = json.NewEncoder(w).Encode(out) // if it fails, the client has disconnected
 }
 
 // errNoHandle means that there is no such injection, gate or delay.

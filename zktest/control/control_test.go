@@ -308,7 +308,8 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 // TestAnUnknownRequestIsAnsweredLikeAnyOther: in JSON.
 func TestAnUnknownRequestIsAnsweredLikeAnyOther(t *testing.T) {
 	p := open(t, zktest.NewServer(t))
-	for _, request := range [][]string{{"GET", "/nowhere"}, {"GET", "/expire"}} { // that one is a POST
+	// that one is a POST
+	for _, request := range [][]string{{"GET", "/nowhere"}, {"GET", "/expire"}} {
 		code, out := p.ask(request[0], request[1], "")
 		assert.Equal(t, http.StatusNotFound, code)
 		assert.Contains(t, out["error"], "no such request: "+request[0]+" "+request[1])

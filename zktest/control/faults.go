@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
 func (h *handler) faultRoutes() []route {
 	s := h.server
 	return []route{
-		{"POST", "/freeze", `drop the traffic of sessions, or of all: {"sessions": ["0x1"]}`, call(h.links(s.Freeze))},
-		{"POST", "/thaw", "end that", call(h.links(s.Thaw))},
+		{"POST", "/freeze", `drop the traffic of sessions, or of all sessions: {"sessions": ["0x1"]}`, call(h.links(s.Freeze))},
+		{"POST", "/thaw", "end all freezes", call(h.links(s.Thaw))},
 		{"POST", "/cut", "cut all connections", call(func(*http.Request, none) (none, error) {
 			s.CutConnections()
 			return none{}, nil
 		})},
-		{"POST", "/refuse", `turn connections away, or handshakes as a Keeper without a leader does, or credentials: {"connections": true, "sessions": false, "credentials": false}`, call(h.refuse)},
-		{"POST", "/inject", `make the nth request that is picked meet a fault: {"fault": "lose reply", "nth": 0, "ops": ["create"], "path": "/a", "session": "0x1"}`, call(h.inject)},
-		{"POST", "/block", `hold requests up, or with "replies" their answers: {"replies": true, "ops": ["delete"]}`, call(h.block)},
+		{"POST", "/refuse", `refuse connections, handshakes (as a Keeper without a leader does), or credentials: {"connections": true, "sessions": false, "credentials": false}`, call(h.refuse)},
+		{"POST", "/inject", `inject a fault into the nth selected request: {"fault": "lose reply", "nth": 0, "ops": ["create"], "path": "/a", "session": "0x1"}`, call(h.inject)},
+		{"POST", "/block", `hold requests, or with "replies" their replies: {"replies": true, "ops": ["delete"]}`, call(h.block)},
 		{"POST", "/delay", `delay requests: {"by": "200ms", "path": "/a"}`, call(h.delay)},
-		{"GET", "/handles/{id}", "whether a request has met an injection or waits at a gate; ?wait=5s waits for that", call(h.look)},
+		{"GET", "/handles/{id}", "report whether a request has met an injection or waits at a gate; ?wait=5s waits for one", call(h.look)},
 		{"DELETE", "/handles/{id}", "open a gate, or end a delay", call(h.end)},
-		{"POST", "/clear", "take back all faults", call(h.clear)},
+		{"POST", "/clear", "remove all faults", call(h.clear)},
 	}
 }
 
@@ -73,15 +74,10 @@ type match struct {
 func (m match) parse() ([]zktest.Match, error) {
 	var all []zktest.Match
 	if len(m.Ops) > 0 {
-		var ops []zktest.Op
-		for _, name := range m.Ops {
-			op, err := parseOp(name)
-			if err != nil {
-				return nil, err
-			}
-			ops = append(ops, op)
+		if err := tree.CheckOps(m.Ops); err != nil {
+			return nil, err
 		}
-		all = append(all, zktest.OnOp(ops...))
+		all = append(all, zktest.OnOp(m.Ops...))
 	}
 	if m.Path != "" {
 		all = append(all, zktest.OnPath(m.Path))
@@ -96,16 +92,6 @@ func (m match) parse() ([]zktest.Match, error) {
 	return all, nil
 }
 
-// parseOp finds an operation by the name that it has in traces.
-func parseOp(name string) (zktest.Op, error) {
-	for op := zktest.OpCloseSession; op <= zktest.OpWhoAmI; op++ {
-		if op.String() == name {
-			return op, nil
-		}
-	}
-	return 0, fmt.Errorf("no operation %q; names are those of traces, such as getChildren2", name)
-}
-
 func parseFault(name string) (zktest.Fault, error) {
 	for f := zktest.FailBefore; f <= zktest.LoseWakeup; f++ {
 		if f.String() == name {
@@ -118,7 +104,7 @@ func parseFault(name string) (zktest.Fault, error) {
 
 // handle is an injection, a gate or a delay that a client has created.
 type handle struct {
-	met  <-chan struct{} // closed when a request has come to it; nil for a delay
+	met  <-chan struct{} // closed when a request has met it; nil for a delay
 	what func() string
 	end  func() // nil if it cannot be ended
 }
@@ -162,7 +148,7 @@ func (h *handler) inject(_ *http.Request, in struct {
 		return handleAnswer{}, err
 	}
 	if in.Nth < 0 {
-		return handleAnswer{}, fmt.Errorf("nth %d is counted from 0", in.Nth)
+		return handleAnswer{}, fmt.Errorf("bad nth %d: it counts from 0", in.Nth)
 	}
 	matches, err := in.parse()
 	if err != nil {

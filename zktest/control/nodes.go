@@ -7,25 +7,27 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/zktest"
 )
 
 func (h *handler) nodeRoutes() []route {
 	return []route{
 		{"GET", "/node?path=/", "a node with its data, children and stat", call(h.get)},
-		{"PUT", "/node", `make a node, with those above it, or change it: {"path": "/a", "text": "hello"}, or "data" in base64`, call(h.put)},
-		{"DELETE", "/node?path=/", "delete a node with all below it", call(h.delete)},
-		{"GET", "/nodes", "all nodes, in the form in which they can be loaded", call(func(*http.Request, none) (nodes, error) {
+		{"PUT", "/node", `create a node and its parents, or change it: {"path": "/a", "text": "hello"}, or "data" in base64`, call(h.put)},
+		{"DELETE", "/node?path=/", "delete a node and its descendants", call(h.delete)},
+		{"GET", "/nodes", "dump all nodes, in the form of POST /nodes", call(func(*http.Request, none) (nodes, error) {
 			return nodes{h.server.Dump()}.orEmpty(), nil
 		})},
-		{"POST", "/nodes", "make these nodes, or change them; ephemeral ones are left out", call(func(_ *http.Request, in nodes) (none, error) {
+		{"POST", "/nodes", "create or change these nodes; ephemeral ones are left out", call(func(_ *http.Request, in nodes) (none, error) {
 			return none{}, h.server.Load(in.Nodes)
 		})},
 		{"POST", "/flush", "delete all nodes", call(func(*http.Request, none) (none, error) {
 			h.server.Flush()
 			return none{}, nil
 		})},
-		{"GET", "/trace", "requests and watch events as they come, one line of text each, until the client hangs up", h.trace},
+		{"GET", "/trace", "stream requests and watch events, one line of text each, until the client hangs up", h.trace},
 	}
 }
 
@@ -33,7 +35,7 @@ type nodes struct {
 	Nodes []zktest.Node `json:"nodes"`
 }
 
-// orEmpty makes sure that a list is written.
+// orEmpty returns an empty list instead of nil, so that JSON has a list.
 func (n nodes) orEmpty() nodes {
 	if n.Nodes == nil {
 		n.Nodes = []zktest.Node{}
@@ -44,7 +46,7 @@ func (n nodes) orEmpty() nodes {
 type nodeAnswer struct {
 	Node     zktest.Node `json:"node"`
 	Children []string    `json:"children"`
-	Stat     zktest.Stat `json:"stat"`
+	Stat     zk.Stat     `json:"stat"`
 }
 
 func (h *handler) get(r *http.Request, _ none) (nodeAnswer, error) {
@@ -67,7 +69,7 @@ func (h *handler) get(r *http.Request, _ none) (nodeAnswer, error) {
 
 func (h *handler) put(_ *http.Request, in zktest.Node) (none, error) {
 	if in.Owner != 0 {
-		return none{}, errors.New("an ephemeral node is made by its session")
+		return none{}, errors.New("only a session can create an ephemeral node")
 	}
 	return none{}, h.server.Load([]zktest.Node{in})
 }
@@ -76,8 +78,8 @@ func (h *handler) delete(r *http.Request, _ none) (none, error) {
 	return none{}, h.server.Delete(r.URL.Query().Get("path"))
 }
 
-// lines has the lines of a trace that were not written yet. There is no limit: a client that reads slowly must
-// not delay the server.
+// lines has the lines of a trace that were not written yet. There is no limit: a client that reads
+// slowly must not delay the server.
 type lines struct {
 	mu   sync.Mutex // guards what follows
 	text bytes.Buffer

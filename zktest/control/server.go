@@ -19,15 +19,15 @@ func (h *handler) serverRoutes() []route {
 		})
 	}
 	return []route{
-		{"GET", "/{$}", "list what there is", call(func(*http.Request, none) ([]offer, error) { return h.offered, nil })},
+		{"GET", "/{$}", "list the requests", call(func(*http.Request, none) ([]offer, error) { return h.offered, nil })},
 		{"GET", "/status", "addresses, sessions, and counts of requests since the last reset", call(h.status)},
-		{"POST", "/reset-counts", "begin to count anew", do(s.ResetCounts)},
-		{"POST", "/expire", `end a session: {"session": "0x1"}`, call(h.expire)},
-		{"POST", "/stop", `take the server off the network, or one address: {"addr": "127.0.0.1:2181"}`, call(h.stop)},
-		{"POST", "/restart", "bring it back", call(h.restart)},
-		{"POST", "/pause", "stand still, clock and all", do(s.Pause)},
-		{"POST", "/resume", "go on after a pause", do(s.Resume)},
-		{"POST", "/clock", `move the clock on: {"advance": "30s"}`, call(h.clock)},
+		{"POST", "/reset-counts", "reset the counts", do(s.ResetCounts)},
+		{"POST", "/expire", `expire a session: {"session": "0x1"}`, call(h.expire)},
+		{"POST", "/stop", `stop the server, or one address: {"addr": "127.0.0.1:2181"}`, call(h.stop)},
+		{"POST", "/restart", "restart it", call(h.restart)},
+		{"POST", "/pause", "suspend the server and its clock", do(s.Pause)},
+		{"POST", "/resume", "resume after a pause", do(s.Resume)},
+		{"POST", "/clock", `advance the clock: {"advance": "30s"}`, call(h.clock)},
 		{"POST", "/reap", "check containers and TTL nodes now", do(s.ReapContainers)},
 	}
 }
@@ -71,7 +71,7 @@ func (h *handler) status(*http.Request, none) (statusAnswer, error) {
 		out.Sessions = append(out.Sessions, session{sessionText(s.ID), s.Timeout.String(), s.Connected, owns})
 	}
 	for op, n := range counts.Requests {
-		out.Requests[op.String()] = n
+		out.Requests[op] = n
 	}
 	return out, nil
 }

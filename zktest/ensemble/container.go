@@ -12,18 +12,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/ory/dockertest/v3/docker"
 )
 
 const (
 	defaultImage = "zookeeper:3.9"
-	builtImage   = "curator-zookeeper:debian" // made by scripts/zookeeper-image.sh
+	builtImage   = "curator-zookeeper:debian" // built by scripts/zookeeper-image.sh
 	clientPort   = "2181/tcp"
 
-	// What we make is labelled with who made it, so that what a killed process left behind is
-	// found.
+	// ownerLabel labels containers and networks with their process, so that the remains of a killed
+	// process can be found.
 	ownerLabel = "io.gocurator.owner"
 )
 
@@ -49,8 +48,9 @@ func (e *Ensemble) image(ctx context.Context) (string, error) {
 	return wanted[0], nil
 }
 
-// splitImage takes an image's name apart for a pull. A colon before the last slash is that of a registry's port. Without a tag the engine
-// would pull all tags. A digest stays with the repository: the client takes it from there.
+// splitImage splits an image's name for a pull. A colon before the last slash precedes a registry's
+// port. Without a tag the engine would pull all tags. A digest stays with the repository, from
+// which the client takes it.
 func splitImage(name string) (repository, tag string) {
 	colon := strings.LastIndexByte(name, ':')
 	switch {
@@ -66,7 +66,7 @@ func (e *Ensemble) network(ctx context.Context, name string) (*docker.Network, e
 	return e.docker.CreateNetwork(docker.CreateNetworkOptions{Name: name, Driver: "bridge", Labels: owner(), Context: ctx})
 }
 
-// create makes a container, which does not run yet, and its proxy.
+// create creates a container, which does not run yet, and its proxy.
 func (e *Ensemble) create(ctx context.Context, image string, s *server, i int) error {
 	env := append(e.cfg.environment(), "ZOO_MY_ID="+strconv.Itoa(i+1), "ZOO_SERVERS="+e.members())
 	if len(e.cfg.extra) > 0 {
@@ -171,7 +171,7 @@ func owner() map[string]string {
 	return map[string]string{ownerLabel: host + ":" + strconv.Itoa(os.Getpid())}
 }
 
-// abandoned reports whether the process that made something on this machine is gone.
+// abandoned reports whether the labelled process of this machine has ended.
 func abandoned(labels map[string]string) bool {
 	label, found := labels[ownerLabel]
 	if !found {
@@ -180,12 +180,12 @@ func abandoned(labels map[string]string) bool {
 	host, pid, _ := strings.Cut(label, ":")
 	here, _ := os.Hostname()
 	id, err := strconv.Atoi(pid)
-	return host == here && err == nil && syscall.Kill(id, 0) == syscall.ESRCH
+	return host == here && err == nil && ended(id)
 }
 
-// Sweep removes the containers and networks of processes on this machine that ended without removing theirs,
-// and those of the processes pids, whether or not they have ended. [New] does the first for itself. The error
-// is [ErrNoDocker] or Docker's.
+// Sweep removes containers and networks that ended processes of this machine have left behind, as
+// [New] does, and everything of the processes pids, ended or not. Errors are [ErrNoDocker] and
+// Docker's.
 func Sweep(ctx context.Context, pids ...int) error {
 	client, err := connect(ctx)
 	if err != nil {
@@ -199,7 +199,7 @@ func Sweep(ctx context.Context, pids ...int) error {
 	})
 }
 
-// sweep removes all containers and networks of whose labels gone is true.
+// sweep removes all containers and networks for whose labels gone returns true.
 func sweep(ctx context.Context, client *docker.Client, gone func(labels map[string]string) bool) error {
 	containers, err := client.ListContainers(docker.ListContainersOptions{
 		All: true, Filters: map[string][]string{"label": {ownerLabel}}, Context: ctx,

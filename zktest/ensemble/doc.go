@@ -1,20 +1,21 @@
-// Package ensemble runs real ZooKeeper servers in Docker for tests, with ory/dockertest, and causes the faults
-// of real ensembles. It is the counterpart of curator-test's TestingCluster.
+// Package ensemble runs real ZooKeeper servers in Docker for tests, with ory/dockertest, and causes
+// the faults of real ensembles. It is the counterpart of curator-test's TestingCluster.
 //
-//	e := ensemble.Start(t) // three servers with a quorum, gone when the test ends
+//	e := ensemble.Start(t) // three servers with a quorum, removed when the test ends
 //	conn, _, err := zk.Connect(e.Servers(), 10*time.Second)
 //
 // # How it is built
 //
-// Each server is a container on two networks, one for its peers and one for clients. Clients connect through a
-// proxy in this process. Its port never changes, also when a server is killed and started again. So a link
-// between clients and a server can be frozen without closing a connection, and a server can be cut off from its
-// peers while clients still reach it.
+// Each server is a container on two networks, one for its peers and one for clients. Clients
+// connect through a proxy in this process. Its port never changes, also when a server is killed and
+// started again. So a link between clients and a server can be frozen without closing a connection,
+// and a server can be cut off from its peers while clients still reach it.
 //
 // # Images
 //
-// ZOOKEEPER_IMAGE names the image. The default is zookeeper:3.9, which is pulled if it is missing. If it cannot
-// be pulled, curator-zookeeper:debian is used, which scripts/zookeeper-image.sh in this repository builds.
+// ZOOKEEPER_IMAGE names the image. The default is zookeeper:3.9, which is pulled if it is missing.
+// If it cannot be pulled, curator-zookeeper:debian is used, which scripts/zookeeper-image.sh in
+// this repository builds.
 //
 // # Without Docker
 //
@@ -22,6 +23,6 @@
 //
 // # From other modules
 //
-// This package is in a module of its own, which needs a Docker client. To avoid that in another module, run its
-// tests with cmd/zkensemble, which starts ensembles for them.
+// This package is in a module of its own, which needs a Docker client. To avoid that in another
+// module, run its tests with cmd/zkensemble, which starts ensembles for them.
 package ensemble

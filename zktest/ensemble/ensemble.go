@@ -22,18 +22,17 @@ type T interface {
 	Logf(format string, args ...any)
 }
 
-// ErrNoDocker means that no Docker engine answers.
+// ErrNoDocker is returned if no Docker engine is running.
 var ErrNoDocker = errors.New("no Docker engine answers")
 
-// ErrNoImage means that there is no ZooKeeper image, and none can be pulled.
+// ErrNoImage is returned if no ZooKeeper image exists or can be pulled.
 var ErrNoImage = errors.New("no ZooKeeper image")
 
-// startTimeout is how long a start may take, with the image.
-const startTimeout = 3 * time.Minute
+// startTimeout ends a start that hangs. On a loaded machine three JVMs need minutes.
+const startTimeout = 20 * time.Minute
 
-// Start starts an ensemble for a test and waits until it has a quorum. It ends with the test,
-// also if that panics. Without a Docker engine the test is skipped, or fails if
-// CURATOR_TEST_DOCKER=1.
+// Start starts an ensemble for a test and waits for a quorum. It is closed when the test ends, also
+// by a panic. Without a Docker engine the test is skipped, or fails if CURATOR_TEST_DOCKER=1.
 func Start(t T, opts ...Option) *Ensemble {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -79,8 +78,8 @@ type server struct {
 	cut bool       // off the peers' network
 }
 
-// New starts an ensemble and waits until it has a quorum. The caller must [Ensemble.Close] it. Errors are
-// [ErrNoDocker], [ErrNoImage], and those of Docker and ctx.
+// New starts an ensemble and waits for a quorum. The caller must call [Ensemble.Close]. Errors are
+// [ErrNoDocker], [ErrNoImage], and errors of Docker and ctx.
 func New(ctx context.Context, opts ...Option) (*Ensemble, error) {
 	cfg := defaults()
 	for _, opt := range opts {
@@ -112,7 +111,8 @@ func connect(ctx context.Context) (*docker.Client, error) {
 }
 
 func (e *Ensemble) start(ctx context.Context) error {
-	_ = sweep(ctx, e.docker, abandoned) // another process may remove the same; a lasting error shows below
+	// Another process may remove the same containers. A lasting error shows below.
+	_ = sweep(ctx, e.docker, abandoned)
 	image, err := e.image(ctx)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (e *Ensemble) Close() error {
 	return e.closed
 }
 
-// Servers lists the addresses at which clients reach the servers.
+// Servers returns the servers' addresses for clients.
 func (e *Ensemble) Servers() []string {
 	list := make([]string, len(e.servers))
 	for i, s := range e.servers {
@@ -169,14 +169,13 @@ func (e *Ensemble) Servers() []string {
 	return list
 }
 
-// ConnectString is Servers, joined by commas.
+// ConnectString returns Servers, joined by commas.
 func (e *Ensemble) ConnectString() string { return strings.Join(e.Servers(), ",") }
 
-// Size is the number of servers, running or not.
+// Size returns the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.servers) }
 
-// WaitForQuorum returns when the ensemble has a leader that serves, and every server that
-// runs and can be reached serves too.
+// WaitForQuorum waits until a leader serves, and with it every server that runs and is reachable.
 func (e *Ensemble) WaitForQuorum(ctx context.Context) error {
 	return poll(ctx, "a quorum", func() error {
 		serving, leaders := 0, 0
@@ -204,8 +203,7 @@ func (e *Ensemble) WaitForQuorum(ctx context.Context) error {
 	})
 }
 
-// Mode asks a server for its mode: leader, follower or standalone. If the server is not part of a quorum, that
-// is an error.
+// Mode asks a server for its mode: leader, follower or standalone. It fails without a quorum.
 func (e *Ensemble) Mode(ctx context.Context, i int) (string, error) {
 	text, err := e.word(ctx, i, "srvr")
 	if err != nil {
@@ -237,8 +235,7 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 // pollEvery is how often something outside of this process is looked at.
 const pollEvery = 50 * time.Millisecond
 
-// poll repeats f until it succeeds. There is no signal to wait for: what it looks at is in
-// another process.
+// poll repeats f until it succeeds. Another process sends no signal to wait for.
 func poll(ctx context.Context, what string, f func() error) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()

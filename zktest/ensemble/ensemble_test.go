@@ -161,7 +161,8 @@ func TestEnsemble(t *testing.T) {
 		select {
 		case err := <-done:
 			t.Fatalf("got through, or was cut: %v", err)
-		case <-time.After(500 * time.Millisecond): // nothing to wait for: it is nothing that happens
+		// nothing to wait for: it is nothing that happens
+		case <-time.After(500 * time.Millisecond):
 		}
 		require.NoError(t, e.Heal())
 		require.NoError(t, <-done)
@@ -174,7 +175,8 @@ func TestEnsemble(t *testing.T) {
 		require.NoError(t, write(t, stays))
 		require.NoError(t, e.CutConnections(0))
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			assert.NoError(c, write(t, lost)) // fails as long as go-zookeeper has not noticed the end
+			// fails as long as go-zookeeper has not noticed the end
+			assert.NoError(c, write(t, lost))
 		}, time.Minute, 10*time.Millisecond, "it comes back")
 		late, err := net.Dial("tcp", e.Servers()[1])
 		require.NoError(t, err)
@@ -194,7 +196,8 @@ func TestEnsemble(t *testing.T) {
 
 func TestStandalone(t *testing.T) {
 	e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithTick(200*time.Millisecond), ensemble.WithConfig("minSessionTimeout=100"),
-		ensemble.WithFile("/flags", "-Xmx200m"), ensemble.WithEnv("JVMFLAGS", "@/flags")) // Java does not start without the file
+		// Java does not start without the file
+		ensemble.WithFile("/flags", "-Xmx200m"), ensemble.WithEnv("JVMFLAGS", "@/flags"))
 	mode, err := e.Mode(testContext(t), 0)
 	require.NoError(t, err)
 	require.Equal(t, "standalone", mode)
@@ -208,7 +211,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	mine := func() int {
 		host, err := os.Hostname()
 		require.NoError(t, err)
-		label := fmt.Sprintf("io.gocurator.owner=%s:%d", host, os.Getpid()) // other processes have ensembles, too
+		// other processes have ensembles, too
+		label := fmt.Sprintf("io.gocurator.owner=%s:%d", host, os.Getpid())
 		containers, err := client.ListContainers(docker.ListContainersOptions{All: true, Filters: map[string][]string{"label": {label}}})
 		if err != nil {
 			t.Skipf("LEFT OUT, needs Docker: %v", err)
@@ -258,7 +262,8 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheImageThatIsPulled asks an engine that has no image, and looks at what it is asked to pull.
+// TestTheImageThatIsPulled uses an engine without images, and checks the image that it is asked to
+// pull.
 func TestTheImageThatIsPulled(t *testing.T) {
 	for image, want := range map[string]string{
 		"zookeeper:3.9":                    "zookeeper 3.9",

@@ -13,13 +13,13 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// StartServer starts a server that was stopped or killed, with its data. It does not wait until the server
-// serves: see [Ensemble.WaitForQuorum].
+// StartServer starts a stopped or killed server with its data. To wait until it serves, see
+// [Ensemble.WaitForQuorum].
 func (e *Ensemble) StartServer(i int) error {
 	return e.on(i, "start", func(s *server) error { return e.docker.StartContainer(s.container, nil) })
 }
 
-// StopServer stops a server in good order.
+// StopServer stops a server gracefully.
 func (e *Ensemble) StopServer(i int) error {
 	return e.on(i, "stop", func(s *server) error { return e.docker.StopContainer(s.container, 10) })
 }
@@ -31,7 +31,7 @@ func (e *Ensemble) KillServer(i int) error {
 	})
 }
 
-// PauseServer stops a server's process without ending it; its connections stay.
+// PauseServer suspends a server's process. Its connections remain.
 func (e *Ensemble) PauseServer(i int) error {
 	return e.on(i, "pause", func(s *server) (err error) {
 		for range pauseTries {
@@ -43,11 +43,11 @@ func (e *Ensemble) PauseServer(i int) error {
 	})
 }
 
-// pauseTries is how often a server is tried to be paused. The kernel may not stop all of its threads in time on a busy machine, and then the
-// engine lets them run again.
+// pauseTries is how often a server is tried to be paused. The kernel may not stop all of its
+// threads in time on a busy machine, and then the engine lets them run again.
 const pauseTries = 10
 
-// ResumeServer ends what PauseServer began.
+// ResumeServer ends [Ensemble.PauseServer].
 func (e *Ensemble) ResumeServer(i int) error {
 	return e.on(i, "resume", func(s *server) error { return e.docker.UnpauseContainer(s.container) })
 }
@@ -66,8 +66,8 @@ func (e *Ensemble) Partition(i int) error {
 	})
 }
 
-// Freeze stops all traffic between clients and a server in both directions, without closing a connection, as a
-// network that drops packets.
+// Freeze drops all packets between clients and a server, in both directions and without closing a
+// connection.
 func (e *Ensemble) Freeze(i int) error {
 	return e.on(i, "freeze", func(s *server) error {
 		s.proxy.freeze()
@@ -82,7 +82,7 @@ func (e *Ensemble) FreezeAll() {
 	}
 }
 
-// CutConnections closes the connections of all clients of a server. They may come back at once.
+// CutConnections closes the connections of all clients of a server. They may reconnect at once.
 func (e *Ensemble) CutConnections(i int) error {
 	return e.on(i, "cut the connections of", func(s *server) error {
 		s.proxy.cut()
@@ -90,7 +90,7 @@ func (e *Ensemble) CutConnections(i int) error {
 	})
 }
 
-// RefuseConnections has a server refuse new connections of clients. Those that there are go on.
+// RefuseConnections lets a server refuse new connections of clients. Existing ones continue.
 func (e *Ensemble) RefuseConnections(i int) error {
 	return e.on(i, "refuse connections to", func(s *server) error {
 		s.proxy.refuse(true)
@@ -98,7 +98,8 @@ func (e *Ensemble) RefuseConnections(i int) error {
 	})
 }
 
-// Heal ends all partitions and freezes, and has all servers accept connections again. Paused and stopped servers stay as they are.
+// Heal ends all partitions, freezes and refusals of connections. Paused and stopped servers stay as
+// they are.
 func (e *Ensemble) Heal() error {
 	var errs []error
 	for i, s := range e.servers {
@@ -159,9 +160,10 @@ func (e *Ensemble) dial(ctx context.Context, i int) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(2 * time.Second))
 }
 
-// KillSession ends a session of any client on any server: its ephemeral nodes are deleted at once, and its
-// client notices when it reconnects. It takes the session over, with the password that servers derive from the
-// id, and closes it. It returns when the session has ended. It is no error if it had ended before.
+// KillSession expires a session of any client on any server, and returns when it has expired. Its
+// client notices when it reconnects. An expired session is not an error.
+//
+// It takes the session over, with the password that servers derive from the id, and closes it.
 func (e *Ensemble) KillSession(ctx context.Context, id int64) error {
 	if id == 0 {
 		return errors.New("ensemble: 0 is no session")
@@ -180,15 +182,15 @@ func (e *Ensemble) KillSession(ctx context.Context, id int64) error {
 	})
 }
 
-// closeSession takes a session over and closes it. gone means that the server knew it no
-// more; that it was closed now is seen in the next try.
+// closeSession takes a session over and closes it. gone reports that the server no longer knew it;
+// the next attempt shows whether it is closed now.
 func (e *Ensemble) closeSession(ctx context.Context, i int, id int64) (gone bool, err error) {
 	conn, err := e.dial(ctx, i)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	// Both requests at once, so that the owner has little time to come between.
+	// Both requests are sent at once, which leaves the owner little time to interfere.
 	req := binary.BigEndian.AppendUint32(nil, 44)    // length of the connect request
 	req = binary.BigEndian.AppendUint32(req, 0)      // protocol version
 	req = binary.BigEndian.AppendUint64(req, 0)      // last zxid seen
@@ -213,8 +215,8 @@ func (e *Ensemble) closeSession(ctx context.Context, i int, id int64) (gone bool
 	return false, fmt.Errorf("session %#x lived until now", id)
 }
 
-// password is how a server makes a session's: the first 16 bytes of java.util.Random with a
-// seed made of the id.
+// password returns a session's password as servers derive it: the first 16 bytes of
+// java.util.Random with a seed from the id.
 func password(id int64) []byte {
 	const mask = 1<<48 - 1
 	seed := (uint64(id) ^ 0xB3415C00 ^ 0x5DEECE66D) & mask

@@ -35,7 +35,7 @@ func defaults() config {
 	}
 }
 
-// WithServers sets how many servers there are. The default is 3; 1 is a standalone server.
+// WithServers sets the number of servers. The default is 3; 1 is a standalone server.
 func WithServers(n int) Option {
 	return func(c *config) error {
 		if n < 1 || n > 9 {
@@ -54,8 +54,7 @@ func WithImage(name string) Option {
 	}
 }
 
-// WithTick sets the servers' tick, the unit of their time: sessions get 2 to 20. The
-// default is 2 s, as in ZooKeeper.
+// WithTick sets the servers' tick; sessions have 2 to 20. The default is 2 s, as in ZooKeeper.
 func WithTick(d time.Duration) Option {
 	return func(c *config) error {
 		if d < time.Millisecond {
@@ -66,7 +65,7 @@ func WithTick(d time.Duration) Option {
 	}
 }
 
-// WithEnv sets an environment variable of the containers. See the image's documentation.
+// WithEnv sets an environment variable of the containers, as the image documents them.
 func WithEnv(name, value string) Option {
 	return func(c *config) error {
 		c.env[name] = value
@@ -74,8 +73,8 @@ func WithEnv(name, value string) Option {
 	}
 }
 
-// WithFile puts a file into the containers before they start, such as a JAAS file that JVMFLAGS names. Its path is absolute. Everybody
-// may read it.
+// WithFile puts a file, such as a JAAS file of JVMFLAGS, at an absolute path of the containers,
+// readable for all.
 func WithFile(path, content string) Option {
 	return func(c *config) error {
 		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
@@ -89,11 +88,56 @@ func WithFile(path, content string) Option {
 	}
 }
 
-// WithConfig adds a line to the servers' configuration, as in "minSessionTimeout=1000".
+// WithConfig adds a line such as "minSessionTimeout=1000" to the servers' configuration.
 func WithConfig(line string) Option {
 	return func(c *config) error {
 		c.extra = append(c.extra, line)
 		return nil
+	}
+}
+
+// WithProperties sets properties of the servers, as zktest.WithProperties does. tickTime defaults
+// to 2000. By default clients of one host may have any number of connections, and all four-letter
+// words are answered. An unknown name is an error.
+func WithProperties(properties map[string]string) Option {
+	return func(c *config) error {
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
+			set := settings[name]
+			if set == nil {
+				return fmt.Errorf("ensemble: unknown property %q", name)
+			}
+			set(c, name, properties[name])
+		}
+		return nil
+	}
+}
+
+// settings set a property where a real server looks for it.
+var settings = map[string]func(c *config, name, value string){
+	"tickTime":                                 inEnv("ZOO_TICK_TIME"),
+	"maxClientCnxns":                           inEnv("ZOO_MAX_CLIENT_CNXNS"),
+	"4lw.commands.whitelist":                   inEnv("ZOO_4LW_COMMANDS_WHITELIST"),
+	"minSessionTimeout":                        inFile,
+	"maxSessionTimeout":                        inFile,
+	"reconfigEnabled":                          inFile,
+	"jute.maxbuffer":                           inJVM(""),
+	"znode.container.checkIntervalMs":          inJVM(""),
+	"znode.container.maxNeverUsedIntervalMs":   inJVM(""),
+	"extendedTypesEnabled":                     inJVM("zookeeper."),
+	"enforceQuota":                             inJVM("zookeeper."),
+	"DigestAuthenticationProvider.superDigest": inJVM("zookeeper."),
+	"sessionRequireClientSASLAuth":             inJVM("zookeeper."),
+}
+
+func inEnv(variable string) func(*config, string, string) {
+	return func(c *config, _, value string) { c.env[variable] = value }
+}
+
+func inFile(c *config, name, value string) { c.extra = append(c.extra, name+"="+value) }
+
+func inJVM(prefix string) func(*config, string, string) {
+	return func(c *config, name, value string) {
+		c.env["JVMFLAGS"] += fmt.Sprintf(" -D%s%s=%s", prefix, name, value)
 	}
 }
 

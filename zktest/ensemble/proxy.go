@@ -16,7 +16,7 @@ type proxy struct {
 	mu       sync.Mutex // guards what follows
 	conns    map[net.Conn]struct{}
 	frozen   chan struct{} // closed when thawed; nil: not frozen
-	refusing bool          // those who come now; the others go on
+	refusing bool          // new connections; existing ones continue
 	closed   bool
 }
 
@@ -146,7 +146,7 @@ func (p *proxy) open() bool {
 	return p.frozen == nil
 }
 
-// refuse closes new connections as soon as they come, until it is called with false.
+// refuse closes new connections at once, until it is called with false.
 func (p *proxy) refuse(refusing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package demo is what the example programs have in common: a -servers flag, and a
-// ZooKeeper server in the process when it is not given.
+// Package demo provides the -servers flag of the example programs, and a ZooKeeper server in the
+// process if the flag is not given.
 package demo
 
 import (
@@ -23,14 +23,14 @@ func Servers() *string {
 	return flag.String("servers", "", "`host:port,...` of a ZooKeeper ensemble; empty: a server in this process")
 }
 
-// How long Connect waits for a server, and after which time it says so.
+// The times after which Connect fails, and after which it reports that it waits.
 const (
 	reportAfter    = 2 * time.Second
 	connectTimeout = 30 * time.Second
 )
 
-// Connect returns the servers to use, once one of them answers, and what stops the one in this process, if any. The
-// error says why none answers.
+// Connect returns the addresses of servers when one of them answers, and a function that stops the
+// embedded server, if any. The error reports why no server answers.
 func Connect(ctx context.Context, out io.Writer, servers string) (list []string, stop func(), err error) {
 	if servers != "" {
 		list, err := reachable(ctx, out, servers)
@@ -44,14 +44,14 @@ func Connect(ctx context.Context, out io.Writer, servers string) (list []string,
 	return []string{server.Addr()}, func() { _ = server.Close() }, nil
 }
 
-// reachable returns when a server answers, and says what it waits for if that takes a while.
+// reachable returns when a server answers, and reports a long wait.
 func reachable(ctx context.Context, out io.Writer, servers string) ([]string, error) {
 	list, chroot, err := framework.ParseConnectString(servers)
 	if err != nil {
 		return nil, err
 	}
 	if chroot != "" {
-		return nil, fmt.Errorf("-servers %s: the examples take no chroot", servers)
+		return nil, fmt.Errorf("-servers %s: the examples do not support a chroot", servers)
 	}
 	why := dialerrors.New(slog.DiscardHandler)
 	client, err := framework.New(list, framework.WithLogger(slog.New(why)))

@@ -5,15 +5,15 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestWhoWaitsForAServerSaysSo(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
 	defer cancel()
 	read, write := io.Pipe()
 	failed := make(chan error, 1)

@@ -1,5 +1,5 @@
-// Package theirs is compiled by TestGoZookeepersOwnTests, together with tests from go-zookeeper. They start servers in Java;
-// here they get ours.
+// Package theirs is compiled by TestGoZookeepersOwnTests, together with tests from go-zookeeper.
+// They start servers in Java; here they get ours.
 package theirs
 
 import (
@@ -22,11 +22,14 @@ type TestCluster struct {
 
 func StartTestCluster(t *testing.T, size int, _, _ io.Writer) (*TestCluster, error) {
 	if size == 1 {
-		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithTTLNodes())
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		return &TestCluster{[]*zktest.Server{server}, server.Dial, server.ExpireSession}, nil
 	}
 	cluster := zktest.NewCluster(t, size, zktest.WithInMemory())
-	return &TestCluster{cluster.Members(), cluster.Dial, cluster.ExpireSession}, nil
+	dial := func(network, address string, _ time.Duration) (net.Conn, error) {
+		return cluster.DialContext(t.Context(), network, address)
+	}
+	return &TestCluster{cluster.Members(), dial, cluster.ExpireSession}, nil
 }
 
 func (tc *TestCluster) connect(members []*zktest.Server, timeout time.Duration, options ...Option) (*Conn, <-chan Event, error) {

@@ -4,17 +4,17 @@
 //
 //	zkensemble -- go test ./...
 //
-// The command finds the address of a control server in CURATOR_TEST_ENSEMBLE. Through it the tests of
-// github.com/gocurator/curator start, break and remove ensembles, so that their module needs no Docker
-// client. One ensemble is for all who order a shared one: it stays until the end. The control server listens on the
-// loopback address only, below a secret path.
+// The command finds the address of a control server in CURATOR_TEST_ENSEMBLE. Through it the tests
+// of github.com/gocurator/curator start, break and remove ensembles, so that their module needs no
+// Docker client. One ensemble is for all who order a shared one: it stays until the end. The
+// control server listens on the loopback address only, below a secret path.
 //
-// The command runs in a process group of its own, and reads nothing. SIGINT, SIGTERM and SIGHUP are passed
-// on to the group; the second of them kills it. The exit code is that of the command, 128 plus the signal if a
-// signal ended it, 1 if there is no Docker engine, and 2 without a command.
+// The command runs in a process group of its own, and reads nothing. SIGINT, SIGTERM and SIGHUP are
+// passed on to the group; the second of them kills it. The exit code is the command's, 128 plus
+// the signal if a signal ended it, 1 without a Docker engine, and 2 without a command.
 //
-// All containers and networks are removed at the end, also if zkensemble is killed: a second process
-// waits for its end, kills the command, and removes what is left.
+// All containers and networks are removed at the end, also if zkensemble is killed: a second
+// process waits for its end, kills the command, and removes what remains.
 package main
 
 import (
@@ -38,7 +38,7 @@ import (
 const variable = "CURATOR_TEST_ENSEMBLE"
 
 // removalTimeout is how long the removal of all containers and networks may take.
-const removalTimeout = 2 * time.Minute
+const removalTimeout = 20 * time.Minute
 
 func main() {
 	args := os.Args[1:]
@@ -120,6 +120,7 @@ func start(ctx context.Context, order control.Order) (control.Ensemble, error) {
 	for name, value := range order.Env {
 		opts = append(opts, ensemble.WithEnv(name, value))
 	}
+	opts = append(opts, ensemble.WithProperties(order.Properties))
 	for path, content := range order.Files {
 		opts = append(opts, ensemble.WithFile(path, content))
 	}
@@ -130,8 +131,8 @@ func start(ctx context.Context, order control.Order) (control.Ensemble, error) {
 	return e, nil
 }
 
-// runCommand runs the command with the address in its environment, passes signals on, and returns the exit code.
-// It calls started with the process group.
+// runCommand runs the command with the address in its environment, passes signals on, and returns
+// the exit code. It calls started with the process group.
 func runCommand(args []string, address string, signals <-chan os.Signal, started func(group int) error) (code int, err error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), variable+"="+address)
@@ -152,7 +153,8 @@ func runCommand(args []string, address string, signals <-chan os.Signal, started
 			if passed {
 				number = syscall.SIGKILL
 			}
-			_ = syscall.Kill(-cmd.Process.Pid, number) // an error means that the command has just ended
+			// An error means that the command has just ended.
+			_ = syscall.Kill(-cmd.Process.Pid, number)
 		case err := <-ended:
 			var exit *exec.ExitError
 			if err != nil && !errors.As(err, &exit) {

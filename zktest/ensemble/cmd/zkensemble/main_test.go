@@ -23,7 +23,7 @@ import (
 	"github.com/gocurator/curator/zktest/ensemble"
 )
 
-// programEnv makes this test program zkensemble.
+// programEnv turns this test program into zkensemble.
 const programEnv = "CURATOR_TEST_BE_ZKENSEMBLE"
 
 func TestMain(m *testing.M) {
@@ -84,7 +84,8 @@ func TestExitCodeIsThatOfTheCommand(t *testing.T) {
 	assert.Equal(t, 1, code)
 }
 
-// TestSignalsReachTheWholeCommand has a shell return the exit code of another process, which ends with a signal.
+// TestSignalsReachTheWholeCommand has a shell return the exit code of another process, which ends
+// with a signal.
 func TestSignalsReachTheWholeCommand(t *testing.T) {
 	code := signalCommand(t, `trap : TERM
 		sh -c 'trap "exit 6" TERM; echo >"$0"; while :; do sleep 0.01; done' "$0" &
@@ -98,7 +99,8 @@ func TestSecondSignalKills(t *testing.T) {
 	require.Equal(t, 128+9, code)
 }
 
-// signalCommand runs a script that writes to the file $0 when it is ready for signals, and returns its exit code.
+// signalCommand runs a script that writes to the file $0 when it is ready for signals, and returns
+// its exit code.
 func signalCommand(t *testing.T, script string, list ...os.Signal) int {
 	t.Helper()
 	ready := t.TempDir() + "/ready"
@@ -196,7 +198,7 @@ func (p *program) signal(s syscall.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
-// containers counts those of the program.
+// containers counts the program's containers.
 func (p *program) containers() int {
 	host, err := os.Hostname()
 	require.NoError(p.t, err)

@@ -17,11 +17,12 @@ import (
 	"github.com/gocurator/curator/zktest/ensemble"
 )
 
-// removerFlag makes this program a remover: the process that ends what another zkensemble has left, when that one
-// has been killed. The process id of the other one follows.
+// removerFlag starts this program as a remover, a process that cleans up after another zkensemble
+// that was killed. The process id of the other one follows.
 const removerFlag = "-remove-after"
 
-// A process writes to its remover, a line each, which process group its command has, and that it ends in order.
+// A process writes to its remover, a line each, which process group its command has, and that it
+// ends in order.
 const (
 	commandLine = "command %d\n"
 	doneLine    = "done"
@@ -40,7 +41,8 @@ func startRemover() (*remover, error) {
 	}
 	r := &remover{process: exec.Command(program, removerFlag, strconv.Itoa(os.Getpid()))}
 	r.process.Stderr = os.Stderr
-	r.process.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what kills our group must not kill it
+	// A signal to this process's group must not kill the remover.
+	r.process.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if r.input, err = r.process.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -53,7 +55,7 @@ func (r *remover) commandStarted(group int) error {
 	return err
 }
 
-// finish ends the remover, and waits until it has looked for what is left.
+// finish ends the remover, and waits until it has cleaned up.
 func (r *remover) finish() error {
 	_, err := fmt.Fprintln(r.input, doneLine)
 	if err := errors.Join(err, r.input.Close(), r.process.Wait()); err != nil {
@@ -62,8 +64,8 @@ func (r *remover) finish() error {
 	return nil
 }
 
-// removeAfter waits for the end of input, and then ends what is left of a process: its command, its containers
-// and its networks.
+// removeAfter waits for the end of input, and then removes the remains of a process: its command,
+// its containers and its networks.
 func removeAfter(input io.Reader, pid string) error {
 	id, err := strconv.Atoi(pid)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/gocurator/curator/zktest/ensemble/internal/control"
 )
 
-// starter starts ensembles. All orders of a shared one get the same, so that not each package of tests waits for servers of its own.
+// starter starts ensembles. All orders of a shared one get the same, so that not each package of
+// tests waits for servers of its own.
 type starter struct {
 	start func(context.Context, control.Order) (control.Ensemble, error)
 
@@ -34,7 +35,7 @@ func (s *starter) order(ctx context.Context, order control.Order) (control.Ensem
 	return staying{s.shared}, nil
 }
 
-// close removes the shared ensemble, when nobody uses it any more.
+// close removes the shared ensemble, which no client uses any more.
 func (s *starter) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +45,7 @@ func (s *starter) close() error {
 	return s.shared.Close()
 }
 
-// staying is an ensemble that stays for others when a client has gone.
+// staying is an ensemble that remains for others when a client has disconnected.
 type staying struct{ control.Ensemble }
 
 func (staying) Close() error { return nil }

@@ -12,7 +12,7 @@ import (
 	"github.com/gocurator/curator/zktest/ensemble/internal/control"
 )
 
-// counted counts what is closed.
+// counted counts calls of Close.
 type counted struct {
 	control.Ensemble
 	closed *int

@@ -1,12 +1,13 @@
-// Package control starts, breaks and removes ensembles at the request of other processes, over HTTP.
+// Package control starts, breaks and removes ensembles at the request of other processes, over
+// HTTP.
 //
 //	POST   /ensembles                    starts an ensemble; the body is an Order
 //	POST   /ensembles/{id}/{action}?n=1  calls a method; n is a server or a session
-//	DELETE /ensembles/{id}               removes an ensemble, and answers when it is gone
+//	DELETE /ensembles/{id}               removes an ensemble, and answers when that is done
 //
-// The answer to a start is one line of JSON, a Started. Then the connection stays open: when it ends, the
-// ensemble is removed, unless it is shared. So nothing is left of a client that crashes. An error is a status of 400 or more and
-// a text.
+// The answer to a start is one line of JSON, a Started. Then the connection stays open: when it
+// ends, the ensemble is removed, unless it is shared. So nothing is left of a client that crashes.
+// An error is a status of 400 or more and a text.
 package control
 
 import (
@@ -40,12 +41,14 @@ type Ensemble interface {
 	Close() error
 }
 
-// Order says which ensemble to start. What is zero has its default.
+// Order describes the ensemble to start. Zero fields have their defaults.
 type Order struct {
-	Servers int               `json:"servers,omitempty"` // how many
-	Env     map[string]string `json:"env,omitempty"`     // of the containers
-	Files   map[string]string `json:"files,omitempty"`   // in the containers: content by path
-	Shared  bool              `json:"shared,omitempty"`  // others use it at the same time and later; nothing else is ordered then
+	Servers    int               `json:"servers,omitempty"`    // how many
+	Env        map[string]string `json:"env,omitempty"`        // of the containers
+	Properties map[string]string `json:"properties,omitempty"` // of the servers
+	Files      map[string]string `json:"files,omitempty"`      // in the containers: content by path
+	// Shared asks for the ensemble that other tests use, now and later. No other field is set then.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // Started says that an ensemble has a quorum.
@@ -54,9 +57,9 @@ type Started struct {
 	Servers []string `json:"servers"` // addresses
 }
 
-// New returns a handler that starts ensembles with start. The context of start ends when its client has
-// gone. An ensemble is removed when its client has gone, or when the context of its request ends: whoever
-// serves the handler ends that context at shutdown, and waits for the handlers.
+// New returns a handler that starts ensembles with start. The context of start ends when its client
+// disconnects. An ensemble is removed when its client disconnects, or when the context of its
+// request ends: the server must cancel that context at shutdown, and wait for the handlers.
 func New(start func(context.Context, Order) (Ensemble, error)) http.Handler {
 	c := &control{start: start, running: make(map[string]*entry)}
 	mux := http.NewServeMux()
@@ -104,7 +107,7 @@ func (c *control) create(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	if err := json.NewEncoder(w).Encode(Started{id, e.Servers()}); err != nil {
-		return // the client has gone
+		return // the client has disconnected
 	}
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		return
@@ -165,7 +168,8 @@ func (c *control) act(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such ensemble or action", http.StatusNotFound)
 		return
 	}
-	n, err := strconv.ParseInt(cmp.Or(r.URL.Query().Get("n"), "-1"), 10, 64) // there is no server -1
+	// No server has the number -1.
+	n, err := strconv.ParseInt(cmp.Or(r.URL.Query().Get("n"), "-1"), 10, 64)
 	if err != nil {
 		http.Error(w, fmt.Sprintf("bad n: %v", err), http.StatusBadRequest)
 		return

@@ -109,7 +109,8 @@ func create(t *testing.T, server *httptest.Server) *http.Response {
 	return response
 }
 
-// TestEachRequestCallsItsMethod takes the requests that the client's test takes, too: they fit each other.
+// TestEachRequestCallsItsMethod takes the requests that the client's test takes, too: they fit each
+// other.
 func TestEachRequestCallsItsMethod(t *testing.T) {
 	f := newFake()
 	server, _ := serve(t, control.New(f.start()))

@@ -1,0 +1,231 @@
+// Package cli provides the parts that the programs below cmd share: commands, exit codes, messages,
+// signals, and the flags of a connection to ZooKeeper.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
+)
+
+// App is a running program.
+type App struct {
+	Name string
+	Out  io.Writer // for results
+	Err  io.Writer // for messages
+
+	// EndedBy is the signal that ended the program or its command, once Execute has returned. It is
+	// 0 if there was none.
+	EndedBy syscall.Signal
+
+	started bool // a command has begun to run
+}
+
+// Say prints a message, on one line, whatever the arguments contain.
+func (a *App) Say(format string, args ...any) {
+	fmt.Fprintf(a.Err, "%s: %s\n", a.Name, OneLine(fmt.Sprintf(format, args...)))
+}
+
+// Prepare completes a root command: it adds the commands version and man, and the settings for
+// errors on one line. The library adds help and completion.
+func (a *App) Prepare(root *cobra.Command) *cobra.Command {
+	root.Use = a.Name
+	root.SilenceErrors, root.SilenceUsage, root.DisableSuggestions = true, true, true
+	root.Version = ModuleVersion()
+	root.SetVersionTemplate(a.versionLine())
+	root.PersistentPreRun = func(*cobra.Command, []string) { a.started = true }
+	if !root.Runnable() {
+		root.RunE = func(*cobra.Command, []string) error {
+			return UsageError("a command is missing")
+		}
+	}
+	root.AddCommand(&cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			_, _ = io.WriteString(cmd.OutOrStdout(), a.versionLine()) // Execute reports a failed write
+		},
+	}, a.man(root))
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil && cmd != root {
+		cmd.Args = nil
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+			return UsageError("completion needs a shell: bash, zsh, fish or powershell")
+		}
+	}
+	return root
+}
+
+func (a *App) man(root *cobra.Command) *cobra.Command {
+	header := func() *doc.GenManHeader {
+		return &doc.GenManHeader{Section: "1", Source: a.Name + " " + ModuleVersion(), Manual: "Curator for Go"}
+	}
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "man [command]",
+		Short: "Print a manual page, or write all of them to a directory",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir != "" {
+				return doc.GenManTree(root, header(), dir)
+			}
+			page := root
+			if len(args) > 0 {
+				found, rest, err := root.Find(args)
+				if err != nil || len(rest) > 0 {
+					return UsageError("unknown command %q", args[0])
+				}
+				page = found
+			}
+			return doc.GenMan(page, header(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "write the pages of all commands to this `directory`")
+	return cmd
+}
+
+// Execute runs the program and returns its exit code.
+func (a *App) Execute(ctx context.Context, root *cobra.Command, args []string) int {
+	out := &output{to: a.Out}
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(a.Err)
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err != nil && !a.started: // cobra refuses the command line
+		err = &Exit{ExitUsage, err}
+	case err == nil && out.err != nil:
+		err = fmt.Errorf("write output: %w", out.err)
+	}
+	if err == nil {
+		return 0
+	}
+	end, by := &Exit{ExitUnavailable, err}, (*signaled)(nil)
+	errors.As(err, &end)
+	if errors.As(err, &by) {
+		a.EndedBy = by.by
+	}
+	switch {
+	case end.Err == nil:
+	case end.Code == ExitUsage:
+		a.Say("%v; %s --help lists the flags", err, cmd.CommandPath())
+	default:
+		a.Say("%v", err)
+	}
+	return end.Code
+}
+
+// output remembers the first failed write.
+type output struct {
+	to  io.Writer
+	err error
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	n, err := o.to.Write(text)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+func (a *App) versionLine() string {
+	return fmt.Sprintf("%s %s (%s, %s/%s)\n", a.Name, ModuleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// ModuleVersion returns the version of the module, or the commit if it was built in the repository.
+func ModuleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// Duration defines a flag for a duration that is not negative. Unlike in package pflag, the error
+// for a number without a unit shows how to add one.
+func Duration(fs *pflag.FlagSet, d *time.Duration, name, shorthand string, value time.Duration, usage string) {
+	*d = value
+	fs.VarP((*duration)(d), name, shorthand, usage)
+}
+
+type duration time.Duration
+
+func (d *duration) String() string {
+	if *d == unset {
+		return "" // no default
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *duration) Type() string { return "duration" }
+
+// unset is the value of a duration whose default depends on other flags.
+const unset = -1
+
+// Unset is the default of a duration that depends on other flags.
+const Unset time.Duration = unset
+
+func (d *duration) Set(text string) error {
+	v, err := time.ParseDuration(text)
+	switch {
+	case err == nil && v < 0:
+		return errors.New("negative")
+	case err == nil:
+		*d = duration(v)
+	case isNumber(text):
+		return fmt.Errorf("a unit is missing, as in %ss or %sms", text, text)
+	default:
+		return errors.New("a duration is a number with a unit, as in 30s or 1m30s")
+	}
+	return nil
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+// Number defines a flag for an integer between low and high.
+func Number(fs *pflag.FlagSet, n *int, name, shorthand string, value, low, high int, usage string) {
+	*n = value
+	fs.VarP(&number{n, low, high}, name, shorthand, usage)
+}
+
+type number struct {
+	n         *int
+	low, high int
+}
+
+func (v *number) String() string {
+	if v.n == nil || *v.n < v.low {
+		return "" // no default
+	}
+	return strconv.Itoa(*v.n)
+}
+
+func (v *number) Type() string { return "int" }
+
+func (v *number) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < v.low || n > v.high {
+		return fmt.Errorf("not a number from %d to %d", v.low, v.high)
+	}
+	*v.n = n
+	return nil
+}
+
+// Examples indents lines for the help of a command.
+func Examples(lines ...string) string { return "  " + strings.Join(lines, "\n  ") }

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+)
+
+// Interrupted returns a context that is cancelled by the signals that end a program. Its cause is
+// an error with the exit code that a shell reports. A second signal terminates the program
+// immediately.
+func Interrupted(ctx context.Context) (_ context.Context, stop func()) {
+	return InterruptedUnless(ctx, func(os.Signal) bool { return false }, func() bool { return false })
+}
+
+// InterruptedUnless is Interrupted for a program that runs a command. A signal for which spared
+// returns true does not end the context. Signals that arrive while busy returns true are for the
+// command and do not count: the second other signal ends the program at once.
+func InterruptedUnless(ctx context.Context, spared func(os.Signal) bool, busy func() bool) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, Listened(EndSignals()...)...)
+	stopped := make(chan struct{})
+	go func() { // ends with stop
+		for idle := 0; ; {
+			select {
+			case s := <-signals:
+				if spared(s) {
+					continue
+				}
+				// A signal that ended the command may be read here after the command has ended. It
+				// does not end the program either, which has yet to release or unregister.
+				if !busy() {
+					idle++
+				}
+				if idle > 1 {
+					os.Exit(ExitSignal + int(s.(syscall.Signal)))
+				}
+				cancel(Signaled(s.(syscall.Signal))) // by the first one
+			case <-stopped:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(stopped)
+		cancel(nil)
+	}
+}
+
+// Listened returns all without the signals that the parent process ignores, as nohup does.
+func Listened(all ...os.Signal) []os.Signal {
+	return slices.DeleteFunc(all, signal.Ignored)
+}
+
+// Interruption returns err, or the signal that caused it.
+func Interruption(ctx context.Context, err error) error {
+	var end *Exit
+	if cause := context.Cause(ctx); errors.As(cause, &end) {
+		return cause
+	}
+	return err
+}

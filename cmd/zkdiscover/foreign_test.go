@@ -1,0 +1,88 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestChroot(t *testing.T) {
+	const data = `{"name":"orders","id":"i1","address":"h","port":1,"serviceType":"DYNAMIC"}`
+	server := zktest.NewServer(t)
+	for _, chroot := range []string{"/app", "/a", "/a/b"} {
+		require.NoError(t, server.Create(chroot+"/services/orders/i1", []byte(data)))
+		text, code := runs(t, server, "ls", "--servers", server.Addr()+chroot)
+		require.Zero(t, code, text)
+		require.Equal(t, "orders\n", text, chroot)
+
+		text, code = runs(t, server, "register", "--servers", server.Addr()+chroot, "--name", "stock", "--address", "h", "--port", "1", "--", "true")
+		require.Zero(t, code, text)
+		require.True(t, server.Exists(chroot+"/services/stock"), chroot)
+	}
+	children, err := server.Children("/")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"a", "app", "zookeeper"}, children, "nothing is created elsewhere")
+}
+
+// TestLsQuotesForeignText: text that another client wrote adds no line or column, and sends nothing
+// to the terminal.
+func TestLsQuotesForeignText(t *testing.T) {
+	for name, data := range map[string]string{
+		"payload over several lines": "{\n  \"id\": \"a\",\n  \"address\": \"10.0.0.1\",\n  \"port\": 8080,\n  \"payload\": {\n    \"version\": \"1.2\"\n  }\n}\n",
+		"escape in the address":      `{"id":"a","address":"10.0.0.1\u001b[2J","port":8080}`,
+		"line in the id":             `{"id":"y\nfake-id\t10.9.9.9:80\tenabled\tnull","address":"10.0.0.1","port":80}`,
+		"escape in the payload":      `{"id":"a","address":"10.0.0.1","port":80,"payload":{"a":"\u001b]0;owned\u0007","b":"` + "\u009b31m" + `"}}`,
+		"text over several planes":   `{"id":"a","address":"10.0.0.1","port":80,"payload":"` + "\U000e0001" + `"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			require.NoError(t, server.Create("/services/orders/a", []byte(data)))
+			text, code := runs(t, server, "ls", "orders")
+			require.Zero(t, code)
+			require.Equal(t, 1, strings.Count(text, "\n"), "%q", text)
+			require.Equal(t, 3, strings.Count(text, "\t"), "%q", text)
+			require.NotContains(t, text, "\x1b")
+			require.NotContains(t, text, "\u009b")
+		})
+	}
+}
+
+func TestLsQuotesNames(t *testing.T) {
+	server := zktest.NewServer(t)
+	require.NoError(t, server.Create("/services/a\u202eb/x", []byte("{")))
+	text, code := runs(t, server, "ls")
+	require.Zero(t, code)
+	require.Equal(t, "\"a\\u202eb\"\n", text)
+	text, _ = runs(t, server, "ls", "a\u202eb")
+	require.NotContains(t, text, "\u202e", "the name of a node that cannot be read")
+}
+
+// TestNamesWithSlashes: applications of Spring Cloud have such names.
+func TestNamesWithSlashes(t *testing.T) {
+	server := zktest.NewServer(t)
+	for _, name := range []string{"pl/warsaw/collector", "pl/krakow", "pl"} {
+		require.NoError(t, server.Create("/services/"+name+"/a", []byte(`{"name":"`+name+`","id":"a","address":"10.0.0.1","port":8081}`)))
+	}
+	require.NoError(t, server.Create("/services/idle", nil))
+	text, code := runs(t, server, "ls")
+	require.Zero(t, code)
+	require.Equal(t, "idle\npl\npl/krakow\npl/warsaw/collector\n", text)
+
+	out, end := begin(t, server, "http", "--listen", "127.0.0.1:0")
+	url := out.await(t, `serving http_sd at (\S+)`)
+	defer http.DefaultClient.CloseIdleConnections()
+	for path, want := range map[string]int{"/": 3, "/pl/warsaw/collector": 1} {
+		answer, err := http.Get(url + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, want, strings.Count(string(body), "10.0.0.1:8081"), "%s", body)
+	}
+	require.Zero(t, end())
+}

@@ -1,0 +1,60 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestListRecursively(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := testbed.Context(t)
+	for _, path := range []string{"/app/locks/nightly", "/app/a"} {
+		m, err := mutex.New(client, path, lock.WithData([]byte("the job")))
+		require.NoError(t, err)
+		_, err = m.Acquire(ctx)
+		require.NoError(t, err)
+	}
+	s, err := semaphore.New(client, "/app/pool", 2)
+	require.NoError(t, err)
+	_, err = s.Acquire(ctx)
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/app/other/node", nil, framework.PersistentParents())
+	require.NoError(t, err)
+	require.NoError(t, server.Create("/app/a.zklock/_c_x-lock-0000000000", []byte("{}")))
+
+	want := map[string]string{"/app/a": "mutex", "/app/locks/nightly": "mutex", "/app/pool": "semaphore"}
+	for _, path := range []string{"/", "/app"} {
+		code, out, stderr := call(t, server, "ls", "-r", "--json", path)
+		require.Zero(t, code, stderr)
+		var found []struct {
+			Path, Kind   string
+			Participants []line
+		}
+		require.NoError(t, json.Unmarshal([]byte(out), &found))
+		got := map[string]string{}
+		for _, l := range found {
+			got[l.Path] = l.Kind
+			assert.Len(t, l.Participants, 1, l.Path)
+		}
+		assert.Equal(t, want, got, path)
+	}
+	code, out, _ := call(t, server, "ls", "--recursive", "/app/locks")
+	assert.Zero(t, code)
+	assert.Regexp(t, `^/app/locks/nightly: mutex\nSTATE .*\nholds +lock +the job .*\n$`, out)
+	code, out, _ = call(t, server, "ls", "-r", "/app/other")
+	assert.Zero(t, code)
+	assert.Empty(t, out)
+}

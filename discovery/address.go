@@ -1,0 +1,67 @@
+package discovery
+
+import (
+	"encoding/json"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Addr returns host:port as net.Dial takes it, or "" if one of them is missing.
+func (i Instance[T]) Addr(port int) string {
+	if i.Address == "" || port == 0 {
+		return ""
+	}
+	return net.JoinHostPort(unbracketed(i.Address), strconv.Itoa(port))
+}
+
+// Secure reports whether callers use https at the SSLPort. They do if the instance has no other
+// port, and, like Spring Cloud's callers, if an instance of Spring Cloud has both.
+func (i Instance[T]) Secure() bool {
+	return i.SSLPort != 0 && (i.Port == 0 || i.PayloadClass == springClass)
+}
+
+// PortOf returns the port of a protocol, such as "tri" for gRPC, at an instance of Dubbo, or 0.
+func (i Instance[T]) PortOf(protocol string) int {
+	if i.endpoints == nil {
+		return i.Port
+	}
+	at := slices.IndexFunc(i.endpoints, func(e endpoint) bool { return e.Protocol == protocol })
+	if at < 0 {
+		return 0
+	}
+	port, _ := i.endpoints[at].Port.port()
+	return port
+}
+
+// endpoint is an element of the metadata "dubbo.endpoints".
+type endpoint struct {
+	Port     whole  `json:"port"`
+	Protocol string `json:"protocol"`
+}
+
+// endpointsOf returns the endpoints in the metadata of Dubbo, or nil.
+func endpointsOf(class string, metadata map[string]string) (all []endpoint) {
+	if class == dubboClass {
+		// Metadata that cannot be parsed has no endpoints.
+		_ = json.Unmarshal([]byte(metadata[dubboEndpoints]), &all)
+	}
+	return all
+}
+
+// unbracketed returns an address without the brackets that an IPv6 address may have.
+func unbracketed(address string) string {
+	if inner, found := strings.CutPrefix(address, "["); found && strings.HasSuffix(inner, "]") {
+		return strings.TrimSuffix(inner, "]")
+	}
+	return address
+}
+
+// bracketed returns an address for a URI, where an IPv6 address has brackets.
+func bracketed(address string) string {
+	if host := unbracketed(address); strings.Contains(host, ":") {
+		return "[" + strings.ReplaceAll(host, "%", "%25") + "]"
+	}
+	return address
+}

@@ -1,0 +1,434 @@
+package dubbo
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// Application is a process that serves gRPC, as consumers of Dubbo see it.
+type Application struct {
+	Name     string // of the application, the same for all its instances
+	Host     string // host name or IP address
+	Port     int    // of gRPC
+	Services []Service
+}
+
+// Service is a gRPC service.
+type Service struct {
+	Name    string   // the full name, such as demo.Greeter, which is the name of the Java interface
+	Methods []string // their names in Java
+}
+
+// Option configures [Register].
+type Option func(*config) error
+
+type config struct{ base, root string }
+
+// WithBase sets the base of the instances. The default is "/services".
+func WithBase(path string) Option {
+	return func(c *config) error { c.base = path; return framework.ValidatePath(path) }
+}
+
+// WithRoot sets the root of the metadata, which is Dubbo's group. The default is "/dubbo".
+func WithRoot(path string) Option {
+	return func(c *config) error { c.root = path; return framework.ValidatePath(path) }
+}
+
+// The metadata have the form of this version of Dubbo.
+const (
+	protocol = "tri"
+	version  = "2.0.2" // of Dubbo's protocol
+	release  = "3.3.5"
+)
+
+// metadata is Dubbo's MetadataInfo.
+type metadata struct {
+	App      string                 `json:"app"`
+	Revision string                 `json:"revision"`
+	Services map[string]serviceInfo `json:"services"`
+}
+
+type serviceInfo struct {
+	Name     string            `json:"name"`
+	Params   map[string]string `json:"params"`
+	Path     string            `json:"path"`
+	Port     int               `json:"port"`
+	Protocol string            `json:"protocol"`
+}
+
+// metadataOf returns the metadata of an application, with the revision.
+func metadataOf(app Application) metadata {
+	m := metadata{App: app.Name, Services: make(map[string]serviceInfo)}
+	for _, s := range app.Services {
+		m.Services[s.Name+":"+protocol] = serviceInfo{
+			Name: s.Name, Path: s.Name, Port: app.Port, Protocol: protocol,
+			Params: map[string]string{
+				"application": app.Name, "dubbo": version, "interface": s.Name, "release": release, "side": "provider",
+				"methods": strings.Join(slices.Sorted(slices.Values(s.Methods)), ","),
+			},
+		}
+	}
+	sum := sha256.Sum256(m.encode())
+	m.Revision = hex.EncodeToString(sum[:16])
+	return m
+}
+
+func (m metadata) encode() []byte {
+	data, _ := json.Marshal(m) // every text can be written
+	return data
+}
+
+// check refuses an application that consumers could not call.
+func (app Application) check() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{framework.ErrBadArgument}, args...)...)
+	}
+	switch {
+	case app.Name == "" || strings.ContainsAny(app.Name, ",/"):
+		return bad("application %q", app.Name) // the mapping is a list with commas
+	case app.Host == "" || app.Port <= 0 || app.Port > 65535:
+		return bad("host %q and port %d", app.Host, app.Port)
+	case len(app.Services) == 0:
+		return bad("no services")
+	}
+	seen := map[string]bool{}
+	for _, s := range app.Services {
+		if s.Name == "" || strings.Contains(s.Name, "/") || seen[s.Name] {
+			return bad("service %q", s.Name)
+		}
+		if len(s.Methods) == 0 || slices.ContainsFunc(s.Methods, func(m string) bool { return m == "" || strings.ContainsAny(m, ",/") }) {
+			return bad("methods %q of service %q", s.Methods, s.Name)
+		}
+		seen[s.Name] = true
+	}
+	return nil
+}
+
+// Registration is an application registered by [Register]. All methods are safe for concurrent use.
+type Registration struct {
+	client    *framework.Client
+	cfg       config
+	app       Application
+	revision  string
+	d         *discovery.Discovery[discovery.Metadata]
+	instance  *discovery.Registration[discovery.Metadata]
+	nodes     []node
+	stop      context.CancelFunc
+	keepers   sync.WaitGroup
+	closeOnce func() error
+
+	mu      sync.Mutex // guards problem
+	problem map[string]error
+}
+
+// node is a kept persistent node. ensure writes it, and returns a channel that is closed when it
+// may have changed.
+type node struct {
+	path   string
+	ensure func(ctx context.Context, client *framework.Client) (<-chan struct{}, error)
+}
+
+// Register registers an application, and returns when consumers can find it. ctx limits only this
+// wait. The nodes are kept until [Registration.Close].
+//
+// If Register fails, its nodes are removed. Errors are as for discovery.Discovery.Register.
+func Register(ctx context.Context, client *framework.Client, app Application, opts ...Option) (_ *Registration, err error) {
+	cfg := config{base: "/services", root: "/dubbo"}
+	defer func() { err = operr.New("register", framework.Join(cfg.base, app.Name), err) }()
+	if client == nil {
+		return nil, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	}
+	for _, option := range opts {
+		if option == nil {
+			return nil, fmt.Errorf("%w: nil option", framework.ErrBadArgument)
+		}
+		if err := option(&cfg); err != nil {
+			return nil, err
+		}
+	}
+	if err := app.check(); err != nil {
+		return nil, err
+	}
+	m := metadataOf(app)
+	r := &Registration{client: client, cfg: cfg, app: app, revision: m.Revision, problem: make(map[string]error)}
+	if r.d, err = discovery.New[discovery.Metadata](client, cfg.base); err != nil {
+		return nil, err
+	}
+	for _, path := range r.metadataPaths() {
+		r.nodes = append(r.nodes, node{path, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+			return ensureData(ctx, in, path, m.encode())
+		}})
+	}
+	for _, s := range app.Services {
+		path := framework.Join(cfg.root, "mapping/"+s.Name)
+		r.nodes = append(r.nodes, node{path, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+			return ensureMapped(ctx, in, path, app.Name)
+		}})
+	}
+	r.closeOnce = sync.OnceValue(r.close)
+	defer func() {
+		if err != nil {
+			_ = r.closeOnce() // the first error counts
+		}
+	}()
+	for _, n := range r.nodes {
+		if err := framework.ValidatePath(n.path); err != nil {
+			return nil, err
+		}
+		// Follow waits for a server.
+		err := client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+			_, err := n.ensure(ctx, in)
+			return nil, err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if r.instance, err = r.d.Register(ctx, instanceOf(app, m.Revision)); err != nil {
+		return nil, err
+	}
+	keeping, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	for _, n := range r.nodes {
+		r.keepers.Go(func() { r.keep(keeping, n) }) // ends with Close or the client
+	}
+	return r, nil
+}
+
+// instanceOf returns the instance of an application.
+func instanceOf(app Application, revision string) discovery.Instance[discovery.Metadata] {
+	endpoints, _ := json.Marshal([]map[string]any{{"port": app.Port, "protocol": protocol}})
+	return discovery.Dubbo(app.Name, app.Host, app.Port, map[string]string{
+		"dubbo.endpoints":             string(endpoints),
+		"dubbo.metadata.revision":     revision,
+		"dubbo.metadata.storage-type": "remote",
+		"timestamp":                   strconv.FormatInt(time.Now().UnixMilli(), 10),
+	})
+}
+
+// metadataPaths returns the nodes of the revision: for Java, and for dubbo-go.
+func (r *Registration) metadataPaths() []string {
+	return []string{
+		framework.Join(r.cfg.root, "metadata/"+r.app.Name+"/"+r.revision),
+		framework.Join(r.cfg.root, r.app.Name+"/"+r.revision),
+	}
+}
+
+// keepPause is the pause after a permanent error, such as a missing permission.
+const keepPause = 5 * time.Second
+
+// keep keeps a node until ctx ends.
+func (r *Registration) keep(ctx context.Context, n node) {
+	for {
+		err := r.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+			changed, err := n.ensure(ctx, in)
+			r.report(n.path, err)
+			return changed, err
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		r.report(n.path, err)
+		if errors.Is(err, framework.ErrClosed) || wait.Sleep(ctx, keepPause) != nil {
+			return
+		}
+	}
+}
+
+func (r *Registration) report(path string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problem[path] = err
+}
+
+// ensureData creates or writes a node, unless it has the data.
+func ensureData(ctx context.Context, client *framework.Client, path string, want []byte) (<-chan struct{}, error) {
+	for {
+		data, stat, watch, err := client.GetW(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			_, err = client.Create(ctx, path, want, framework.PersistentParents())
+			if errors.Is(err, zk.ErrNoNode) { // no parent can be created
+				return nil, err
+			}
+		case err == nil && bytes.Equal(data, want):
+			return watch.Done(), nil
+		case err == nil:
+			_, err = client.Set(ctx, path, want, framework.IfVersion(stat.Version))
+		}
+		if err != nil && !overtaken(err) {
+			return nil, err
+		}
+	}
+}
+
+// ensureMapped adds an application to the mapping of an interface, unless the mapping has it.
+func ensureMapped(ctx context.Context, client *framework.Client, path, app string) (<-chan struct{}, error) {
+	for {
+		data, stat, watch, err := client.GetW(ctx, path)
+		apps := split(data)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			_, err = client.Create(ctx, path, []byte(app), framework.PersistentParents())
+			if errors.Is(err, zk.ErrNoNode) { // no parent can be created
+				return nil, err
+			}
+		case err == nil && slices.Contains(apps, app):
+			return watch.Done(), nil
+		case err == nil:
+			_, err = client.Set(ctx, path, []byte(strings.Join(append(apps, app), ",")), framework.IfVersion(stat.Version))
+		}
+		if err != nil && !overtaken(err) {
+			return nil, err
+		}
+	}
+}
+
+// unmap removes an application from the mapping of an interface, and the mapping if it was the
+// last.
+func unmap(ctx context.Context, client *framework.Client, path, app string) error {
+	for {
+		data, stat, err := client.Get(ctx, path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		apps := split(data)
+		if err != nil || !slices.Contains(apps, app) {
+			return err
+		}
+		if left := slices.DeleteFunc(apps, func(a string) bool { return a == app }); len(left) > 0 {
+			_, err = client.Set(ctx, path, []byte(strings.Join(left, ",")), framework.IfVersion(stat.Version))
+		} else {
+			err = client.Delete(ctx, path, framework.IfVersion(stat.Version))
+		}
+		if !overtaken(err) {
+			return err
+		}
+	}
+}
+
+// overtaken reports whether another client was faster.
+func overtaken(err error) bool {
+	return errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)
+}
+
+// split returns the applications of a mapping.
+func split(data []byte) (apps []string) {
+	for app := range strings.SplitSeq(string(data), ",") {
+		if app = strings.TrimSpace(app); app != "" {
+			apps = append(apps, app)
+		}
+	}
+	return apps
+}
+
+// Revision returns the revision of the services.
+func (r *Registration) Revision() string { return r.revision }
+
+// Path returns the path of the instance.
+func (r *Registration) Path() string { return r.instance.Path() }
+
+// Problem returns nil while all nodes exist with the right data, and otherwise a reason.
+func (r *Registration) Problem() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.nodes {
+		if err := r.problem[n.path]; err != nil {
+			return err
+		}
+	}
+	return r.instance.Problem()
+}
+
+// Err returns nil until the registration has ended: see discovery.Registration.Err.
+func (r *Registration) Err() error { return r.instance.Err() }
+
+// Drain unregisters the instance, waits for d or until ctx is done, and then cleans up as Close
+// does.
+func (r *Registration) Drain(ctx context.Context, d time.Duration) error {
+	return operr.New("drain", r.Path(), errors.Join(r.instance.Drain(ctx, d), r.closeOnce()))
+}
+
+// Close unregisters the instance, and deletes the nodes that no instance of the application uses
+// any more. It returns when the servers have confirmed that. Later calls return the same error.
+//
+// Without a server the instance's node is deleted with the session, and the error names the others.
+func (r *Registration) Close() error { return operr.New("close", r.Path(), r.closeOnce()) }
+
+// cleanTimeout limits the deletion of nodes that are harmless.
+const cleanTimeout = 5 * time.Second
+
+func (r *Registration) close() error {
+	var err error
+	if r.instance != nil {
+		err = r.instance.Close()
+	}
+	if r.stop != nil {
+		r.stop()
+	}
+	r.keepers.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
+	defer cancel()
+	return errors.Join(err, r.clean(ctx))
+}
+
+// clean deletes the nodes that no instance uses any more.
+func (r *Registration) clean(ctx context.Context) error {
+	left, err := r.d.Lookup(ctx, r.app.Name)
+	if err != nil {
+		return err
+	}
+	revisions := map[string]bool{}
+	for _, i := range left {
+		// Instances without a revision, or with revision 0, offer nothing.
+		if revision := i.Payload.Metadata["dubbo.metadata.revision"]; revision != "" && revision != "0" {
+			revisions[revision] = true
+		}
+	}
+	offered, known := map[string]bool{}, true // interfaces of the instances that are left
+	for revision := range revisions {
+		data, _, err := r.client.Get(ctx, framework.Join(r.cfg.root, "metadata/"+r.app.Name+"/"+revision))
+		var m metadata
+		if err != nil || json.Unmarshal(data, &m) != nil {
+			known = false // its metadata are in its own process
+			continue
+		}
+		for _, s := range m.Services {
+			offered[s.Name] = true
+		}
+	}
+	for _, s := range r.app.Services {
+		if known && !offered[s.Name] {
+			err = errors.Join(err, unmap(ctx, r.client, framework.Join(r.cfg.root, "mapping/"+s.Name), r.app.Name))
+		}
+	}
+	if revisions[r.revision] {
+		return err
+	}
+	for _, path := range r.metadataPaths() {
+		dir, _ := framework.Split(path)
+		for _, path := range []string{path, dir} { // the parent, too, if it is empty
+			if failed := r.client.Delete(ctx, path); failed != nil && !errors.Is(failed, zk.ErrNoNode) && !errors.Is(failed, zk.ErrNotEmpty) {
+				err = errors.Join(err, failed)
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,251 @@
+package dubbo_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/discovery/dubbo"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func app(port int, services ...string) dubbo.Application {
+	a := dubbo.Application{Name: "orders", Host: "127.0.0.1", Port: port}
+	for _, name := range services {
+		a.Services = append(a.Services, dubbo.Service{Name: name, Methods: []string{"put", "get"}})
+	}
+	return a
+}
+
+func newClient(t *testing.T, server *zktest.Server) *framework.Client {
+	t.Helper()
+	client, err := framework.New(server.Servers())
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func register(t *testing.T, client *framework.Client, a dubbo.Application) *dubbo.Registration {
+	t.Helper()
+	r, err := dubbo.Register(testbed.Context(t), client, a)
+	require.NoError(t, err)
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func data(t *testing.T, server *zktest.Server, path string) string {
+	t.Helper()
+	got, err := server.Get(path)
+	require.NoError(t, err, path)
+	return string(got)
+}
+
+// testdata/go-provider.json has the nodes of a provider that Dubbo 3.3.5 and 3.2.16 in Java called.
+func TestRegister_WritesWhatConsumersRead(t *testing.T) {
+	text, err := os.ReadFile("testdata/go-provider.json")
+	require.NoError(t, err)
+	var want struct{ Metadata, Instance map[string]any }
+	require.NoError(t, json.Unmarshal(text, &want))
+	server := zktest.NewServer(t)
+	a := dubbo.Application{Name: "go-map", Host: "127.0.0.1", Port: 26704, Services: []dubbo.Service{{Name: "demo.Greeter", Methods: []string{"greet"}}}}
+	r := register(t, newClient(t, server), a)
+	require.Equal(t, "/services/go-map/127.0.0.1:26704", r.Path())
+	var got map[string]any
+	require.NoError(t, json.Unmarshal([]byte(data(t, server, "/dubbo/metadata/go-map/"+r.Revision())), &got))
+	want.Metadata["revision"] = r.Revision()
+	require.Equal(t, want.Metadata, got)
+	require.Equal(t, data(t, server, "/dubbo/metadata/go-map/"+r.Revision()), data(t, server, "/dubbo/go-map/"+r.Revision()), "for dubbo-go")
+	require.Equal(t, "go-map", data(t, server, "/dubbo/mapping/demo.Greeter"))
+	got = nil
+	require.NoError(t, json.Unmarshal([]byte(data(t, server, r.Path())), &got))
+	metadata := func(instance map[string]any) map[string]any {
+		return instance["payload"].(map[string]any)["metadata"].(map[string]any)
+	}
+	for _, own := range []map[string]any{want.Instance, got} {
+		delete(own, "registrationTimeUTC")
+		require.NotEmpty(t, metadata(own)["timestamp"])
+		delete(metadata(own), "timestamp")
+	}
+	require.Equal(t, r.Revision(), metadata(got)["dubbo.metadata.revision"])
+	metadata(want.Instance)["dubbo.metadata.revision"] = r.Revision()
+	require.Equal(t, want.Instance, got)
+}
+
+func TestRegister_RefusesWhatCannotBeCalled(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	good := app(1, "a.B")
+	for _, change := range []func(a *dubbo.Application){
+		func(a *dubbo.Application) { a.Name = "" }, func(a *dubbo.Application) { a.Name = "a,b" }, func(a *dubbo.Application) { a.Name = "a/b" },
+		func(a *dubbo.Application) { a.Host = "" }, func(a *dubbo.Application) { a.Port = 0 }, func(a *dubbo.Application) { a.Port = 65536 },
+		func(a *dubbo.Application) { a.Services = nil }, func(a *dubbo.Application) { a.Services = append(a.Services, a.Services[0]) },
+		func(a *dubbo.Application) { a.Services = []dubbo.Service{{Name: "a.B"}} },
+		func(a *dubbo.Application) { a.Services = []dubbo.Service{{Name: "a/B", Methods: []string{"c"}}} },
+		func(a *dubbo.Application) { a.Services = []dubbo.Service{{Name: "a.B", Methods: []string{"c,d"}}} },
+	} {
+		bad := good
+		change(&bad)
+		_, err := dubbo.Register(testbed.Context(t), client, bad)
+		require.ErrorIs(t, err, framework.ErrBadArgument, "%v", bad)
+	}
+	_, err := dubbo.Register(testbed.Context(t), nil, good)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = dubbo.Register(testbed.Context(t), client, good, nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = dubbo.Register(testbed.Context(t), client, good, dubbo.WithRoot("dubbo"))
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	_, err = dubbo.Register(testbed.Context(t), client, good, dubbo.WithBase("/services/"))
+	require.ErrorIs(t, err, framework.ErrBadPath)
+}
+
+// The mapping is shared with all providers of an interface, in any language.
+func TestTheMappingIsChangedByCompareAndSet(t *testing.T) {
+	server := zktest.NewServer(t)
+	require.NoError(t, server.Create("/dubbo/mapping/shop.Orders", []byte("java-a, java-b")))
+	client := newClient(t, server)
+	var wg sync.WaitGroup
+	all := make([]*dubbo.Registration, 10)
+	for n := range all {
+		a := app(n+1, "shop.Orders", "shop.Stock")
+		a.Name = "go-" + string(rune('0'+n))
+		wg.Go(func() { all[n] = register(t, client, a) })
+	}
+	wg.Wait()
+	require.Len(t, strings.Split(data(t, server, "/dubbo/mapping/shop.Orders"), ","), 12)
+	for _, r := range all {
+		wg.Go(func() { _ = r.Close() })
+	}
+	wg.Wait()
+	require.Equal(t, "java-a,java-b", data(t, server, "/dubbo/mapping/shop.Orders"))
+	require.False(t, server.Exists("/dubbo/mapping/shop.Stock"), "no application has it")
+}
+
+func TestClose_DeletesWhatNoInstanceUses(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	one, same := register(t, client, app(1, "a.B", "a.C")), app(1, "a.B", "a.C")
+	same.Host = "127.0.0.2"
+	two := register(t, client, same)
+	other := register(t, client, app(2, "a.C"))
+	require.Equal(t, one.Revision(), two.Revision())
+	require.NotEqual(t, one.Revision(), other.Revision())
+	paths := []string{"/dubbo/metadata/orders/" + one.Revision(), "/dubbo/orders/" + one.Revision()}
+	require.NoError(t, one.Close())
+	require.False(t, server.Exists(one.Path()))
+	for _, path := range append(paths, "/dubbo/mapping/a.B") {
+		require.True(t, server.Exists(path), "%s is used by another process", path)
+	}
+	require.NoError(t, two.Drain(testbed.Context(t), 0))
+	for _, path := range append(paths, "/dubbo/mapping/a.B") {
+		require.False(t, server.Exists(path), path)
+	}
+	require.Equal(t, "orders", data(t, server, "/dubbo/mapping/a.C"), "the other revision has it")
+	require.NoError(t, other.Close())
+	require.NoError(t, other.Close())
+	for _, path := range []string{"/dubbo/metadata/orders", "/dubbo/orders", "/dubbo/mapping/a.C"} {
+		require.False(t, server.Exists(path), path)
+	}
+	require.ErrorIs(t, other.Err(), framework.ErrEnded)
+}
+
+func TestClose_DeletesWhatACrashedProcessHasLeft(t *testing.T) {
+	server := zktest.NewServer(t)
+	crashing, client := newClient(t, server), newClient(t, server)
+	crashed := register(t, crashing, app(1, "a.B"))
+	require.NoError(t, crashing.Close()) // the session ends, and no node is deleted
+	require.False(t, server.Exists(crashed.Path()))
+	paths := []string{"/dubbo/metadata/orders/" + crashed.Revision(), "/dubbo/orders/" + crashed.Revision(), "/dubbo/mapping/a.B"}
+	require.NoError(t, register(t, client, app(1, "a.C")).Close())
+	for _, path := range paths {
+		require.True(t, server.Exists(path), "%s: the other services have another revision", path)
+	}
+	require.NoError(t, register(t, client, app(1, "a.B")).Close())
+	for _, path := range paths {
+		require.False(t, server.Exists(path), path)
+	}
+}
+
+// A provider in Java keeps its metadata in its own process.
+func TestClose_KeepsTheMappingOfAProviderWhoseServicesAreUnknown(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	d, err := discovery.New[discovery.Metadata](client, "/services")
+	require.NoError(t, err)
+	_, err = d.Write(testbed.Context(t), discovery.Dubbo("orders", "127.0.0.1", 3, map[string]string{
+		"dubbo.metadata.revision": "java", "dubbo.metadata.storage-type": "local",
+	}))
+	require.NoError(t, err)
+	require.NoError(t, register(t, client, app(1, "a.B")).Close())
+	require.Equal(t, "orders", data(t, server, "/dubbo/mapping/a.B"))
+}
+
+func TestAllNodesAreKept(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		r, err := dubbo.Register(t.Context(), w.Client(), app(1, "a.B"))
+		require.NoError(t, err)
+		defer r.Close()
+		paths := []string{"/dubbo/metadata/orders/" + r.Revision(), "/dubbo/orders/" + r.Revision(), "/dubbo/mapping/a.B", r.Path()}
+		for _, path := range paths {
+			require.NoError(t, w.Server.Delete(path))
+		}
+		time.Sleep(time.Second) // virtual time, in which they are created again
+		for _, path := range paths {
+			require.True(t, w.Server.Exists(path), path)
+		}
+		require.NoError(t, r.Problem())
+
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		synctest.Wait() // the loss is noticed
+		require.Error(t, r.Problem())
+		for _, path := range paths[:3] {
+			require.NoError(t, w.Server.Delete(path))
+		}
+		time.Sleep(5 * time.Minute) // virtual time: the session expires
+		require.False(t, w.Server.Exists(r.Path()))
+		w.Server.RefuseConnections(false)
+		time.Sleep(time.Minute) // virtual time, in which the client connects
+		for _, path := range paths {
+			require.True(t, w.Server.Exists(path), path)
+		}
+		require.NoError(t, r.Problem())
+		require.NoError(t, w.Server.Set("/dubbo/mapping/a.B", []byte("java")))
+		time.Sleep(time.Second) // virtual time, in which the mapping is written again
+		require.Equal(t, "java,orders", data(t, w.Server, "/dubbo/mapping/a.B"))
+	})
+}
+
+// Every request fails in turn. After an error of Register, no node of it is left.
+func TestRegister_SurvivesEveryFault(t *testing.T) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		r, err := dubbo.Register(t.Context(), s.Subject, app(1, "a.B"))
+		require.NoError(t, err)
+		require.Equal(t, "orders", data(t, s.Server, "/dubbo/mapping/a.B"))
+		require.NoError(t, r.Close())
+		for _, path := range []string{r.Path(), "/dubbo/mapping/a.B", "/dubbo/metadata/orders/" + r.Revision()} {
+			require.False(t, s.Server.Exists(path), path)
+		}
+	})
+}
+
+func TestRegister_ThatFailsLeavesNoNode(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	require.NoError(t, server.Create("/services/orders/plain", []byte(`{"address":"h","port":1}`)))
+	_, err := dubbo.Register(testbed.Context(t), client, app(1, "a.B"))
+	require.ErrorIs(t, err, discovery.ErrOtherProfile)
+	for _, path := range []string{"/dubbo/mapping/a.B", "/dubbo/metadata/orders", "/dubbo/orders"} {
+		require.False(t, server.Exists(path), path)
+	}
+}

@@ -1,0 +1,269 @@
+package httpclient_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/discovery/httpclient"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
+)
+
+// A caller's mistake must not take an instance from all other callers.
+func TestRoundTrip_ARequestThatCannotBeSent(t *testing.T) {
+	closed := make(chan struct{})
+	close(closed)
+	body := func(r *http.Request, text string, length int64) {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), length
+	}
+	for name, spoil := range map[string]func(r *http.Request){
+		"query":          func(r *http.Request) { r.URL.RawQuery = "q=a\nb" },
+		"method":         func(r *http.Request) { r.Method = "GE T" },
+		"trailer":        func(r *http.Request) { body(r, "x", -1); r.Trailer = http.Header{"A b": nil} },
+		"trailer of TE":  func(r *http.Request) { body(r, "x", -1); r.Trailer = http.Header{"Content-Length": nil} },
+		"body too short": func(r *http.Request) { body(r, "abc", 10) },
+		"body too long":  func(r *http.Request) { body(r, "abc", 2) },
+		//lint:ignore SA1019 http.Client sets it for its Timeout
+		"cancelled": func(r *http.Request) { r.Cancel = closed },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
+				n.start(t, client(), "a")
+				caller, w := n.caller(t, client())
+				request, err := http.NewRequest(http.MethodPost, "http://orders/7", nil)
+				require.NoError(t, err)
+				spoil(request)
+				_, err = answer(caller, request)
+				require.Error(t, err)
+				time.Sleep(time.Second) // virtual time, in which the server ends its work
+				_, err = w.Pick(discovery.RoundRobin)
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+func TestRoundTrip_HasThreeTries(t *testing.T) {
+	virtual(t, func(t *testing.T, _ *network, client func(...framework.Option) *framework.Client) {
+		for n := range 10 {
+			register(t, client(), discovery.Instance[string]{Name: "orders", ID: strconv.Itoa(n), Address: "h", Port: n + 1})
+		}
+		d, err := discovery.New[string](client(), "/services")
+		require.NoError(t, err)
+		w, err := d.Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		defer w.Close()
+		base := &refuses{}
+		transport, err := httpclient.New(w, discovery.RoundRobin, base)
+		require.NoError(t, err)
+		_, err = get(&http.Client{Transport: transport})
+		require.ErrorContains(t, err, "refused")
+		require.Len(t, base.hosts, 3)
+	})
+}
+
+// With a context of the caller nothing says how long an answer may take; http.Client.Timeout does.
+func TestRoundTrip_AnInstanceThatHangsUntilTheTimeoutOfTheClient(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		body     io.Reader
+		reported bool
+	}{
+		{"no body", nil, true}, {"a body that was sent", strings.NewReader("text"), true}, {"a body that the caller has not written", hangs{}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
+				close(n.start(t, client(), "a").hangs)
+				caller, w := n.caller(t, client())
+				caller.Timeout = time.Second
+				request, err := http.NewRequest(http.MethodPut, "http://orders/7", c.body)
+				require.NoError(t, err)
+				_, err = answer(caller, request)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				_, err = w.Pick(discovery.RoundRobin)
+				if c.reported {
+					require.ErrorIs(t, err, discovery.ErrNoInstance)
+				} else {
+					require.NoError(t, err)
+				}
+			})
+		})
+	}
+}
+
+// hangs is an upload whose client writes nothing.
+type hangs struct{}
+
+func (hangs) Read([]byte) (int, error) {
+	time.Sleep(time.Minute) // virtual time
+	return 0, io.EOF
+}
+
+// A failed dial in the body is not that of the instance.
+func TestRoundTrip_ABodyWhoseReadIsAFailedDial(t *testing.T) {
+	virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
+		n.start(t, client(), "a")
+		n.start(t, client(), "b")
+		caller, w := n.caller(t, client())
+		reads := 0
+		body := func() (io.ReadCloser, error) {
+			return io.NopCloser(reader(func([]byte) (int, error) {
+				reads++
+				return 0, &net.OpError{Op: "dial", Err: errors.New("upstream")}
+			})), nil
+		}
+		request, err := http.NewRequest(http.MethodPost, "http://orders/7", nil)
+		require.NoError(t, err)
+		request.Body, _ = body()
+		request.GetBody = body
+		_, err = answer(caller, request)
+		require.ErrorContains(t, err, "upstream")
+		require.Equal(t, 1, reads)
+		synctest.Wait()
+		time.Sleep(time.Second) // virtual time, in which the server ends its work
+		_, err = w.Pick(discovery.RoundRobin)
+		require.NoError(t, err)
+	})
+}
+
+type reader func([]byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }
+
+// service starts an HTTP server, registers it, and returns a Watch of it.
+func service(t *testing.T, start func(http.Handler) *httptest.Server, instances func(host string, port int) []discovery.Instance[string]) (*discovery.Watch[string], *httptest.Server) {
+	t.Helper()
+	s := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host+r.RequestURI) }))
+	t.Cleanup(s.Close)
+	host, text, err := net.SplitHostPort(s.Listener.Addr().String())
+	require.NoError(t, err)
+	port, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	server := zktest.NewServer(t)
+	client, err := framework.New(server.Servers())
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	for _, i := range instances(host, port) {
+		register(t, client, i)
+	}
+	d, err := discovery.New[string](client, "/services")
+	require.NoError(t, err)
+	w, err := d.Watch(t.Context(), "orders")
+	require.NoError(t, err)
+	t.Cleanup(func() { w.Close() })
+	return w, s
+}
+
+func onlySSL(host string, port int) []discovery.Instance[string] {
+	return []discovery.Instance[string]{{Name: "orders", Address: host, SSLPort: port}}
+}
+
+func TestRoundTrip_AProxyIsAskedForTheInstance(t *testing.T) {
+	w, s := service(t, httptest.NewServer, func(host string, port int) []discovery.Instance[string] {
+		return []discovery.Instance[string]{{Name: "orders", Address: host, Port: port}}
+	})
+	asked := make(chan string, 1)
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.RequestURI }))
+	defer proxy.Close()
+	address, err := url.Parse(proxy.URL)
+	require.NoError(t, err)
+	base := &http.Transport{Proxy: http.ProxyURL(address)}
+	transport, err := httpclient.New(w, discovery.RoundRobin, base)
+	require.NoError(t, err)
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport}).Get("http://orders/a%2Fb?q=1")
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, s.URL+"/a%2Fb?q=1", <-asked)
+	require.Nil(t, httpclient.DefaultBase().Proxy, "the environment has no effect")
+}
+
+// observed is a RoundTripper of the caller's around another one.
+type observed struct{ http.RoundTripper }
+
+func TestRoundTrip_TheNameOfACertificateNeverComesFromZooKeeper(t *testing.T) {
+	// The service's certificate is for example.com and 127.0.0.1.
+	w, s := service(t, httptest.NewTLSServer, onlySSL)
+	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	for name, c := range map[string]struct {
+		base func(*http.Transport) http.RoundTripper
+		set  string
+		want bool
+	}{
+		"no name":             {func(t *http.Transport) http.RoundTripper { return t }, "", false},
+		"no name, wrapped":    {func(t *http.Transport) http.RoundTripper { return observed{t} }, "", false},
+		"right name":          {func(t *http.Transport) http.RoundTripper { return t }, "example.com", true},
+		"an address as name":  {func(t *http.Transport) http.RoundTripper { return t }, "127.0.0.1", true},
+		"right name, wrapped": {func(t *http.Transport) http.RoundTripper { return observed{t} }, "example.com", true},
+	} {
+		// Spring calls http://orders by https as well.
+		for _, scheme := range []string{"http", "https"} {
+			t.Run(name+" "+scheme, func(t *testing.T) {
+				base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: c.set}}
+				defer base.CloseIdleConnections()
+				transport, err := httpclient.New(w, discovery.RoundRobin, c.base(base))
+				require.NoError(t, err)
+				request, err := http.NewRequest(http.MethodGet, scheme+"://orders/7", nil)
+				require.NoError(t, err)
+				text, err := answer(&http.Client{Transport: transport}, request)
+				if c.want {
+					require.NoError(t, err)
+					require.Equal(t, "orders/7", text)
+				} else {
+					require.ErrorIs(t, err, framework.ErrBadArgument)
+				}
+				_, err = w.Pick(discovery.RoundRobin)
+				require.NoError(t, err, "it is not the instance's fault")
+			})
+		}
+	}
+}
+
+// A server whose certificate is wrong has not got the request: it is repeated, whatever its method.
+func TestRoundTrip_ARequestWithoutATLSSessionIsRepeated(t *testing.T) {
+	w, s := service(t, httptest.NewTLSServer, func(host string, port int) []discovery.Instance[string] {
+		return append(onlySSL(host, port), onlySSL("localhost", port)...)
+	})
+	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	base := &http.Transport{TLSClientConfig: &tls.Config{ServerName: "other.example", RootCAs: roots}}
+	defer base.CloseIdleConnections()
+	var hosts []string
+	transport, err := httpclient.New(w, discovery.RoundRobin, roundTripper(func(r *http.Request) (*http.Response, error) {
+		hosts = append(hosts, r.URL.Hostname())
+		return base.RoundTrip(r)
+	}))
+	require.NoError(t, err)
+	_, err = (&http.Client{Transport: transport}).Post("https://orders/7", "text/plain", strings.NewReader("x"))
+	require.ErrorContains(t, err, "certificate")
+	require.ElementsMatch(t, []string{"127.0.0.1", "localhost"}, hosts)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestRoundTrip_AnAddressInBrackets(t *testing.T) {
+	w, _ := service(t, httptest.NewServer, func(string, int) []discovery.Instance[string] {
+		return []discovery.Instance[string]{{Name: "orders", Address: "[::1]", Port: 8080}}
+	})
+	base := &refuses{}
+	transport, err := httpclient.New(w, discovery.RoundRobin, base)
+	require.NoError(t, err)
+	_, err = get(&http.Client{Transport: transport})
+	require.Error(t, err)
+	require.Equal(t, []string{"[::1]:8080"}, base.hosts)
+}

@@ -1,0 +1,173 @@
+package httpclient_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/discovery/httpclient"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/jvm"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/zktest"
+)
+
+// An application of Spring Boot 4.0.7 and Spring Cloud ZooKeeper 5.0.2, and a program in Go: they
+// find and call each other, also while the server restarts, and share a lock and a leader.
+func TestBesideSpring(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly)
+	server := zktest.NewServer(t)
+	java := jvm.Resolve(t, "spring", "../../test/interop/peers/spring/pom.xml").
+		Compile(t, []string{"testdata/spring/peer/App.java"}, "testdata/spring").
+		Start(t, "peer.App", "--server.port=0", "--spring.cloud.zookeeper.connect-string="+server.Servers()[0])
+	java.Await(t, "STARTED")
+	ctx := testbed.Context(t)
+	client, err := framework.New(server.Servers())
+	require.NoError(t, err)
+	defer client.Close()
+	d, err := discovery.New[discovery.Metadata](client, "/services")
+	require.NoError(t, err)
+	w, err := d.Watch(ctx, "spring-app")
+	require.NoError(t, err)
+	defer w.Close()
+	transport, err := httpclient.New(w, discovery.RoundRobin, nil)
+	require.NoError(t, err)
+	defer transport.CloseIdleConnections()
+	spring := func(path string) (string, error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://spring-app"+path, nil)
+		require.NoError(t, err)
+		answer, err := (&http.Client{Transport: transport}).Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		return string(body), err
+	}
+	ask := func(path string) string {
+		text, err := spring(path)
+		require.NoError(t, err)
+		return text
+	}
+
+	t.Run("Spring calls Go", func(t *testing.T) {
+		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "go") }))
+		defer service.Close()
+		_, port, err := net.SplitHostPort(service.Listener.Addr().String())
+		require.NoError(t, err)
+		number, err := strconv.Atoi(port)
+		require.NoError(t, err)
+		reg, err := d.Register(ctx, discovery.Spring("go-app", "127.0.0.1", number, nil))
+		require.NoError(t, err)
+		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"))
+		i := reg.Instance()
+		i.Payload.Metadata = map[string]string{"instance_status": "OUT_OF_SERVICE"}
+		require.NoError(t, reg.Update(ctx, i))
+		require.Contains(t, ask("/call?name=go-app&times=3"), "No instances available", "it is out of service")
+		require.NoError(t, reg.Close())
+	})
+	t.Run("no call is lost while the server restarts", func(t *testing.T) {
+		for range 3 {
+			path := w.Instances()[0].Path()
+			before, err := server.Stat(path)
+			require.NoError(t, err)
+			require.NoError(t, server.Restart())
+			for { // until Spring has created its node again
+				require.Equal(t, "spring", ask("/hello"))
+				if now, err := server.Stat(path); err == nil && now.Czxid != before.Czxid {
+					break
+				}
+			}
+			for range 100 {
+				require.Equal(t, "spring", ask("/hello"))
+			}
+		}
+	})
+	t.Run("a status", func(t *testing.T) {
+		address := w.Instances()[0].Addr(w.Instances()[0].Port)
+		set := func(status string) {
+			answer, err := http.Get("http://" + address + "/status?to=" + status)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			for list, err := range w.Observe(ctx) {
+				require.NoError(t, err)
+				if len(list) == 1 && list[0].Disabled == (status != "UP") {
+					return
+				}
+			}
+		}
+		set("OUT_OF_SERVICE")
+		_, err := spring("/hello")
+		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		set("UP")
+		require.Equal(t, "spring", ask("/hello"))
+	})
+	t.Run("a lock", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "number")
+		require.NoError(t, os.WriteFile(file, []byte("0"), 0o600))
+		m, err := mutex.New(client, "/spring-locks/key")
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() { // ends with its increments
+			for range 200 {
+				err := m.Do(ctx, func(context.Context) error {
+					text, err := os.ReadFile(file)
+					if err != nil {
+						return err
+					}
+					n, err := strconv.Atoi(string(text))
+					if err != nil {
+						return err
+					}
+					return os.WriteFile(file, []byte(fmt.Sprint(n+1)), 0o600)
+				})
+				if err != nil {
+					ended <- err
+					return
+				}
+			}
+			ended <- nil
+		}()
+		require.Equal(t, "ok", ask("/increment?times=200&file="+url.QueryEscape(file)))
+		require.NoError(t, <-ended)
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, "400", string(text))
+	})
+	t.Run("a leader", func(t *testing.T) {
+		require.Equal(t, "true", ask("/leads"))
+		election, err := leader.New(client, "/spring-integration/leader/role", leader.WithSelector())
+		require.NoError(t, err)
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, err = election.Campaign(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "Spring leads")
+		java.Kill()
+		term, err := election.Campaign(ctx)
+		require.NoError(t, err)
+		require.NoError(t, term.Release())
+	})
+	t.Run("killed", func(t *testing.T) {
+		for list, err := range w.Observe(ctx) {
+			require.NoError(t, err)
+			if len(list) == 0 {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,286 @@
+package discovery_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+// Curator's Java library deletes and creates its node at every reconnect, although the service
+// never stopped.
+func TestPick_WhileTheOnlyInstanceIsCreatedAgain(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		d := newDiscovery[string](t, world.Client())
+		data := []byte(`{"name":"orders","id":"java","address":"h","port":1}`)
+		require.NoError(t, world.Server.Create("/services/orders/java", data))
+		w, err := d.Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		defer w.Close()
+		require.NoError(t, world.Server.Delete("/services/orders/java"))
+		synctest.Wait() // the watch has the deletion
+		require.Empty(t, w.Instances(), "the truth")
+		require.Equal(t, "java", pick(t, w, discovery.RoundRobin))
+		require.NoError(t, world.Server.Create("/services/orders/java", data))
+		synctest.Wait()
+		require.Len(t, w.Instances(), 1)
+
+		require.NoError(t, world.Server.Delete("/services/orders/java"))
+		time.Sleep(time.Second - time.Millisecond) // virtual time: just before the grace is over
+		require.Equal(t, "java", pick(t, w, discovery.RoundRobin))
+		time.Sleep(time.Millisecond)
+		_, err = w.Pick(discovery.RoundRobin)
+		require.ErrorIs(t, err, discovery.ErrNoInstance)
+	})
+}
+
+// A process that is started again with the same id replaces its node in one transaction.
+func TestPick_WhileAnInstanceIsReplaced(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	d := newDiscovery[string](t, client)
+	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"h","port":1}`)))
+	w, err := d.Watch(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	over := make(chan error)
+	go func() { // ends with its transactions
+		for range 100 {
+			_, err := client.Multi(t.Context(), &zk.DeleteRequest{Path: "/services/orders/1", Version: -1},
+				&zk.CreateRequest{Path: "/services/orders/1", Data: []byte(`{"address":"h","port":1}`)})
+			if err != nil {
+				over <- err
+				return
+			}
+		}
+		close(over)
+	}()
+	for {
+		select {
+		case err := <-over:
+			require.NoError(t, err)
+			return
+		default:
+			pick(t, w, discovery.RoundRobin)
+		}
+	}
+}
+
+func TestPick_PrefersInstancesThatExist(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		d := newDiscovery[string](t, world.Client(), discovery.WithDownAfter(1, time.Hour))
+		for _, id := range []string{"1", "2"} {
+			require.NoError(t, world.Server.Create("/services/orders/"+id, []byte(`{"address":"h","port":1}`)))
+		}
+		w, err := d.Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		defer w.Close()
+		require.NoError(t, world.Server.Delete("/services/orders/1"))
+		synctest.Wait()
+		for range 5 {
+			require.Equal(t, "2", pick(t, w, discovery.RoundRobin))
+		}
+		w.ReportError(w.Instances()[0])
+		require.Equal(t, "1", pick(t, w, discovery.RoundRobin), "the other one fails")
+		notOne := func(i discovery.Instance[string]) bool { return i.ID != "1" }
+		_, err = w.Pick(discovery.RoundRobin, notOne)
+		require.ErrorIs(t, err, discovery.ErrNoInstance)
+	})
+}
+
+// Goodbyes end the grace at once.
+func TestPick_AfterAGoodbye(t *testing.T) {
+	goodbyes := map[string]func(t *testing.T, server *zktest.Server, r *discovery.Registration[discovery.Metadata]){
+		"drained": func(t *testing.T, _ *zktest.Server, r *discovery.Registration[discovery.Metadata]) {
+			require.NoError(t, r.Drain(t.Context(), 0))
+		},
+		"out of service": func(t *testing.T, _ *zktest.Server, r *discovery.Registration[discovery.Metadata]) {
+			i := r.Instance()
+			i.Payload.Metadata = map[string]string{"instance_status": "OUT_OF_SERVICE"}
+			require.NoError(t, r.Update(t.Context(), i))
+		},
+		"out of service, then gone": func(t *testing.T, server *zktest.Server, r *discovery.Registration[discovery.Metadata]) {
+			i := r.Instance()
+			i.Payload.Metadata = map[string]string{"instance_status": "DOWN"}
+			require.NoError(t, r.Update(t.Context(), i))
+			synctest.Wait() // the watch has it
+			require.NoError(t, server.Delete(r.Path()))
+		},
+	}
+	for name, leave := range goodbyes {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+				d := newDiscovery[discovery.Metadata](t, world.Client())
+				r, err := d.Register(t.Context(), discovery.Spring("orders", "h", 1, nil))
+				require.NoError(t, err)
+				w, err := d.Watch(t.Context(), "orders")
+				require.NoError(t, err)
+				defer w.Close()
+				leave(t, world.Server, r)
+				synctest.Wait()
+				_, err = w.Pick(discovery.RoundRobin)
+				require.ErrorIs(t, err, discovery.ErrNoInstance)
+				require.NoError(t, r.Close())
+			})
+		})
+	}
+}
+
+// A node that was created after a goodbye of the same name has not said goodbye.
+func TestPick_AGoodbyeDoesNotCountForALaterNode(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		d := newDiscovery[string](t, world.Client())
+		r := register(t, d, at("orders", "1"))
+		w, err := d.Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		defer w.Close()
+		require.NoError(t, r.Drain(t.Context(), 0))
+		r = register(t, d, at("orders", "1"))
+		synctest.Wait()
+		require.NoError(t, r.Close())
+		synctest.Wait()
+		require.Equal(t, "1", pick(t, w, discovery.RoundRobin))
+	})
+}
+
+// The data of a node further down would be those of an instance of another service.
+func TestDrain_WritesNoGoodbyeBelowAnotherService(t *testing.T) {
+	server := zktest.NewServer(t)
+	d := newDiscovery[string](t, newClient(t, server))
+	require.NoError(t, register(t, d, at("shop/eu", "1")).Drain(testbed.Context(t), 0))
+	data, err := server.Get("/services/shop/eu")
+	require.NoError(t, err)
+	require.Empty(t, data)
+	r := register(t, d, at("shop", "1"))
+	require.NoError(t, r.Close())
+	require.NoError(t, r.Drain(testbed.Context(t), 0), "it has left already")
+	data, err = server.Get("/services/shop")
+	require.NoError(t, err)
+	require.Empty(t, data)
+}
+
+func TestAvailable(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		d := newDiscovery[string](t, world.Client(), discovery.WithGrace(3*time.Second))
+		w, err := d.Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		lists := make(chan []string, 100)
+		ended := make(chan error, 1)
+		go func() { // ends with the watch
+			for list, err := range w.Available(t.Context()) {
+				if err != nil {
+					ended <- err
+					return
+				}
+				lists <- ids(list)
+			}
+		}()
+		next := func() []string {
+			synctest.Wait()
+			select {
+			case list := <-lists:
+				return list
+			default:
+				return nil
+			}
+		}
+		require.Empty(t, <-lists)
+		require.NoError(t, world.Server.Create("/services/orders/1", []byte(`{"address":"h","port":1}`)))
+		require.Equal(t, []string{"1"}, next())
+		require.NoError(t, world.Server.Create("/services/orders/2", []byte(`{"address":"h","port":1,"enabled":false}`)))
+		require.Nil(t, next(), "it is disabled")
+		require.NoError(t, world.Server.Delete("/services/orders/1"))
+		require.Nil(t, next(), "it is offered for the grace")
+		began := time.Now()
+		require.Empty(t, <-lists)
+		require.Equal(t, 3*time.Second, time.Since(began))
+		require.NoError(t, w.Close())
+		err = <-ended
+		require.ErrorIs(t, err, framework.ErrEnded)
+		testbed.OneOp(t, err, "available", "/services/orders")
+		require.Empty(t, lists)
+	})
+}
+
+func TestErr_OfARegistrationIsNilUntilItHasEnded(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		r := register(t, newDiscovery[string](t, w.Client()), at("orders", "1"))
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		synctest.Wait() // the loss is noticed
+		require.Error(t, r.Problem())
+		require.NoError(t, r.Err())
+		w.Server.RefuseConnections(false)
+		require.NoError(t, r.Close())
+		require.ErrorIs(t, r.Err(), framework.ErrEnded)
+		require.ErrorIs(t, r.Problem(), framework.ErrEnded)
+	})
+}
+
+// Nodes that were created in one transaction have one czxid.
+func TestReportError_OfNodesOfOneTransaction(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	d := newDiscovery[string](t, client)
+	_, err := client.Multi(testbed.Context(t), &zk.CreateRequest{Path: "/services"}, &zk.CreateRequest{Path: "/services/orders"},
+		&zk.CreateRequest{Path: "/services/orders/1", Data: []byte(`{}`)}, &zk.CreateRequest{Path: "/services/orders/2", Data: []byte(`{}`)})
+	require.NoError(t, err)
+	w, err := d.Watch(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	defer w.Close()
+	for range 2 {
+		w.ReportError(w.Instances()[0])
+	}
+	require.Equal(t, "2", pick(t, w, discovery.RoundRobin))
+}
+
+func TestSticky_StaysBesideOtherStrategies(t *testing.T) {
+	w, _ := ten(t, newDiscovery[string](t, newClient(t, zktest.NewServer(t))))
+	one, another := discovery.Sticky[string](), discovery.Sticky[string]()
+	first, second := pick(t, w, one), pick(t, w, another)
+	for range 20 {
+		pick(t, w, discovery.RoundRobin)
+		require.Equal(t, first, pick(t, w, one))
+		require.Equal(t, second, pick(t, w, another))
+	}
+}
+
+func TestPick_FiltersAllMustPass(t *testing.T) {
+	w, _ := ten(t, newDiscovery[string](t, newClient(t, zktest.NewServer(t))))
+	above := func(id string) func(discovery.Instance[string]) bool {
+		return func(i discovery.Instance[string]) bool { return i.ID > id }
+	}
+	seen := map[string]bool{}
+	for range 30 {
+		i, err := w.Pick(discovery.RoundRobin, above("3"), above("7"))
+		require.NoError(t, err)
+		seen[i.ID] = true
+	}
+	require.Equal(t, map[string]bool{"8": true, "9": true}, seen)
+	_, err := w.Pick(discovery.RoundRobin, above("9"))
+	require.True(t, errors.Is(err, discovery.ErrNoInstance))
+}
+
+// An operator changes the status of a running instance.
+func TestProblem_IsNilAfterAWriteOfAnotherClient(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		r := register(t, newDiscovery[string](t, w.Client()), at("orders", "1"))
+		require.NoError(t, w.Server.Set(r.Path(), []byte(`{"address":"other"}`)))
+		synctest.Wait() // the client has heard of it
+		require.NoError(t, r.Problem())
+		data, err := w.Server.Get(r.Path())
+		require.NoError(t, err)
+		require.Equal(t, `{"address":"other"}`, string(data))
+		require.NoError(t, r.Update(t.Context(), r.Instance()))
+		data, err = w.Server.Get(r.Path())
+		require.NoError(t, err)
+		require.Contains(t, string(data), "10.0.0.1")
+	})
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// schedule runs during a term of leadership: one instance at a time writes reports.
+func (s *Service) schedule(ctx context.Context, term *leader.Term) error {
+	s.log.Info("scheduling")
+	defer s.log.Info("no longer scheduling")
+	for {
+		switch err := s.report(ctx, term); {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, zk.ErrNoNode): // the guard: another instance may lead by now
+			return nil
+		case err != nil:
+			s.log.Warn("no report; trying again", "error", err)
+		}
+		select {
+		case <-time.After(s.Settings().ReportEvery):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Report is the JSON at /shop/report.
+type Report struct {
+	By string `json:"by"`
+	N  int    `json:"n"` // rises by one with each report
+}
+
+// report writes the next report in one transaction with a check of the leader's node, so that a
+// former leader cannot.
+func (s *Service) report(ctx context.Context, term *leader.Term) error {
+	if err := s.ensure(ctx, reportPath, []byte("{}")); err != nil {
+		return err
+	}
+	data, stat, err := s.client.Get(ctx, reportPath)
+	if err != nil {
+		return err
+	}
+	var last Report
+	if err := json.Unmarshal(data, &last); err != nil {
+		return fmt.Errorf("%s: %w", reportPath, err)
+	}
+	text, err := json.Marshal(Report{s.cfg.ID, last.N + 1})
+	if err != nil {
+		return err
+	}
+	_, err = s.client.Multi(ctx, term.Guard(), &zk.SetDataRequest{Path: reportPath, Data: text, Version: stat.Version})
+	if errors.Is(err, zk.ErrBadVersion) { // no other instance writes: the reply to an earlier attempt was lost
+		return nil
+	}
+	return err
+}
+
+// ensure creates a node unless it exists.
+func (s *Service) ensure(ctx context.Context, path string, data []byte) error {
+	_, err := s.client.Create(ctx, path, data, framework.PersistentParents())
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return err
+}
+
+// Reasons why the nightly job does not run.
+var (
+	errRunning = errors.New("the nightly job runs elsewhere")
+	errDone    = errors.New("the nightly job is done for today")
+)
+
+// Nightly runs the nightly job at most once a day in all instances. job must end with its context.
+func (s *Service) Nightly(ctx context.Context, job func(ctx context.Context) error) error {
+	hold, err := s.nightly.TryAcquire(ctx)
+	if errors.Is(err, lock.ErrNotAcquired) {
+		return errRunning
+	}
+	if err != nil {
+		return err
+	}
+	defer hold.Release()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(hold.Context(), func() { cancel(context.Cause(hold.Context())) })() // if the lock is lost
+
+	if err := s.ensure(ctx, donePath, nil); err != nil {
+		return err
+	}
+	today := []byte(s.cfg.Now().UTC().Format(time.DateOnly))
+	last, stat, err := s.client.Get(ctx, donePath)
+	if err != nil {
+		return err
+	}
+	if string(last) == string(today) {
+		return errDone
+	}
+	if err := job(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// The guard refuses a job whose lock was lost: another instance may have done it since.
+	_, err = s.client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: donePath, Data: today, Version: stat.Version})
+	return err
+}
+
+func (s *Service) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.client.State().IsConnected() {
+			http.Error(w, "no connection to ZooKeeper", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	mux.HandleFunc("GET /orders/{id}", func(w http.ResponseWriter, r *http.Request) {
+		amount, err := s.ask(r.Context(), r.PathValue("id"))
+		if err != nil {
+			s.log.Warn("order", "error", err)
+			http.Error(w, "stock does not answer", http.StatusBadGateway)
+			return
+		}
+		fmt.Fprintf(w, "order %s: %s in stock, in %s\n", r.PathValue("id"), amount, s.Settings().Currency)
+	})
+	mux.HandleFunc("POST /nightly", func(w http.ResponseWriter, r *http.Request) {
+		err := s.Nightly(r.Context(), func(ctx context.Context) error {
+			s.log.Info("nightly job")
+			return nil
+		})
+		switch {
+		case errors.Is(err, errRunning), errors.Is(err, errDone):
+			http.Error(w, err.Error(), http.StatusConflict)
+		case err != nil:
+			s.log.Warn("nightly", "error", err)
+			http.Error(w, "the nightly job has failed", http.StatusServiceUnavailable)
+		default:
+			fmt.Fprintln(w, "done")
+		}
+	})
+	return mux
+}
+
+// ask sends a request to an instance of stock, and to another one if the first does not answer.
+func (s *Service) ask(ctx context.Context, id string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://stock/items/"+url.PathEscape(id), nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := s.stock.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("stock answers %s", answer.Status)
+	}
+	return string(text), err
+}

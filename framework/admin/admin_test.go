@@ -1,0 +1,139 @@
+package admin_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/admin"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newClient connects to server.
+func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	return testbed.On(server).Client(t, opts...)
+}
+
+// private creates a node that no other client may read.
+func private(t *testing.T, server *zktest.Server, path string) {
+	t.Helper()
+	owner := newClient(t, server, framework.WithAuth("digest", []byte("owner:secret")))
+	_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
+	require.NoError(t, err)
+	require.NoError(t, owner.Close())
+}
+
+// TestObserversSeeEachOperation, with the path that the error has.
+func TestObserversSeeEachOperation(t *testing.T) {
+	server := zktest.NewServer(t)
+	var seen []framework.OperationEvent
+	client := newClient(t, server, framework.WithNamespace("ns"), framework.WithObserver(framework.Observer{
+		Operation: func(_ context.Context, e framework.OperationEvent) { seen = append(seen, e) },
+	}))
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	cancel()
+	for _, test := range []struct {
+		op, path string
+		try      func() error
+	}{
+		{"getConfig", "/zookeeper/config", func() error { _, err := admin.Config(ctx, client); return err }},
+		{"getConfig", "/zookeeper/config", func() error { _, _, err := admin.WatchConfig(ctx, client); return err }},
+		{"reconfig", "/zookeeper/config", func() error { _, err := admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, -1); return err }},
+		{"whoAmI", "/", func() error { _, err := admin.WhoAmI(ctx, client); return err }},
+		{"ephemerals", "/a", func() error { _, err := admin.Ephemerals(ctx, client, "/a"); return err }},
+		{"multiRead", "/a", func() error { _, err := admin.MultiRead(ctx, client, admin.Read{Path: "/a"}); return err }},
+		{"countDescendants", "/a", func() error { _, err := admin.CountDescendants(ctx, client, "/a"); return err }},
+	} {
+		seen = nil
+		err := test.try()
+		require.ErrorIs(t, err, context.Canceled)
+		testbed.OneOp(t, err, test.op, test.path)
+		require.Len(t, seen, 1, test.op)
+		require.Equal(t, test.op+" "+test.path, seen[0].Op+" "+seen[0].Path)
+		require.ErrorIs(t, seen[0].Err, context.Canceled)
+	}
+}
+
+func TestWhoAmINamesAddressAndUsers(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t), framework.WithAuth("digest", []byte("bob:secret")))
+	ctx := testbed.Context(t)
+	who, err := admin.WhoAmI(ctx, client)
+	require.NoError(t, err)
+	require.Equal(t, []admin.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "digest", User: "bob"}}, who)
+	require.NoError(t, client.AddAuth(ctx, "digest", []byte("eve:other")))
+	who, err = admin.WhoAmI(ctx, client)
+	require.NoError(t, err)
+	require.Contains(t, who, admin.Identity{Scheme: "digest", User: "eve"})
+}
+
+func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
+	server := zktest.NewServer(t)
+	other, client := newClient(t, server), newClient(t, server)
+	ctx := testbed.Context(t)
+	for _, path := range []string{"/ns", "/ns/a"} {
+		_, err := client.Create(ctx, path, nil)
+		require.NoError(t, err)
+	}
+	for _, path := range []string{"/ns/a/2", "/ns/a/1", "/ns/ab", "/nsother"} {
+		_, err := client.Create(ctx, path, nil, framework.As(framework.Ephemeral))
+		require.NoError(t, err)
+	}
+	_, err := other.Create(ctx, "/ns/a/3", nil, framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	view, err := client.Namespace("ns")
+	require.NoError(t, err)
+	for _, test := range []struct {
+		client *framework.Client
+		path   string
+		want   []string
+	}{
+		{client, "/", []string{"/ns/a/1", "/ns/a/2", "/ns/ab", "/nsother"}},
+		{client, "/ns/a", []string{"/ns/a/1", "/ns/a/2"}},
+		{client, "/nsother", []string{"/nsother"}},
+		{client, "/none", []string{}},
+		{view, "/", []string{"/a/1", "/a/2", "/ab"}},
+		{view, "/a", []string{"/a/1", "/a/2"}},
+	} {
+		got, err := admin.Ephemerals(ctx, test.client, test.path)
+		require.NoError(t, err)
+		require.Equal(t, test.want, got, test.path)
+	}
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	testbed.On(server).KillSession(t, client)
+	_, err = admin.Ephemerals(ctx, client.In(session), "/")
+	require.ErrorIs(t, err, framework.ErrSessionLost)
+	got, err := admin.Ephemerals(ctx, client, "/")
+	require.NoError(t, err)
+	require.Empty(t, got)
+	_, err = admin.Ephemerals(ctx, client, "a")
+	require.ErrorIs(t, err, framework.ErrBadPath)
+}
+
+func TestCountDescendants(t *testing.T) {
+	server := zktest.NewServer(t)
+	ctx := testbed.Context(t)
+	private(t, server, "/secret")
+	client := newClient(t, server)
+	_, err := client.Create(ctx, "/ns/a/b/c", nil, framework.PersistentParents())
+	require.NoError(t, err)
+	view, err := client.Namespace("ns")
+	require.NoError(t, err)
+	for path, want := range map[string]int{"/": 3, "/a": 2, "/a/b/c": 0} {
+		n, err := admin.CountDescendants(ctx, view, path)
+		require.NoError(t, err)
+		require.Equal(t, want, n, path)
+	}
+	_, err = admin.CountDescendants(ctx, view, "/none")
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	_, err = admin.CountDescendants(ctx, client, "/secret")
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+}

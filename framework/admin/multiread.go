@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/engine/wire"
+	"github.com/gocurator/curator/internal/proto"
+)
+
+// Read is one read of a [MultiRead]: of a node's data and stat, or, with Children, of its
+// children's names.
+type Read struct {
+	Path     string
+	Children bool
+}
+
+// ReadResult is the result of one [Read]. If Err is not nil, the other fields are empty.
+type ReadResult struct {
+	Data     []byte
+	Stat     *zk.Stat // nil with Children: the servers do not send it
+	Children []string // in no order
+	// Err is an *OpError with the path of the Read, for example for zk.ErrNoNode or zk.ErrNoAuth.
+	Err error
+}
+
+// MultiRead sends all reads in one request, and returns their results in order. A failed read does
+// not fail the others. Another client's write may be applied between two reads.
+//
+// It is ZooKeeper's multi with Op.getData and Op.getChildren, since 3.6. An empty list is
+// [framework.ErrBadArgument].
+func MultiRead(ctx context.Context, client *framework.Client, reads ...Read) ([]ReadResult, error) {
+	const op = "multiRead"
+	if len(reads) == 0 {
+		return nil, opError(op, "", fmt.Errorf("%w: no reads", framework.ErrBadArgument))
+	}
+	sent := make([]proto.MultiOp, len(reads))
+	for i, r := range reads {
+		if err := framework.ValidatePath(r.Path); err != nil {
+			return nil, opError(op, r.Path, err)
+		}
+		sent[i] = proto.MultiOp{Op: r.op(), Body: &proto.ReadRequest{Path: engine.Of(client).Real(r.Path)}}
+	}
+	return do(ctx, client, op, reads[0].Path, func(l *engine.Connection) ([]ReadResult, error) {
+		found, err := wire.Call(ctx, l.Conn, wire.AskMulti(proto.OpMultiRead, sent))
+		if err != nil {
+			return nil, err
+		}
+		return readResults(client, reads, found)
+	})
+}
+
+func (r Read) op() proto.Op {
+	if r.Children {
+		return proto.OpGetChildren
+	}
+	return proto.OpGetData
+}
+
+// readResults converts the results of the request.
+func readResults(client *framework.Client, reads []Read, found []proto.MultiResult) ([]ReadResult, error) {
+	if len(found) != len(reads) {
+		return nil, fmt.Errorf("%w: %d results of %d reads", proto.ErrMalformed, len(found), len(reads))
+	}
+	results := make([]ReadResult, len(reads))
+	for i, f := range found {
+		name := "get"
+		if reads[i].Children {
+			name = "children"
+		}
+		err := wire.ReadFailure(f, reads[i].op())
+		switch {
+		case errors.Is(err, proto.ErrMalformed):
+			return nil, err
+		case err != nil:
+			results[i].Err = opError(name, reads[i].Path, err)
+		case reads[i].Children:
+			results[i].Children = f.Names
+		default:
+			data, err := engine.Of(client).Decode(f.Data)
+			if err != nil {
+				results[i].Err = opError(name, reads[i].Path, err)
+				continue
+			}
+			results[i].Data, results[i].Stat = data, (*zk.Stat)(&found[i].Stat)
+		}
+	}
+	return results, nil
+}

@@ -1,0 +1,290 @@
+package compressed_test
+
+import (
+	"fmt"
+	"path"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/admin"
+	"github.com/gocurator/curator/framework/compressed"
+	"github.com/gocurator/curator/internal/test/jvm"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
+	"github.com/gocurator/curator/recipes/barrier"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/zktest"
+)
+
+// stored returns what the servers have, decompressed, and whether it is compressed.
+func stored(t *testing.T, server *zktest.Server, path string) (string, bool) {
+	t.Helper()
+	data, err := server.Get(path)
+	require.NoError(t, err, path)
+	plain, err := compressed.Decode(data)
+	if err != nil {
+		return string(data), false
+	}
+	return string(plain), true
+}
+
+func TestWithCompression_EveryOperation(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t, framework.WithCompression(), framework.WithDefaultData([]byte("default")))
+	is := func(path, want string) {
+		t.Helper()
+		data, packed := stored(t, server, path)
+		require.True(t, packed, path)
+		require.Equal(t, want, data, path)
+		got, _, err := client.Get(ctx, path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), path)
+	}
+	_, err := client.Create(ctx, "/a/b", []byte("text"), framework.ContainerParents())
+	require.NoError(t, err)
+	is("/a/b", "text")
+	data, packed := stored(t, server, "/a")
+	require.False(t, packed, "a parent has no data")
+	require.Empty(t, data)
+	_, err = client.Create(ctx, "/default", nil)
+	require.NoError(t, err)
+	is("/default", "default")
+	_, err = client.Create(ctx, "/empty", []byte{})
+	require.NoError(t, err)
+	is("/empty", "")
+	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/multi", Data: []byte("one")}, &zk.SetDataRequest{Path: "/a/b", Data: []byte("two"), Version: -1})
+	require.NoError(t, err)
+	is("/multi", "one")
+	is("/a/b", "two")
+	protected, err := client.Create(ctx, "/protected", []byte("p"), framework.Protected(), framework.As(framework.EphemeralSequential))
+	require.NoError(t, err)
+	is(protected, "p")
+	_, err = client.Create(ctx, "/large", make([]byte, 2<<20)) // larger than a request may be
+	require.NoError(t, err)
+	got, stat, watch, err := client.GetW(ctx, "/a/b")
+	require.NoError(t, err)
+	require.Equal(t, "two", string(got))
+	require.Greater(t, int(stat.DataLength), 20)
+	_, err = client.Set(ctx, "/a/b", []byte("three"), framework.IfVersion(stat.Version))
+	require.NoError(t, err)
+	testbed.Receive(t, watch.Done(), "the change")
+	is("/a/b", "three")
+
+	for range 2 {
+		_, err = client.Create(ctx, "/orSet", []byte("s"), framework.OrSet())
+		require.NoError(t, err)
+		is("/orSet", "s")
+		_, err = client.Create(ctx, "/idempotent", []byte("i"), framework.Idempotent())
+		require.NoError(t, err, "it has the data")
+		is("/idempotent", "i")
+	}
+
+	// As in Java, data that are not compressed are refused, empty ones too.
+	require.NoError(t, server.Create("/plain", []byte("text")))
+	for _, path := range []string{"/plain", "/a"} {
+		_, _, err = client.Get(ctx, path)
+		require.ErrorIs(t, err, framework.ErrNotCompressed)
+		testbed.OneOp(t, err, "get", path)
+		_, _, _, err = client.GetW(ctx, path)
+		require.ErrorIs(t, err, framework.ErrNotCompressed)
+	}
+	results, err := admin.MultiRead(ctx, client, admin.Read{Path: "/multi"}, admin.Read{Path: "/plain"})
+	require.NoError(t, err)
+	require.Equal(t, "one", string(results[0].Data))
+	require.ErrorIs(t, results[1].Err, framework.ErrNotCompressed)
+
+	// The functions of this package compress once.
+	_, err = compressed.Create(ctx, client, "/once", []byte("o"))
+	require.NoError(t, err)
+	is("/once", "o")
+	_, err = compressed.Set(ctx, client, "/once", []byte("p"))
+	require.NoError(t, err)
+	got, _, err = compressed.Get(ctx, client, "/once")
+	require.NoError(t, err)
+	require.Equal(t, "p", string(got))
+}
+
+func TestWithCompression_EveryRecipe(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		ctx := t.Context()
+		one, two := world.Client(framework.WithCompression()), world.Client(framework.WithCompression())
+		m, err := mutex.New(one, "/mutex")
+		require.NoError(t, err)
+		hold, err := m.Acquire(ctx)
+		require.NoError(t, err)
+		other, err := mutex.New(two, "/mutex")
+		require.NoError(t, err)
+		next := make(chan error, 1)
+		go func() { // ends with the lock
+			hold, err := other.Acquire(ctx)
+			if err == nil {
+				err = hold.Release()
+			}
+			next <- err
+		}()
+		synctest.Wait()
+		require.Empty(t, next)
+		require.NoError(t, hold.Release())
+		require.NoError(t, <-next)
+		s, err := semaphore.NewShared(one, "/semaphore", "/maximum")
+		require.NoError(t, err)
+		maximum, err := shared.Int32(one, "/maximum")
+		require.NoError(t, err)
+		require.NoError(t, maximum.Set(ctx, 2))
+		group, err := s.AcquireN(ctx, 2)
+		require.NoError(t, err)
+		count, err := shared.Int64(two, "/long")
+		require.NoError(t, err)
+		sum, err := count.Update(ctx, func(n int64) (int64, error) { return n + 5, nil })
+		require.NoError(t, err)
+		require.EqualValues(t, 5, sum)
+		kept, err := node.Keep(ctx, one, "/kept", []byte("first"))
+		require.NoError(t, err)
+		require.NoError(t, kept.Set(ctx, []byte("second")))
+		member, err := node.Join(ctx, one, "/group", "id", []byte("payload"))
+		require.NoError(t, err)
+		b, err := barrier.New(one, "/barrier")
+		require.NoError(t, err)
+		require.NoError(t, b.Set(ctx))
+		election, err := leader.New(one, "/leader", leader.WithID("me"))
+		require.NoError(t, err)
+		term, err := election.Campaign(ctx)
+		require.NoError(t, err)
+		observer, err := leader.New(two, "/leader")
+		require.NoError(t, err)
+		led, err := observer.Leader(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "me", led.ID)
+		d := func(client *framework.Client) *discovery.Discovery[string] {
+			d, err := discovery.New[string](client, "/services")
+			require.NoError(t, err)
+			return d
+		}
+		reg, err := d(one).Register(ctx, discovery.Instance[string]{Name: "orders", ID: "1", Address: "h", Port: 1, Payload: "p"})
+		require.NoError(t, err)
+		w, err := d(two).Watch(ctx, "orders")
+		require.NoError(t, err)
+		require.Len(t, w.Instances(), 1)
+		require.Equal(t, "p", w.Instances()[0].Payload)
+		c, err := cache.New(two, "/")
+		require.NoError(t, err)
+		require.NoError(t, c.Sync(ctx))
+		for path, want := range map[string]string{"/kept": "second", "/group/id": "payload"} {
+			n, found := c.Get(path)
+			require.True(t, found, path)
+			require.Equal(t, want, string(n.Data))
+		}
+
+		// Every node with data is compressed.
+		var check func(dir string) int
+		check = func(dir string) (nodes int) {
+			children, err := world.Server.Children(dir)
+			require.NoError(t, err)
+			for _, child := range children {
+				path := path.Join(dir, child)
+				if path == "/zookeeper" {
+					continue
+				}
+				if data, packed := stored(t, world.Server, path); data != "" {
+					require.True(t, packed, path)
+					nodes++
+				}
+				nodes += check(path)
+			}
+			return nodes
+		}
+		require.GreaterOrEqual(t, check("/"), 8)
+		require.NoError(t, world.Server.Set("/kept", []byte("plain")))
+		synctest.Wait()
+		_, found := c.Get("/kept")
+		require.False(t, found, "it is left out")
+		for _, end := range []func() error{
+			func() error { return group.Release() }, kept.Close, member.Close, func() error { return term.Release() },
+			reg.Close, w.Close, c.Close,
+		} {
+			require.NoError(t, end())
+		}
+	})
+}
+
+// Curator 5.9.0 with enableCompression() and this client share locks, numbers and services.
+func TestWithCompression_BesideJava(t *testing.T) {
+	testlevel.Need(t, testlevel.Nightly)
+	server := zktest.NewServer(t)
+	java := jvm.Resolve(t, "curator", "../../test/interop/peers/curator/pom.xml").Compile(t, []string{"testdata/Compression.java"}).
+		Start(t, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "Compression", server.Servers()[0])
+	java.Await(t, "STARTED")
+	tell := func(command string) {
+		_, err := fmt.Fprintln(java.Stdin, command)
+		require.NoError(t, err)
+	}
+	ask := func(command string) string {
+		tell(command)
+		return java.Await(t, "ANSWER")
+	}
+	ctx := t.Context()
+	client := testbed.On(server).Client(t, framework.WithCompression())
+	m, err := mutex.New(client, "/lock")
+	require.NoError(t, err)
+	for range 3 {
+		hold, err := m.Acquire(ctx)
+		require.NoError(t, err)
+		tell("acquire")
+		require.NoError(t, hold.Release())
+		require.Equal(t, "ok", java.Await(t, "ANSWER"))
+		done := make(chan error)
+		go func() { // ends with the lock
+			hold, err := m.Acquire(ctx)
+			if err == nil {
+				err = hold.Release()
+			}
+			done <- err
+		}()
+		require.Equal(t, "ok", ask("release"))
+		require.NoError(t, <-done)
+	}
+	count, err := shared.Int32(client, "/count")
+	require.NoError(t, err)
+	require.NoError(t, count.Set(ctx, 7))
+	for ask("count 8") != "7" { // Java hears of it by an event
+		require.NoError(t, count.Set(ctx, 7))
+	}
+	n, _, err := count.Get(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 8, n)
+	long, err := shared.Int64(client, "/long")
+	require.NoError(t, err)
+	_, err = long.Update(ctx, func(n int64) (int64, error) { return n + 5, nil })
+	require.NoError(t, err)
+	require.Equal(t, "6", ask("long"))
+	for path, text := range map[string]string{"/empty": "", "/text": "text"} {
+		_, err := client.Create(ctx, path, []byte(text))
+		require.NoError(t, err)
+		require.Equal(t, text, ask("get "+path))
+	}
+	require.Equal(t, "/java", ask("create /java text"))
+	data, _, err := client.Get(ctx, "/java")
+	require.NoError(t, err)
+	require.Equal(t, "text", string(data))
+	d, err := discovery.New[string](client, "/services")
+	require.NoError(t, err)
+	reg, err := d.Register(ctx, discovery.Instance[string]{Name: "go", ID: "1", Address: "ours", Port: 1, Payload: "p"})
+	require.NoError(t, err)
+	require.Equal(t, "ours", ask("query go"))
+	require.Equal(t, "ok", ask("register"))
+	list, err := d.Lookup(ctx, "java")
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.NoError(t, reg.Close())
+}

@@ -1,0 +1,92 @@
+// Package compressed creates, writes and reads nodes whose data are compressed with gzip, as by
+// compressed() and decompressed() of Curator, or by its enableCompression(). Nothing marks such a
+// node: every reader must know that it is compressed.
+//
+//	_, err := compressed.Create(ctx, client, "/report", report)
+//	report, stat, err := compressed.Get(ctx, client, "/report")
+//
+// In a stat, DataLength is the length of the compressed data. Uncompressed data fail with
+// [ErrNotCompressed]. All functions are safe for concurrent use.
+//
+// Recipes neither compress nor decompress, unless the whole client does: see
+// [framework.WithCompression]. With such a client the functions of this package compress once. In a
+// decoder of a cache's values, use [Decode].
+package compressed
+
+import (
+	"context"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/gzipped"
+)
+
+// ErrNotCompressed is [framework.ErrNotCompressed].
+var ErrNotCompressed = framework.ErrNotCompressed
+
+// Encode compresses data in the form of Curator's GzipCompressionProvider, for a request of
+// [framework.Client.Multi].
+func Encode(data []byte) []byte { return gzipped.Encode(data) }
+
+// Decode is the inverse of [Encode]. The result is not nil. The error is [ErrNotCompressed], also
+// for empty data and for more than 256 MB of decompressed data.
+func Decode(data []byte) ([]byte, error) { return gzipped.Decode(data, gzipped.MaxDecoded) }
+
+// Create is [framework.Client.Create] with compressed data. The client's default data are
+// compressed as well.
+func Create(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.CreateOption) (string, error) {
+	if data == nil {
+		data = engine.Of(client).DefaultData()
+	}
+	return client.Create(ctx, path, encodeFor(client, data), opts...)
+}
+
+// Set is [framework.Client.Set] with compressed data. nil data are empty data.
+func Set(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.SetOption) (*zk.Stat, error) {
+	return client.Set(ctx, path, encodeFor(client, data), opts...)
+}
+
+// Get returns a node's decompressed data and its stat. The error is [ErrNotCompressed] if the data
+// are not compressed.
+func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, error) {
+	data, stat, err := client.Get(ctx, path)
+	if err == nil {
+		data, err = read(client, path, data)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return data, stat, nil
+}
+
+// GetW is [framework.Client.GetW] of compressed data. With [ErrNotCompressed], stat and watch are
+// valid.
+func GetW(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
+	data, stat, watch, err := client.GetW(ctx, path)
+	if err == nil {
+		data, err = read(client, path, data)
+	}
+	return data, stat, watch, err
+}
+
+// encodeFor compresses data, unless the client itself does: see [framework.WithCompression].
+func encodeFor(client *framework.Client, data []byte) []byte {
+	if engine.Of(client).Compresses() {
+		return data
+	}
+	return Encode(data)
+}
+
+// read decodes the data of a node, unless the client has done so.
+func read(client *framework.Client, path string, data []byte) ([]byte, error) {
+	if engine.Of(client).Compresses() {
+		return data, nil
+	}
+	plain, err := Decode(data)
+	if err != nil {
+		return nil, &framework.OpError{Op: "get", Path: path, Err: err}
+	}
+	return plain, nil
+}

@@ -1,0 +1,106 @@
+package framework_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestCloseDeletesWhatAFailedCreateHasLeft at once, with a server that can be reached all the time,
+// and whatever has become of the session.
+func TestCloseDeletesWhatAFailedCreateHasLeft(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault zktest.Fault
+		opts  []zktest.Option
+	}{
+		"after a lost reply":               {zktest.LoseReply, nil},
+		"after the session":                {zktest.ExpireAfter, nil},
+		"after a lost reply of a Keeper":   {zktest.LoseReply, []zktest.Option{zktest.LikeKeeper("newest")}},
+		"after the session, with latency":  {zktest.ExpireAfter, []zktest.Option{zktest.WithLatency(20 * time.Millisecond)}},
+		"after a lost reply, with latency": {zktest.LoseReply, []zktest.Option{zktest.WithLatency(20 * time.Millisecond)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, append(test.opts, zktest.WithInMemory())...)
+				client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithRetryPolicy(retry.Never()))
+				require.NoError(t, err)
+				require.NoError(t, client.WaitConnected(t.Context()))
+				require.NoError(t, server.Create("/p", nil))
+				server.Inject(test.fault, 0, zktest.OnCreate())
+				_, err = client.Create(t.Context(), "/p/a", nil, framework.Protected())
+				require.Error(t, err)
+				client.Close()
+				time.Sleep(time.Hour) // virtual time
+				names, err := server.Children("/p")
+				require.NoError(t, err)
+				require.Empty(t, names)
+			})
+		})
+	}
+}
+
+// TestCloseDeletesWhatASessionMakesThatIsLostToTheClientAlone: the servers know it still, and carry
+// out its create when the client is closed.
+func TestCloseDeletesWhatASessionMakesThatIsLostToTheClientAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
+		require.NoError(t, server.Create("/p", nil))
+		first, err := client.Session(t.Context())
+		require.NoError(t, err)
+		gate := server.Block(zktest.OnCreate())
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() {
+			_, err := client.Create(ctx, "/p/a", nil, framework.Protected())
+			result <- err
+		}()
+		<-gate.Arrived()
+		cancel()
+		require.Error(t, <-result)
+		<-first.Done()
+		client.Close()
+		gate.Open()
+		time.Sleep(time.Hour) // virtual time
+		names, err := server.Children("/p")
+		require.NoError(t, err)
+		require.Empty(t, names)
+	})
+}
+
+// TestCloseDialsNothingWithoutNeed: nothing is left, and the session has ended before.
+func TestCloseDialsNothingWithoutNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		server.RefuseConnections(true)
+		require.NoError(t, server.ExpireSession(session.ID()))
+		<-session.Done()
+		server.ResetCounts()
+		began := time.Now()
+		client.Close()
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// TestCloseDeletesWhatAGuaranteedDeleteHasLeftToTheBackground.
+func TestCloseDeletesWhatAGuaranteedDeleteHasLeftToTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t)
+		require.NoError(t, server.Create("/a", nil))
+		server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := client.Delete(gone, "/a", framework.Guaranteed())
+		require.ErrorIs(t, err, context.Canceled)
+		client.Close()
+		require.False(t, server.Exists("/a"))
+	})
+}

@@ -1,0 +1,246 @@
+package framework_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
+)
+
+// held returns a hold of a mutex at /lock.
+func held(t *testing.T, client *framework.Client, opts ...lock.Option) (*mutex.Mutex, *lock.Hold) {
+	t.Helper()
+	m, err := mutex.New(client, "/lock", opts...)
+	require.NoError(t, err)
+	hold, err := m.Acquire(t.Context())
+	require.NoError(t, err)
+	return m, hold
+}
+
+// shutdown calls Shutdown on a goroutine of its own.
+func shutdown(ctx context.Context, client *framework.Client) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- client.Shutdown(ctx) }() // ends with Shutdown
+	return ended
+}
+
+func TestShutdown_WaitsForRelease(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		for name, opts := range map[string][]lock.Option{
+			"": nil, "retention": {lock.WithRetention(time.Minute)}, "lost ends hold": {lock.WithErrorPolicy(connstate.LostEndsHold)},
+		} {
+			c, other := w.Client(), w.Client()
+			m, hold := held(t, c, opts...)
+			waiting := make(chan error, 1)
+			go func() { _, err := m.Acquire(t.Context()); waiting <- err }() // ends with the client
+			synctest.Wait()
+			began := time.Now()
+			ended := shutdown(t.Context(), c)
+			<-hold.Done()
+			require.ErrorIs(t, context.Cause(hold.Context()), framework.ErrShutdown, name)
+			require.ErrorIs(t, <-waiting, framework.ErrShutdown, "a waiter does not wait any more")
+			_, err := m.Acquire(t.Context())
+			require.ErrorIs(t, err, framework.ErrShutdown)
+			require.EqualError(t, err, "acquire /lock: client is shutting down")
+
+			time.Sleep(3 * time.Second) // virtual time: the work ends
+			require.Len(t, ended, 0)
+			_, _, err = c.Exists(t.Context(), "/lock")
+			require.NoError(t, err, "operations work until the end")
+			rival, err := mutex.New(other, "/lock")
+			require.NoError(t, err)
+			_, err = rival.TryAcquire(t.Context())
+			require.ErrorIs(t, err, lock.ErrNotAcquired, "the work may still run")
+			require.NoError(t, hold.Release())
+			require.NoError(t, <-ended)
+			require.Equal(t, 3*time.Second, time.Since(began).Truncate(time.Second))
+			next, err := rival.TryAcquire(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, next.Release())
+			_, _, err = c.Exists(t.Context(), "/lock")
+			require.ErrorIs(t, err, framework.ErrClosed)
+			require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+		}
+	})
+}
+
+func TestShutdown_NamesWhatWasNotReleased(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		for name, limit := range map[string]time.Duration{"5 s": 5 * time.Second, "ended before": 0} {
+			c := w.Client()
+			_, hold := held(t, c)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			began := time.Now()
+			err := c.Shutdown(ctx)
+			cancel()
+			require.Equal(t, limit, time.Since(began).Truncate(time.Second), name)
+			require.ErrorIs(t, err, context.DeadlineExceeded, name)
+			require.EqualError(t, err, "shutdown /: context deadline exceeded: not released: "+hold.Path(), name)
+			require.ErrorIs(t, context.Cause(hold.Context()), framework.ErrShutdown, name)
+			require.False(t, w.Server.Exists(hold.Path()), name)
+			require.ErrorIs(t, hold.Release(), framework.ErrClosed, name)
+			require.NoError(t, c.Shutdown(t.Context()), "nothing is left")
+		}
+	})
+}
+
+func TestShutdown_Twice(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		_, hold := held(t, c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		first, second := shutdown(t.Context(), c), shutdown(ctx, c)
+		time.Sleep(time.Second) // virtual time
+		require.NoError(t, hold.Release())
+		require.NoError(t, <-first)
+		require.NoError(t, <-second)
+		require.NoError(t, c.Shutdown(t.Context()))
+		require.NoError(t, c.Close())
+	})
+}
+
+// TestShutdown_WithClose: Close does not wait for a hold, and ends the wait of Shutdown.
+func TestShutdown_WithClose(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		_, hold := held(t, c)
+		began := time.Now()
+		ended := shutdown(t.Context(), c)
+		synctest.Wait()
+		require.NoError(t, c.Close())
+		require.EqualError(t, <-ended, "shutdown /: client is closed: not released: "+hold.Path())
+		require.Less(t, time.Since(began), time.Second)
+		require.ErrorIs(t, hold.Release(), framework.ErrClosed)
+	})
+}
+
+// TestShutdown_InAnOutage: Release waits for a server until the session is lost, and Shutdown until
+// its context ends.
+func TestShutdown_InAnOutage(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		for name, back := range map[string]bool{"it ends": true, "it lasts": false} {
+			c := w.Client()
+			_, hold := held(t, c, lock.WithErrorPolicy(connstate.LostEndsHold))
+			w.Server.RefuseConnections(true)
+			w.Server.CutConnections()
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			began := time.Now()
+			ended := shutdown(ctx, c)
+			<-hold.Done()
+			require.ErrorIs(t, context.Cause(hold.Context()), framework.ErrShutdown, name)
+			released := make(chan error, 1)
+			go func() { released <- hold.Release() }() // ends with the client
+			time.Sleep(2 * time.Second)                // virtual time
+			w.Server.RefuseConnections(!back)
+			err := <-ended
+			if back {
+				require.NoError(t, err, name)
+				require.NoError(t, <-released, name)
+			} else {
+				require.ErrorIs(t, err, context.DeadlineExceeded, name)
+				require.ErrorContains(t, err, hold.Path(), name)
+				require.ErrorIs(t, <-released, framework.ErrClosed, name)
+				require.Less(t, time.Since(began), 7*time.Second, name)
+			}
+			cancel()
+			w.Server.RefuseConnections(false)
+		}
+	})
+}
+
+// TestShutdown_WithdrawsRegistrations at once, and keeps persistent nodes.
+func TestShutdown_WithdrawsRegistrations(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		kept, err := node.Keep(t.Context(), c, "/service/a", nil)
+		require.NoError(t, err)
+		member, err := node.Join(t.Context(), c, "/group", "a", nil)
+		require.NoError(t, err)
+		lasting, err := node.Keep(t.Context(), c, "/lasting", nil, node.WithPersistence())
+		require.NoError(t, err)
+		_, hold := held(t, c)
+		ended := shutdown(t.Context(), c)
+		time.Sleep(time.Second) // virtual time: the hold is not released yet
+		require.Len(t, ended, 0)
+		require.False(t, w.Server.Exists(kept.Path()))
+		require.False(t, w.Server.Exists(member.Path()))
+		require.True(t, w.Server.Exists(lasting.Path()))
+		_, err = node.Keep(t.Context(), c, "/service/b", nil)
+		require.ErrorIs(t, err, framework.ErrShutdown)
+		e, err := leader.New(c, "/election")
+		require.NoError(t, err)
+		_, err = e.Campaign(t.Context())
+		require.ErrorIs(t, err, framework.ErrShutdown)
+		require.NoError(t, hold.Release())
+		require.NoError(t, <-ended)
+		require.True(t, w.Server.Exists(lasting.Path()))
+		require.NoError(t, kept.Close())
+	})
+}
+
+// TestShutdown_OfATerm: Run's function returns, and Run with it.
+func TestShutdown_OfATerm(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		e, err := leader.New(c, "/election")
+		require.NoError(t, err)
+		leads, run := make(chan struct{}), make(chan error, 1)
+		go func() { // ends with the client
+			run <- e.Run(t.Context(), func(ctx context.Context, _ *leader.Term) error {
+				close(leads)
+				<-ctx.Done()
+				assert.ErrorIs(t, context.Cause(ctx), framework.ErrShutdown)
+				time.Sleep(time.Second) // virtual time: it saves its work
+				_, err := c.Create(context.WithoutCancel(ctx), "/saved", nil)
+				return err
+			})
+		}()
+		<-leads
+		require.NoError(t, c.Shutdown(t.Context()))
+		require.ErrorIs(t, <-run, framework.ErrShutdown)
+		require.True(t, w.Server.Exists("/saved"))
+	})
+}
+
+// TestShutdown_WhenALeaseIsGranted at that moment while another hold delays Shutdown: the Acquire
+// fails, and leaves no node.
+func TestShutdown_WhenALeaseIsGranted(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		for _, op := range []string{"create", "getChildren2"} {
+			c := w.Client()
+			_, hold := held(t, c)
+			m, err := mutex.New(c, "/other")
+			require.NoError(t, err)
+			gate := w.Server.Block(zktest.OnOp(op))
+			acquired := make(chan error, 1)
+			// ends with the client
+			go func() { _, err := m.Acquire(t.Context()); acquired <- err }()
+			<-gate.Arrived()
+			ended := shutdown(t.Context(), c)
+			synctest.Wait()
+			gate.Open()
+			require.ErrorIs(t, <-acquired, framework.ErrShutdown, op)
+			require.NoError(t, hold.Release())
+			require.NoError(t, <-ended, op)
+			if w.Server.Exists("/other") {
+				children, err := w.Server.Children("/other")
+				require.NoError(t, err, op)
+				require.Empty(t, children, op)
+			}
+		}
+	})
+}

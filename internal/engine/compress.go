@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/gzipped"
+)
+
+// Encode returns the data as they are sent: compressed, if the client compresses. Only the data of
+// callers are: the engine's own nodes, which are missing parents, have none.
+func (c Client) Encode(data []byte) []byte {
+	if !c.Compresses() {
+		return data
+	}
+	return gzipped.Encode(data)
+}
+
+// Decode is the inverse of Encode. The error is [gzipped.ErrNotCompressed].
+func (c Client) Decode(data []byte) ([]byte, error) {
+	if !c.Compresses() {
+		return data, nil
+	}
+	return gzipped.Decode(data, gzipped.MaxDecoded)
+}
+
+// Compresses reports whether the client compresses all data.
+func (c Client) Compresses() bool { return c.cfg.Compress && !c.plain }
+
+// decoded gives done what a read of data has returned. A node without data is one, unlike for
+// Decode: caches show the parents of nodes, which are not compressed.
+func (c Client) decoded(data []byte, stat *zk.Stat, err error, done func([]byte, *zk.Stat, error)) {
+	if err == nil && len(data) > 0 {
+		data, err = c.Decode(data)
+	}
+	done(data, stat, err)
+}

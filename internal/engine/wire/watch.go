@@ -1,0 +1,228 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// Watch fires once. All calls of [Watched] share it that set a watch of one kind on one node, and
+// whose contexts end together.
+type Watch struct {
+	in    *watches
+	path  string
+	done  chan struct{}
+	event zk.Event // set before done is closed
+
+	// Guarded by watches.mu.
+	once  *onceWatch // nil: it has fired
+	ended <-chan struct{}
+	calls int // whose read has not failed
+	funcs []func(zk.Event)
+	stop  func() bool // ends the wait for the end of the contexts; nil: there is none
+}
+
+// Done is closed when the watch has fired.
+func (w *Watch) Done() <-chan struct{} { return w.done }
+
+// Event says what happened. It is the zero Event until Done is closed.
+func (w *Watch) Event() zk.Event {
+	if !wait.Closed(w.done) {
+		return zk.Event{}
+	}
+	return w.event
+}
+
+// OnFire calls f once when the watch fires, or at once if it has fired. f runs on the connection's
+// goroutine before later answers are delivered, and on another goroutine if the watch is given up.
+// It must neither block nor call the client.
+func (w *Watch) OnFire(f func(event zk.Event)) {
+	w.in.mu.Lock()
+	defer w.in.mu.Unlock()
+	if w.once == nil {
+		f(w.event)
+	} else {
+		w.funcs = append(w.funcs, f)
+	}
+}
+
+// fire ends the watch. in.mu is held.
+func (w *Watch) fire(event zk.Event) {
+	w.event, w.once = event, nil
+	close(w.done)
+	for _, f := range w.funcs {
+		f(event)
+	}
+	w.funcs = nil
+	if w.stop != nil {
+		w.stop()
+	}
+}
+
+// Reading returns a request that reads a path, and sets a watch if watch is true.
+type Reading[T any] func(path string, watch bool) Request[T]
+
+// Watched sends a read that sets a watch, unless the server has one that will send the same events.
+// An exists sets one also if it fails with zk.ErrNoNode. The end of ctx gives the watch up.
+func Watched[T any](ctx context.Context, l *Conn, path string, kind WatchKind, ask Reading[T]) (T, *Watch, error) {
+	op, w, x := watch(l, user{ended: ctx.Done()}, path, kind, ask, func(T, error) {})
+	value, err := x.wait(ctx)
+	l.watches.learn(ctx, w, sets(op, err))
+	return value, w, err
+}
+
+// user sets a watch that fires once: a listener, or, without one, the calls of Watched whose
+// contexts end with ended.
+type user struct {
+	listener *Listener
+	ended    <-chan struct{}
+}
+
+// watch sends the read of [Watched], or of a listener. done is called with the answer, when the
+// watch has its place in the table.
+func watch[T any](l *Conn, of user, path string, kind WatchKind, ask Reading[T], done func(T, error)) (proto.Op, *Watch, *exchange[T]) {
+	ws := &l.watches
+	ws.order.Lock()
+	defer ws.order.Unlock()
+	once, shared, request := ws.begin(path, kind, of)
+	q := ask(path, request)
+	op := q.Op
+	q.Done = func(value T, err error) {
+		ws.settle(path, once, sets(op, err))
+		done(value, err)
+	}
+	return op, shared, send(l, q)
+}
+
+// Listener gets the events of the standard watches that its reads set, until it is removed or the
+// connection ends. It is for servers without persistent watches.
+type Listener struct {
+	link    *Conn
+	f       func(zk.Event)
+	removed bool // guarded by watches.mu
+}
+
+// Listener returns a listener whose events f gets.
+func (l *Conn) Listener(f func(zk.Event)) *Listener { return &Listener{link: l, f: f} }
+
+// Listen sends a read of a listener, which sets a watch for one event.
+func Listen[T any](v *Listener, path string, kind WatchKind, ask Reading[T], done func(T, error)) {
+	watch(v.link, user{listener: v}, path, kind, ask, done)
+}
+
+// fire is called for an event that uses up a watch of the listener. watches.mu is held.
+func (v *Listener) fire(event zk.Event) {
+	if !v.removed {
+		v.f(event)
+	}
+}
+
+// Remove removes the watches that no other user needs from the server, in the background. A
+// ClickHouse Keeper is not asked, since not all versions support it: it keeps them until they fire.
+func (v *Listener) Remove() {
+	l := v.link
+	paths := l.watches.dropAll(v)
+	if len(paths) == 0 || l.ByKeeper() {
+		return
+	}
+	l.host.Background(func() { l.watches.removeAll(l.host.Life(), paths) }) // also ends with the connection
+}
+
+// PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
+// safe for concurrent use.
+type PersistentWatch struct {
+	link *Conn
+	path string
+	mode Mode
+	f    func(zk.Event)
+
+	once sync.Once
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// AddWatch sets a persistent watch and waits for the answer. f is called with its events. The error
+// is [ErrWatchUnsupported] if the server has no such watches.
+func (l *Conn) AddWatch(ctx context.Context, path string, mode Mode, f func(zk.Event)) (*PersistentWatch, error) {
+	w, x := l.addWatch(path, mode, f, func(error) {})
+	_, err := x.wait(ctx)
+	if err != nil {
+		l.watches.unsubscribe(w)
+	}
+	return w, unsupported(err)
+}
+
+// Watch is AddWatch, and calls done with the answer. The first call of f may precede done.
+func (l *Conn) Watch(path string, mode Mode, f func(zk.Event), done func(error)) *PersistentWatch {
+	w, _ := l.addWatch(path, mode, f, done)
+	return w
+}
+
+// addWatch asks the server to set a watch, also when another call has done so: that call may not
+// have been answered yet.
+func (l *Conn) addWatch(path string, mode Mode, f func(zk.Event), done func(error)) (*PersistentWatch, *exchange[None]) {
+	w := &PersistentWatch{link: l, path: path, mode: mode, f: f, done: make(chan struct{})}
+	if l.Supports(proto.OpAddWatch) != nil { // it is not sent, and concerns no other watch
+		return w, send(l, Request[None]{Op: proto.OpAddWatch, Done: func(_ None, err error) { done(unsupported(err)) }})
+	}
+	ws := &l.watches
+	ws.order.Lock()
+	defer ws.order.Unlock()
+	asked := ws.subscribe(w)
+	q := askAddWatch(path, asked)
+	q.Done = func(_ None, err error) {
+		ws.subscribed(w, asked, err)
+		done(unsupported(err))
+	}
+	return w, send(l, q)
+}
+
+// ErrWatchUnsupported is exported by package framework.
+var ErrWatchUnsupported = errors.New("persistent watches are not supported by the server")
+
+// unsupported returns err, or [ErrWatchUnsupported] if the server does not know the request. A
+// server with the optimized watch manager (watchManagerName) has no persistent watches, and answers
+// as if it could not read the request.
+func unsupported(err error) error {
+	if errors.Is(err, ErrUnimplemented) || errors.Is(err, conn.CodeError(proto.MarshallingError)) {
+		return ErrWatchUnsupported
+	}
+	return err
+}
+
+// Done is closed when the watch has ended.
+func (w *PersistentWatch) Done() <-chan struct{} { return w.done }
+
+// Err is why the watch has ended: nil before that, and after Remove.
+func (w *PersistentWatch) Err() error {
+	if wait.Closed(w.done) {
+		return w.err
+	}
+	return nil
+}
+
+// Remove ends the watch, and removes it from the server in the background.
+func (w *PersistentWatch) Remove() {
+	w.end(nil)
+	w.link.watches.unsubscribe(w)
+}
+
+// notify calls the watch's function, on the connection's goroutine.
+func (w *PersistentWatch) notify(event zk.Event) {
+	if !wait.Closed(w.done) {
+		w.f(event)
+	}
+}
+
+func (w *PersistentWatch) end(err error) {
+	w.once.Do(func() {
+		w.err = err
+		close(w.done)
+	})
+}

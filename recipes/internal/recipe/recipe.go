@@ -1,0 +1,43 @@
+// Package recipe has what recipes share and users do not see.
+package recipe
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
+)
+
+// Check reports what is wrong with the arguments of a recipe at one path: framework.ErrBadArgument
+// or framework.ErrBadPath.
+func Check(client *framework.Client, path string) error {
+	switch {
+	case client == nil:
+		return fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+	case path == "/":
+		return fmt.Errorf("%w: the root is not allowed", framework.ErrBadPath)
+	}
+	return framework.ValidatePath(path)
+}
+
+// Reads is [engine.Follow] with a view of client for read. Its operations run in the session of the
+// connection l, which has seen all that was written before the call. They are tried once, since a
+// read that fails is repeated.
+func Reads(
+	ctx context.Context, client *framework.Client,
+	read func(ctx context.Context, in *framework.Client, l engine.Link) (changed <-chan struct{}, err error),
+) error {
+	first := true
+	return engine.Follow(ctx, engine.Of(client), func(ctx context.Context, l engine.Link) (<-chan struct{}, error) {
+		if first { // later, Follow does it
+			if err := engine.Ask(ctx, l.CatchUp); err != nil {
+				return nil, err
+			}
+			first = false
+		}
+		changed, err := read(ctx, engine.Once(client.In((*framework.Session)(l.Session()))), l)
+		return changed, operr.Bare(err)
+	})
+}

@@ -1,0 +1,290 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock/internal/view"
+)
+
+// Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for
+// as long as the client's retry policy allows. If Acquire fails, its node is removed. With the
+// [Hold.Context] of a hold of this Queue it re-enters.
+//
+// The package comment lists the errors.
+func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
+	h, err := q.acquire(ctx, locking.How{Wait: true})
+	return h, q.opError("acquire", err)
+}
+
+// TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if all leases are taken. It
+// always asks the server, which finds a released lease free unless it is behind the others.
+//
+// With the Standard driver and without [WithRetention] it refuses without a write. Otherwise it may
+// create a node and delete it.
+func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
+	h, err := q.acquire(ctx, locking.How{})
+	return h, q.opError("try", err)
+}
+
+// Do acquires, calls f and releases. f's context ends when the lease may be lost, and when ctx
+// ends. The error is Acquire's, or [Hold.Do]'s: f's and Release's joined.
+//
+// If f panics, the lease is released.
+func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {
+	h, err := q.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, f)
+}
+
+// heldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended.
+func (q *Queue) heldIn(ctx context.Context) *Hold {
+	h, _ := ctx.Value(q).(*Hold)
+	return h
+}
+
+// acquire re-enters, or takes over the node that is kept for this Queue, or acquires with a new
+// node: in one session after the other.
+func (q *Queue) acquire(ctx context.Context, how locking.How) (h *Hold, err error) {
+	if outer := q.heldIn(ctx); outer != nil && !q.cfg.noReentry {
+		return outer.again(ctx)
+	}
+	if !how.Reported && !q.cfg.unobserved {
+		var done func(error, ...*Hold) error
+		ctx, done = observe(ctx, q)
+		err = errPanicked // unless what follows returns
+		defer func() {
+			if err = done(err, h); err != nil {
+				h = nil
+			}
+		}()
+	}
+	if wait.Closed(engine.Of(q.client).Stopping()) {
+		return nil, framework.ErrShutdown
+	}
+	var n *node
+	if q.keeps() {
+		if n, err = q.takeTurn(ctx, how.Wait); err != nil {
+			return nil, q.givenUp(ctx, how, err)
+		}
+		err = errPanicked
+		defer func() { q.endTurn(h) }()
+	}
+	h, err = locking.Repeat(ctx, q.client, func() (*Hold, error) {
+		existing := n
+		n = nil
+		return q.inSession(ctx, how, existing)
+	})
+	return h, q.unreachable(ctx, err)
+}
+
+// givenUp returns why a goroutine did not get the turn. Without a connection it is not known
+// whether the lock is held.
+func (q *Queue) givenUp(ctx context.Context, how locking.How, err error) error {
+	if !how.Wait {
+		_, offline := q.client.Session(ctx)
+		err = cmp.Or(offline, err)
+	}
+	return q.unreachable(ctx, err)
+}
+
+// unreachable returns err, or that no server could be reached, if err says that ctx is done and
+// there is no connection: then it is not known whether another client holds.
+func (q *Queue) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) || errors.Is(err, zk.ErrNoServer) || q.client.State().IsConnected() {
+		return err
+	}
+	return fmt.Errorf("%w: %w", wait.Err(ctx), zk.ErrNoServer)
+}
+
+// inSession is the lock recipe of the ZooKeeper documentation, in one session: n's, if n is in the
+// queue already. Everything is sent in this session: a list from the next session says
+// nothing about a node of this one. The steps have the numbers of the comment of package lock.
+//
+// After the create, every failure leaves the queue, and so does a panic of the driver or the
+// observer: here and in join, by node.leave in a deferred function. In the create it is a debt of
+// the client: see create.
+func (q *Queue) inSession(ctx context.Context, how locking.How, n *node) (h *Hold, err error) {
+	session := how.Session
+	switch {
+	case n != nil:
+		session = n.session
+	case session == nil:
+		if session, err = q.client.Session(ctx); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			err = whyNot(ctx, session, err, how.Session != nil)
+		}
+	}()
+	var w *waiter
+	if n != nil {
+		w = newWaiter(n)
+	} else if w, err = q.join(ctx, session, how.Wait); err != nil { // 1
+		return nil, err
+	}
+	defer func() {
+		if h == nil {
+			w.node.leave(leaveTimeout)
+		}
+	}()
+	return w.hold(ctx, how.Wait) // 2, 3, 4
+}
+
+// whyNot returns why an acquire in a session has failed: a NodeLost if it may start again, in
+// another session.
+func whyNot(ctx context.Context, session *framework.Session, err error, only bool) error {
+	switch cause := session.Err(); {
+	case cause == nil || errors.Is(cause, framework.ErrClosed):
+		return err
+	case ctx.Err() != nil:
+		return wait.Err(ctx) // both have ended; the caller asked for this one
+	case only:
+		return cause
+	default:
+		return &locking.NodeLost{Cause: cause}
+	}
+}
+
+// join creates the node. Without a view, the list of the children is sent directly after the
+// create, unless the queue is long: then it is not urgent. TryAcquire looks at the queue before,
+// and at the queue in front when the node exists.
+func (q *Queue) join(ctx context.Context, session *framework.Session, mayWait bool) (w *waiter, err error) {
+	v, n := q.view(session), newNode(q, session)
+	if !mayWait {
+		if err := q.look(ctx, n.client, v); err != nil {
+			return nil, err
+		}
+	}
+	began := time.Now()
+	client := n.client
+	var listed func() []string // nil: no list is sent
+	if v == nil && !q.isLong() {
+		listing, cancel := context.WithCancel(ctx)
+		defer cancel()
+		client, listed = q.listAfter(listing, n.client)
+	}
+	n.path, n.token, err = q.create(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	q.joined(n)
+	joined := false
+	defer func() {
+		if !joined { // also if the driver panics
+			n.leave(leaveTimeout)
+		}
+	}()
+	w = newWaiter(n)
+	switch _, ours := q.driver.SortKey(n.Name(), q.name); {
+	case !ours:
+		err = fmt.Errorf("%w: driver %T does not count its own node %s: SortKey is false", framework.ErrBadArgument, q.driver, n.Name())
+	case v != nil:
+		err = n.enterView(ctx, v)
+	case listed != nil:
+		w.listed.known = listed()
+	}
+	if err == nil && n.inView() == nil {
+		err = w.listed.checkReadable(ctx)
+	}
+	if front := q.cfg.front; err == nil && front != nil && !mayWait {
+		err = front.refuse(ctx, n.client, front.view(session), func(children []string) bool { return len(children) > 0 })
+	}
+	if err != nil {
+		return nil, err
+	}
+	if q.keeps() {
+		w.patience = 2*time.Since(began) + time.Millisecond
+	}
+	joined = true
+	return w, nil
+}
+
+// create has the driver create the node. If the driver fails or panics after the create of a
+// protected node, the client deletes that.
+func (q *Queue) create(ctx context.Context, client *framework.Client) (path string, token int64, err error) {
+	var debt *engine.Debt // nil: no protected node was created
+	wanted := false
+	defer func() {
+		switch {
+		case debt == nil:
+		case !wanted:
+			debt.GiveUp()
+		case !debt.Settle():
+			err = framework.ErrClosed
+		}
+	}()
+	path, token, err = create(ctx, q.driver, engine.Owing(client, &debt), q.path, q.name, q.cfg.data)
+	wanted = err == nil
+	return path, token, err
+}
+
+// listAfter returns a client for a create, by which a list with ctx is sent directly after it.
+// listed sends it unless that was done, waits for it, and returns the children that belong to this
+// lock. It returns nil if that failed.
+func (q *Queue) listAfter(ctx context.Context, client *framework.Client) (_ *framework.Client, listed func() []string) {
+	var answer func() []string
+	send := sync.OnceFunc(func() {
+		answer = start(func() []string { // ends with ctx at the latest
+			all, _ := q.listAll(ctx, client) // if it failed, it is sent again
+			return all
+		})
+	})
+	return engine.Sent(client, send), func() []string {
+		send()
+		children, _ := view.Sort(q.order, answer()) // here, since SortKey may panic
+		return children
+	}
+}
+
+// look saves TryAcquire the writes when all leases are taken: the driver decides about a node at
+// the end of the queue. If only the driver knows the name that the node would have, nothing is
+// looked at. Nor with retention: an existing node may be a kept one, which is deleted when a new
+// one is created.
+func (q *Queue) look(ctx context.Context, client *framework.Client, v *view.View) error {
+	if _, err := q.lookForMark(ctx, client); err != nil {
+		return err
+	}
+	if !q.cfg.numbered || q.keeps() {
+		return nil
+	}
+	leases := q.MaxLeases()
+	return q.refuse(ctx, client, v, func(children []string) bool {
+		last := q.name + lastNumber
+		turn, err := q.driver.Decide(append(slices.Clone(children), last), last, leases)
+		return err == nil && !turn.Held
+	})
+}
+
+// lastNumber is the highest that gives an order.
+const lastNumber = "2147483646"
+
+// refuse returns ErrNotAcquired if the children that belong to this lock are in the way. The view
+// may be behind a release elsewhere that has returned, so only a list may say so.
+func (q *Queue) refuse(
+	ctx context.Context, client *framework.Client, v *view.View, inTheWay func(children []string) bool,
+) error {
+	children, err := q.children(ctx, client, v)
+	if v != nil && (err != nil || inTheWay(children)) {
+		children, err = q.list(ctx, client)
+	}
+	if err == nil && inTheWay(children) {
+		err = q.notFree(children)
+	}
+	return err
+}

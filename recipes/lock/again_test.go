@@ -1,0 +1,158 @@
+package lock_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestReleaseWithIsOneTransaction(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/result", []byte("old"))
+	require.NoError(t, err)
+	q := newQueue(t, client, "/lock")
+	hold := acquire(t, q)
+	server.ResetCounts()
+	responses, err := hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/result", Data: []byte("new"), Version: -1})
+	require.NoError(t, err)
+	require.Len(t, responses, 1)
+	require.EqualValues(t, 1, responses[0].Stat.Version)
+	require.Equal(t, 1, counted(server)["multi"])
+	require.Zero(t, counted(server)["delete"])
+	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+	length(t, server, q, 0)
+	require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+	_, err = hold.ReleaseWith(ctx)
+	require.ErrorIs(t, err, lock.ErrReleased)
+}
+
+func TestReleaseWithWhatIsRefusedWritesNothingAndReleases(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t)
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", []byte("old"))
+	require.NoError(t, err)
+	q := newQueue(t, client, "/lock")
+	hold := acquire(t, q)
+	_, err = hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1},
+		&zk.SetDataRequest{Path: "/missing", Data: []byte("new"), Version: -1})
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	testbed.OneOp(t, err, "release", hold.Path())
+	var failed *framework.MultiError
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, "set /missing", failed.Op+" "+failed.Path)
+	data, _, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.Equal(t, "old", string(data))
+	length(t, server, q, 0)
+}
+
+func TestReleaseWithoutANodeWritesNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	client := bed.Client(t)
+	ctx := testbed.Context(t)
+	_, err := client.Create(ctx, "/a", []byte("old"))
+	require.NoError(t, err)
+	hold := acquire(t, newQueue(t, client, "/lock"))
+	gate := server.Block(zktest.OnOp("multi"))
+	done := make(chan error, 1)
+	go func() {
+		_, err := hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1})
+		done <- err
+	}()
+	testbed.Receive(t, gate.Arrived(), "the transaction")
+	require.NoError(t, bed.Client(t).Delete(ctx, hold.Path()))
+	gate.Open()
+	require.ErrorIs(t, testbed.Receive(t, done, "the end"), zk.ErrNoNode)
+	data, _, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.Equal(t, "old", string(data))
+}
+
+func TestReleaseWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		client := s.Client() // another, which meets the fault as well
+		ctx := testbed.Context(t)
+		_, err := client.Create(ctx, "/result", []byte{})
+		if err != nil {
+			require.ErrorIs(t, err, zk.ErrNodeExists) // its reply was lost
+		}
+		hold, err := s.subject.Acquire(ctx)
+		require.NoError(t, err)
+		_, err = hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/result", Data: []byte("x"), Version: -1})
+		_, stat, got := client.Get(ctx, "/result")
+		require.NoError(t, got)
+		switch {
+		case err == nil:
+			require.EqualValues(t, 1, stat.Version, "once")
+		case !retry.Unknown(err):
+			require.Zero(t, stat.Version, "not at all: %v", err)
+		default:
+			require.LessOrEqual(t, stat.Version, int32(1), "never twice")
+		}
+		s.finish(t)
+	})
+}
+
+func TestReleaseWith_OfAReenteredLeaseIsRefused(t *testing.T) {
+	for name, opts := range map[string][]lock.Option{"plain": nil, "retention": {lock.WithRetention(time.Hour)}} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, testbed.On(zktest.NewServer(t)).Client(t), "/lock", opts...)
+			hold := acquire(t, q)
+			inner, err := q.Acquire(hold.Context())
+			require.NoError(t, err)
+			_, err = hold.ReleaseWith(testbed.Context(t))
+			require.ErrorIs(t, err, framework.ErrBadArgument)
+			require.NoError(t, hold.Err())
+			require.NoError(t, inner.Release())
+			require.NoError(t, hold.Release())
+		})
+	}
+}
+
+// TestQueueAheadIsLookedAtAfterTheCreate has another client queue during the create of the second
+// try.
+func TestQueueAheadIsLookedAtAfterTheCreate(t *testing.T) {
+	inLeases := func(r zktest.Request) bool { return strings.HasPrefix(r.Path, "/s/leases") }
+	for name, fail := range map[string]func(*zktest.Server){
+		"the connection is lost": func(s *zktest.Server) { s.Inject(zktest.FailBefore, 0, zktest.OnCreate(), zktest.On(inLeases)) },
+		"the path is missing":    func(s *zktest.Server) { _ = s.Delete("/s/leases") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			bed := testbed.On(server)
+			other, client := bed.Client(t), bed.Client(t)
+			for _, path := range []string{"/s/locks", "/s/leases"} {
+				require.NoError(t, acquire(t, newQueue(t, other, path)).Release())
+			}
+			q := newQueue(t, client, "/s/leases", lock.Inside().With(locking.Settings[*lock.Queue]{Front: newQueue(t, client, "/s/locks")}))
+			fail(server)
+			var tries atomic.Int32
+			second := server.Block(zktest.OnCreate(), zktest.On(inLeases), zktest.On(func(zktest.Request) bool { return tries.Add(1) == 2 }))
+			tried := make(chan result, 1)
+			go func() {
+				hold, err := q.TryAcquire(testbed.Context(t))
+				tried <- result{hold, err}
+			}()
+			testbed.Receive(t, second.Arrived(), "the second try")
+			foreign(t, other, "/s/locks")
+			second.Open()
+			require.ErrorIs(t, testbed.Receive(t, tried, "the end").err, lock.ErrNotAcquired)
+			length(t, server, q, 0)
+		})
+	}
+}

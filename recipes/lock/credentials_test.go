@@ -1,0 +1,78 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestHolderThatPresentsCredentialsEndsFirst has a client present credentials, acquire a lock, and
+// lose its server to a partition. The answer to the credentials does not prolong the session: it
+// expires a timeout after the leader last heard of it.
+func TestHolderThatPresentsCredentialsEndsFirst(t *testing.T) {
+	for phase := time.Duration(0); phase < 2*time.Second; phase += 100 * time.Millisecond {
+		for late := 2 * time.Second; late < 4*time.Second; late += 200 * time.Millisecond {
+			t.Run(fmt.Sprintf("phase %v, late %v", phase, late), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					ended, next := cutOffAfterCredentials(t, phase, late)
+					require.LessOrEqual(t, ended, next, "two holders")
+				})
+			})
+		}
+	}
+}
+
+// cutOffAfterCredentials returns when the hold ended and when the next one began, both since the
+// connection of the first holder.
+func cutOffAfterCredentials(t *testing.T, phase, late time.Duration) (ended, next time.Duration) {
+	const timeout = 40 * time.Second
+	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	leader, err := cluster.WaitLeader(ctx)
+	require.NoError(t, err)
+	var follower *zktest.Server
+	for _, s := range cluster.Members() {
+		if s != leader {
+			follower = s
+		}
+	}
+	client := func(server string) *framework.Client {
+		client, err := framework.New([]string{server}, framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(timeout),
+			framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)))
+		require.NoError(t, err)
+		t.Cleanup(func() { client.Close() })
+		require.NoError(t, client.WaitConnected(ctx))
+		return client
+	}
+	b := newQueue(t, client(leader.Addr()), "/lock")
+	time.Sleep(phase) // virtual time
+	began := time.Now()
+	a := client(follower.Addr())
+	time.Sleep(late) // virtual time
+	require.NoError(t, a.AddAuth(ctx, "digest", []byte("user:password")))
+	// Virtual time: the next write proves the answers until then.
+	time.Sleep(timeout*9/32 + 10*time.Millisecond)
+	hold, err := newQueue(t, a, "/lock").Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, cluster.Partition(follower))
+	acquired := make(chan time.Time, 1)
+	go func() {
+		if h, err := b.Acquire(ctx); err == nil {
+			acquired <- time.Now()
+			_ = h.Release()
+		}
+	}()
+	<-hold.Done()
+	ended = time.Since(began)
+	return ended, (<-acquired).Sub(began)
+}

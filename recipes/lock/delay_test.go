@@ -1,0 +1,691 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// delay is longer than any session timeout and any retry of these tests, and shorter than the
+// patience of package mutation.
+const delay = 20 * time.Second
+
+const delayed = "/deep/down/lock"
+
+// markOf returns the data of the mark, or "" if there is none.
+func markOf(server *zktest.Server, path string) string {
+	data, err := server.Get(path + "/held-mark")
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// inDelay has a queue with a lock delay, and one whose holder has just died.
+func inDelay(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client, opts ...lock.Option) (next *lock.Queue) {
+	t.Helper()
+	hold := acquire(t, newQueue(t, client(), delayed, lock.WithLockDelay(delay)))
+	next = newQueue(t, client(), delayed, append([]lock.Option{lock.WithLockDelay(delay)}, opts...)...)
+	require.NoError(t, server.ExpireSession(hold.Session().ID()))
+	testbed.Receive(t, hold.Done(), "word of the loss")
+	return next
+}
+
+// requireFree requires that q acquires without a delay, and that nothing is left after that.
+func requireFree(t *testing.T, server *zktest.Server, q *lock.Queue) {
+	t.Helper()
+	began := time.Now()
+	require.NoError(t, acquire(t, q).Release())
+	require.Less(t, time.Since(began), delay)
+	length(t, server, q, 0)
+}
+
+// requireDelayed requires that q acquires after the rest of the delay.
+func requireDelayed(t *testing.T, server *zktest.Server, q *lock.Queue, rest time.Duration) {
+	t.Helper()
+	began := time.Now()
+	hold := acquire(t, q)
+	require.GreaterOrEqual(t, time.Since(began), rest)
+	require.Less(t, time.Since(began), rest+time.Second)
+	require.NoError(t, hold.Release())
+	length(t, server, q, 0)
+}
+
+// delayedScenario is scenario with a lock delay.
+func eachDelayedRequest(t *testing.T, test func(t *testing.T, s scenario)) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		with := lock.WithLockDelay(delay)
+		test(t, scenario{s, newQueue(t, s.Subject, delayed, with), newQueue(t, s.Other, delayed, with)})
+	})
+}
+
+// finishDelayed has the other contender acquire. Without a death of a holder there is no delay.
+func (s scenario) finishDelayed(t *testing.T, mayDie bool) {
+	t.Helper()
+	began := time.Now()
+	hold, err := s.other.Acquire(testbed.Context(t))
+	require.NoError(t, err)
+	if !mayDie {
+		require.Less(t, time.Since(began), delay)
+	}
+	require.NoError(t, hold.Release())
+	testbed.Eventually(t, func() bool {
+		children, err := s.Server.Children(delayed)
+		return err != nil || len(children) == 0
+	}, "neither a node nor a mark is left behind")
+}
+
+// workDelayed holds for a second, and works for most of the delay after the end of the hold. It
+// requires that no other contender holds until then, unless the hold was released.
+func (s scenario) workDelayed(t *testing.T, hold *lock.Hold) (died bool) {
+	t.Helper()
+	time.Sleep(time.Second) // virtual time: a loss by the fault is reported
+	synctest.Wait()
+	if !s.Expires || hold.Err() == nil {
+		err := hold.Release()
+		if err == nil && !s.Expires {
+			require.Empty(t, markOf(s.Server, delayed), "released")
+		}
+		if err == nil { // or the session expired before the request of the release was carried out
+			return markOf(s.Server, delayed) != ""
+		}
+		require.True(t, s.Expires, "%v", err)
+		return true
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), delay*4/5)
+	defer cancel()
+	_, err := s.other.Acquire(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "the work of the dead holder has not ended")
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	_, err = s.other.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.Error(t, hold.Release())
+	return true
+}
+
+func TestLockDelay_WithAnyRequestFailing(t *testing.T) {
+	for name, acquire := range map[string]func(*lock.Queue, context.Context) (*lock.Hold, error){
+		"Acquire": (*lock.Queue).Acquire, "TryAcquire": (*lock.Queue).TryAcquire,
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachDelayedRequest(t, func(t *testing.T, s scenario) {
+				hold, err := acquire(s.subject, testbed.Context(t))
+				if s.Expires && errors.Is(err, lock.ErrNotAcquired) {
+					s.finishDelayed(t, true) // it died between the mark and the return
+					return
+				}
+				require.NoError(t, err)
+				died := s.workDelayed(t, hold)
+				s.finishDelayed(t, died)
+			})
+		})
+	}
+}
+
+func TestLockDelay_OfAWaiterWithAnyRequestFailing(t *testing.T) {
+	eachDelayedRequest(t, func(t *testing.T, s scenario) {
+		ahead, err := s.other.Acquire(testbed.Context(t))
+		require.NoError(t, err)
+		got := inLine(testbed.Context(t), s.subject)
+		time.Sleep(time.Second) // virtual time: it is in the queue, and the fault may be over
+		synctest.Wait()
+		require.NoError(t, ahead.Release())
+		hold := testbed.Receive(t, got, "the lock").hold
+		require.NotNil(t, hold)
+		s.finishDelayed(t, s.workDelayed(t, hold))
+	})
+}
+
+// cancelAtFault returns a context that ends when a request meets the fault.
+func (s scenario) cancelAtFault(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	t.Cleanup(s.Server.Trace(func(e zktest.Event) {
+		if e.Fault != 0 {
+			cancel()
+		}
+	}))
+	return ctx
+}
+
+// TestLockDelay_GivingUpAtAnyRequest has the caller give up at the moment of the fault.
+func TestLockDelay_GivingUpAtAnyRequest(t *testing.T) {
+	eachDelayedRequest(t, func(t *testing.T, s scenario) {
+		hold, err := s.subject.Acquire(s.cancelAtFault(t))
+		if err == nil {
+			err = hold.Release()
+			require.True(t, err == nil || s.Expires, "%v", err)
+		}
+		s.finishDelayed(t, s.Expires)
+	})
+}
+
+// TestLockDelay_GivingUpInTheDelayAtAnyRequest does the same in the delay after another holder,
+// which a waiter that gives up does not shorten.
+func TestLockDelay_GivingUpInTheDelayAtAnyRequest(t *testing.T) {
+	eachDelayedRequest(t, func(t *testing.T, s scenario) {
+		s.Spare(true)
+		dead := acquire(t, newQueue(t, s.Client(), delayed, lock.WithLockDelay(delay)))
+		require.NoError(t, s.Server.ExpireSession(dead.Session().ID()))
+		died := time.Now()
+		testbed.Receive(t, dead.Done(), "word of the loss")
+		s.Spare(false)
+		limited, cancel := context.WithTimeout(s.cancelAtFault(t), delay/5)
+		defer cancel()
+		_, err := s.subject.Acquire(limited)
+		require.ErrorIs(t, err, limited.Err())
+		s.Spare(true)
+		hold := acquire(t, s.other)
+		require.GreaterOrEqual(t, time.Since(died), delay)
+		require.NoError(t, hold.Release())
+		length(t, s.Server, s.other, 0)
+	})
+}
+
+// TestLockDelay_ReleaseWithAnyRequestFailing releases by a transaction whose outcome may be
+// unknown.
+func TestLockDelay_ReleaseWithAnyRequestFailing(t *testing.T) {
+	eachDelayedRequest(t, func(t *testing.T, s scenario) {
+		s.Spare(true)
+		require.NoError(t, s.Server.Create("/data", nil))
+		hold := acquire(t, s.subject)
+		s.Spare(false)
+		_, err := hold.ReleaseWith(testbed.Context(t), &zk.SetDataRequest{Path: "/data", Data: []byte("done"), Version: -1})
+		if !s.Expires && err == nil {
+			require.Empty(t, markOf(s.Server, delayed))
+		}
+		s.finishDelayed(t, s.Expires)
+	})
+}
+
+// TestLockDelay is the oracle: how a hold ended, and whether the next one is delayed.
+func TestLockDelay(t *testing.T) {
+	type bubble struct {
+		server *zktest.Server
+		client *framework.Client // of the holder
+		hold   *lock.Hold
+	}
+	for name, test := range map[string]struct {
+		end     func(t *testing.T, b bubble)
+		delayed bool
+		opts    []lock.Option // of the holder
+	}{
+		"Release": {end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.hold.Release())
+			require.ErrorIs(t, b.hold.Release(), lock.ErrReleased)
+		}},
+		"ReleaseWith": {end: func(t *testing.T, b bubble) {
+			_, err := b.hold.ReleaseWith(testbed.Context(t), &zk.CreateRequest{Path: "/done"})
+			require.NoError(t, err)
+		}},
+		"ReleaseWith that is refused": {end: func(t *testing.T, b bubble) {
+			_, err := b.hold.ReleaseWith(testbed.Context(t), &zk.DeleteRequest{Path: "/none", Version: -1})
+			require.ErrorIs(t, err, zk.ErrNoNode)
+		}},
+		"Release after a suspension": {end: func(t *testing.T, b bubble) {
+			b.server.CutConnections()
+			testbed.Receive(t, b.hold.Done(), "word of the suspension")
+			require.NoError(t, b.hold.Release())
+		}},
+		"Release while no server is reachable": {end: func(t *testing.T, b bubble) {
+			b.server.RefuseConnections(true)
+			b.server.CutConnections()
+			testbed.Receive(t, b.hold.Done(), "word of the suspension")
+			time.AfterFunc(time.Second, func() { b.server.RefuseConnections(false) })
+			require.NoError(t, b.hold.Release())
+		}},
+		"the session expires": {delayed: true, end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
+		}},
+		"the session expires, and Release follows": {delayed: true, end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
+			testbed.Receive(t, b.hold.Done(), "word of the loss")
+			require.Error(t, b.hold.Release())
+			synctest.Wait()
+		}},
+		"the client is closed": {delayed: true, end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.client.Close())
+		}},
+		"the time of the hold is over": {delayed: true, opts: []lock.Option{lock.WithMaxHold(time.Second)}, end: func(t *testing.T, b bubble) {
+			testbed.Receive(t, b.hold.Done(), "the end")
+			require.ErrorIs(t, b.hold.Release(), lock.ErrMaxHold)
+		}},
+		"the time of a suspended hold is over": {delayed: true, opts: []lock.Option{lock.WithMaxHold(delay / 4)}, end: func(t *testing.T, b bubble) {
+			b.server.CutConnections()
+			testbed.Receive(t, b.hold.Done(), "word of the suspension")
+			time.Sleep(delay / 2) // virtual time
+			require.Error(t, b.hold.Release())
+		}},
+		"an operator deletes the node": {delayed: true, end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.server.Delete(b.hold.Path()))
+			testbed.Receive(t, b.hold.Done(), "word of the deletion")
+			require.ErrorIs(t, b.hold.Release(), lock.ErrNodeDeleted)
+		}},
+		"an operator deletes the mark, and Release follows": {end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.server.Delete(delayed+"/held-mark"))
+			require.NoError(t, b.hold.Release())
+		}},
+		"an operator deletes the mark, and ReleaseWith follows": {end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.server.Delete(delayed+"/held-mark"))
+			responses, err := b.hold.ReleaseWith(testbed.Context(t), &zk.CreateRequest{Path: "/done"})
+			require.NoError(t, err)
+			require.Len(t, responses, 1)
+		}},
+		"an operator deletes the mark of a dead holder": {end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
+			require.NoError(t, b.server.Delete(delayed+"/held-mark"))
+		}},
+		"containers are reaped": {delayed: true, end: func(t *testing.T, b bubble) {
+			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
+			b.server.ReapContainers()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				b := bubble{server: w.Server, client: w.Client()}
+				q := newQueue(t, b.client, delayed, append(test.opts, lock.WithLockDelay(delay))...)
+				b.hold = acquire(t, q)
+				require.Equal(t, delay.String()+" "+strings.TrimPrefix(b.hold.Path(), delayed+"/"), markOf(w.Server, delayed))
+				next := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+				test.end(t, b)
+				if test.delayed {
+					requireDelayed(t, w.Server, next, delay)
+				} else {
+					requireFree(t, w.Server, next)
+				}
+			})
+		})
+	}
+}
+
+// TestLockDelay_EndsAtTheFirstSight has waiters, late comers and callers that give up.
+func TestLockDelay_EndsAtTheFirstSight(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		next := inDelay(t, w.Server, w.Client)
+		time.Sleep(time.Hour) // virtual time: a later client waits for as long
+		limited, cancel := context.WithTimeout(t.Context(), delay/5)
+		defer cancel()
+		_, err := next.Acquire(limited)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorContains(t, err, "lock delay")
+		require.NotEmpty(t, markOf(w.Server, delayed), "the delay is not over")
+		time.Sleep(delay / 5) // virtual time, which counts
+		requireDelayed(t, w.Server, next, delay*3/5)
+	})
+}
+
+func TestLockDelay_OfAQueue(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
+		next, last := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		first := acquiring(t, testbed.Context(t), next, w.Server, 3)
+		second := acquiring(t, testbed.Context(t), last, w.Server, 4)
+		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		died := time.Now()
+		got := testbed.Receive(t, first, "the lock")
+		require.NoError(t, got.err)
+		require.Equal(t, delay, time.Since(died).Round(time.Second))
+		require.NoError(t, got.hold.Release())
+		released := time.Now()
+		got = testbed.Receive(t, second, "the lock")
+		require.NoError(t, got.err)
+		require.Less(t, time.Since(released), time.Second, "no delay after a Release")
+		require.NoError(t, got.hold.Release())
+		length(t, w.Server, last, 0)
+	})
+}
+
+// TestLockDelay_LaterDeath has another holder die after the delay was seen to begin: it begins
+// again.
+func TestLockDelay_LaterDeath(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		next := inDelay(t, w.Server, w.Client)
+		_, err := next.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
+		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		requireDelayed(t, w.Server, next, delay)
+	})
+}
+
+func TestLockDelay_TryAcquire(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		next := inDelay(t, w.Server, w.Client)
+		w.Server.ResetCounts()
+		_, err := next.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorContains(t, err, "lock delay")
+		counts := w.Server.Requests().Requests
+		require.Zero(t, counts["create"]+counts["multi"]+counts["delete"], "a refusal is not a write")
+		time.Sleep(delay - time.Second) // virtual time
+		_, err = next.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		time.Sleep(2 * time.Second) // virtual time
+		hold, err := next.TryAcquire(testbed.Context(t))
+		require.NoError(t, err)
+		_, err = newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)).TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.NoError(t, hold.Release())
+		length(t, w.Server, next, 0)
+	})
+}
+
+// TestLockDelay_TryAcquireBesideAHolder does not mistake the mark of a live holder for a dead
+// one's.
+func TestLockDelay_TryAcquireBesideAHolder(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
+		next := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		_, err := next.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		time.Sleep(delay) // virtual time
+		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		requireDelayed(t, w.Server, next, delay)
+	})
+}
+
+// TestLockDelay_OperatorEndsIt has the mark deleted while a contender waits for its delay.
+func TestLockDelay_OperatorEndsIt(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		next := inDelay(t, w.Server, w.Client)
+		waiting := acquiring(t, testbed.Context(t), next, w.Server, 2)
+		time.Sleep(delay / 5) // virtual time
+		deleted := time.Now()
+		require.NoError(t, w.Server.Delete(delayed+"/held-mark"))
+		got := testbed.Receive(t, waiting, "the lock")
+		require.NoError(t, got.err)
+		require.Less(t, time.Since(deleted), time.Second)
+		require.NoError(t, got.hold.Release())
+		length(t, w.Server, next, 0)
+	})
+}
+
+// TestLockDelay_NodeDeletedBeforeTheMark has a contender queue again, without a mark.
+func TestLockDelay_NodeDeletedBeforeTheMark(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath(delayed))
+		began := time.Now()
+		got := inLine(testbed.Context(t), q)
+		testbed.Receive(t, gate.Arrived(), "the mark")
+		children, err := w.Server.Children(delayed)
+		require.NoError(t, err)
+		require.NoError(t, w.Server.Delete(delayed+"/"+children[0]))
+		gate.Open()
+		hold := testbed.Receive(t, got, "the lock").hold
+		require.NotNil(t, hold)
+		require.Less(t, time.Since(began), delay)
+		require.True(t, w.Server.Exists(hold.Path()))
+		require.NoError(t, hold.Release())
+		length(t, w.Server, q, 0)
+	})
+}
+
+// TestLockDelay_TryAcquireThatMeetsTheDeath has the holder die between the look at the queue and the
+// create.
+func TestLockDelay_TryAcquireThatMeetsTheDeath(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		a, b := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		require.NoError(t, acquire(t, a).Release())
+		gate := w.Server.Block(zktest.OnCreate())
+		defer gate.Open()
+		got := make(chan error, 1)
+		go func() {
+			_, err := b.TryAcquire(testbed.Context(t))
+			got <- err
+		}()
+		testbed.Receive(t, gate.Arrived(), "the create")
+		require.NoError(t, w.Server.Create(delayed+"/held-mark", []byte("1h0m0s someone")))
+		gate.Open()
+		require.ErrorIs(t, testbed.Receive(t, got, "an error"), lock.ErrNotAcquired)
+		length(t, w.Server, b, 1)
+		require.Equal(t, "1h0m0s someone", markOf(w.Server, delayed), "it is not the waiter's")
+	})
+}
+
+// TestLockDelay_OfTwoLengths has contenders obey the longer one.
+func TestLockDelay_OfTwoLengths(t *testing.T) {
+	for _, d := range [][2]time.Duration{{delay, time.Second}, {time.Second, delay}} {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(d[0])))
+			require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+			requireDelayed(t, w.Server, newQueue(t, w.Client(), delayed, lock.WithLockDelay(d[1])), delay)
+		})
+	}
+}
+
+// TestLockDelay_WithoutTheOption has a contender neither wait nor mark.
+func TestLockDelay_WithoutTheOption(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		next := inDelay(t, w.Server, w.Client)
+		other := newQueue(t, w.Client(), delayed)
+		began := time.Now()
+		hold := acquire(t, other)
+		require.Less(t, time.Since(began), time.Second)
+		mark := markOf(w.Server, delayed)
+		require.NotEmpty(t, mark)
+		require.NoError(t, hold.Release())
+		require.Equal(t, mark, markOf(w.Server, delayed))
+		ps, err := next.Participants(testbed.Context(t))
+		require.NoError(t, err)
+		require.Empty(t, ps, "the mark is not a participant")
+		requireDelayed(t, w.Server, next, delay)
+	})
+}
+
+// TestLockDelay_WaiterThatDies leaves no delay: it never held.
+func TestLockDelay_WaiterThatDies(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		a, b, c := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), w.Client(), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		hold := acquire(t, a)
+		waiter := acquiring(t, testbed.Context(t), newQueue(t, b, delayed, lock.WithLockDelay(delay)), w.Server, 3)
+		require.NoError(t, b.Close())
+		require.Error(t, testbed.Receive(t, waiter, "the end of the waiter").err)
+		require.NoError(t, hold.Release())
+		requireFree(t, w.Server, c)
+	})
+}
+
+// TestLockDelay_LateRelease has a holder that was frozen release after another one holds, and the
+// deletions of its client carried out late.
+func TestLockDelay_LateRelease(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
+		next := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		w.Server.Freeze(hold.Session().ID())
+		testbed.Receive(t, hold.Done(), "word of the suspension")
+		held := acquire(t, next)
+		mark := markOf(w.Server, delayed)
+		released := make(chan error, 1)
+		go func() { released <- hold.Release() }()
+		w.Server.Thaw()
+		require.Error(t, testbed.Receive(t, released, "the end of Release"))
+		time.Sleep(delay) // virtual time, in which the background deletes
+		require.NoError(t, held.Err())
+		require.Equal(t, mark, markOf(w.Server, delayed), "the mark of the next holder")
+		require.NoError(t, held.Release())
+		length(t, w.Server, next, 0)
+	})
+}
+
+// TestLockDelay_Requests counts what a hold costs.
+func TestLockDelay_Requests(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		with := lock.WithLockDelay(delay)
+		a, b := newQueue(t, w.Client(), delayed, with), newQueue(t, w.Client(), delayed, with)
+		require.NoError(t, acquire(t, a).Release())
+		require.NoError(t, acquire(t, a).Release()) // it has a view
+		w.Server.ResetCounts()
+		require.NoError(t, acquire(t, a).Release())
+		require.Equal(t, map[string]int{"create": 1, "multi": 2}, counted(w.Server), "uncontended")
+
+		hold := acquire(t, a)
+		waiting := acquiring(t, testbed.Context(t), b, w.Server, 3)
+		synctest.Wait()
+		w.Server.ResetCounts()
+		require.NoError(t, hold.Release())
+		got := testbed.Receive(t, waiting, "the lock")
+		require.NoError(t, got.err)
+		require.Equal(t, 2, counted(w.Server)["multi"], "a hand-over")
+		require.Len(t, counted(w.Server), 1)
+
+		waiting = acquiring(t, testbed.Context(t), a, w.Server, 3)
+		time.Sleep(time.Second) // virtual time: the session of the next one is proven
+		var requests []string
+		stop := w.Server.Trace(func(e zktest.Event) {
+			if strings.Contains(e.Request.String(), "held-mark") {
+				requests = append(requests, e.Request.Op)
+			}
+		})
+		defer stop()
+		require.NoError(t, w.Server.ExpireSession(got.hold.Session().ID()))
+		hold = testbed.Receive(t, waiting, "the lock").hold
+		require.Equal(t, []string{"multi", "getData", "multi"}, requests, "after a death")
+		require.NoError(t, hold.Release())
+	})
+}
+
+// TestLockDelay_ForeignChild refuses to delete data that are not a mark.
+func TestLockDelay_ForeignChild(t *testing.T) {
+	for _, data := range []string{"", "mine", "5m", "5m ", "-5m _c_x-lock-0000000001", "soon _c_x-lock-0000000001"} {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			require.NoError(t, w.Server.Create(delayed+"/held-mark", []byte(data)))
+			q := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+			for _, acquire := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
+				_, err := acquire(testbed.Context(t))
+				require.ErrorIs(t, err, framework.ErrBadArgument)
+				require.ErrorContains(t, err, "held-mark")
+				require.Equal(t, data, markOf(w.Server, delayed))
+				length(t, w.Server, q, 1)
+			}
+		})
+	}
+}
+
+// TestLockDelay_ExhaustedNumbers has the path deleted with the mark of a dead holder, after the
+// delay: the numbers start again.
+func TestLockDelay_ExhaustedNumbers(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		next := inDelay(t, w.Server, w.Client)
+		require.NoError(t, w.Server.SetSequence(delayed, math.MaxInt32))
+		_, err := next.Acquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.NotEmpty(t, markOf(w.Server, delayed), "the delay has begun")
+		time.Sleep(delay) // virtual time
+		_, err = next.Acquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.NoError(t, acquire(t, next).Release())
+	})
+}
+
+// TestLockDelay_MarkWithAChild has a release succeed although the mark cannot be deleted.
+func TestLockDelay_MarkWithAChild(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		hold := acquire(t, q)
+		require.NoError(t, w.Server.Create(delayed+"/held-mark/x", nil))
+		require.NoError(t, hold.Release())
+		length(t, w.Server, q, 1)
+	})
+}
+
+// TestLockDelay_ACL has contenders of several users, none of which may write to another's nodes.
+func TestLockDelay_ACL(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		user := func(name string) *framework.Client {
+			return w.Client(framework.WithAuth("digest", []byte(name+":secret")), framework.WithACLProvider(func(path string) []zk.ACL {
+				if !strings.Contains(path, "lock/") {
+					return zk.WorldACL(zk.PermAll)
+				}
+				return append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
+			}))
+		}
+		hold := acquire(t, newQueue(t, user("a"), delayed, lock.WithLockDelay(delay)))
+		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		for _, n := range w.Server.Dump() {
+			if n.Path == delayed+"/held-mark" {
+				require.Len(t, n.ACL, 2, "that of the node")
+			}
+		}
+		requireDelayed(t, w.Server, newQueue(t, user("b"), delayed, lock.WithLockDelay(delay)), delay)
+	})
+}
+
+// TestLockDelay_Compression has clients with and without it read each other's marks.
+func TestLockDelay_Compression(t *testing.T) {
+	for _, compresses := range []bool{true, false} {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			clients := []*framework.Client{w.Client(), w.Client(framework.WithCompression())}
+			if compresses {
+				clients[0], clients[1] = clients[1], clients[0]
+			}
+			hold := acquire(t, newQueue(t, clients[0], delayed, lock.WithLockDelay(delay)))
+			require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+			requireDelayed(t, w.Server, newQueue(t, clients[1], delayed, lock.WithLockDelay(delay)), delay)
+		})
+	}
+}
+
+// TestLockDelay_Namespace has the mark below the client's namespace.
+func TestLockDelay_Namespace(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(framework.WithNamespace("app")), "/lock", lock.WithLockDelay(delay))
+		hold := acquire(t, q)
+		require.NotEmpty(t, markOf(w.Server, "/app/lock"))
+		require.NoError(t, hold.Release())
+		require.Empty(t, markOf(w.Server, "/app/lock"))
+	})
+}
+
+// TestLockDelay_ReleaseLeftToClose has Close delete a mark together with the node, after a waiter
+// gave up while no server was reachable.
+func TestLockDelay_ReleaseLeftToClose(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		subject := w.Client()
+		q := newQueue(t, subject, delayed, lock.WithLockDelay(delay))
+		require.NoError(t, acquire(t, q).Release())
+		gate := w.Server.BlockReplies(zktest.OnOp("multi"), zktest.OnPath(delayed))
+		ctx, cancel := context.WithCancel(t.Context())
+		got := inLine(ctx, q)
+		testbed.Receive(t, gate.Arrived(), "the mark")
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		synctest.Wait()
+		cancel()
+		require.Error(t, testbed.Receive(t, got, "the end").err)
+		gate.Open()
+		require.NotEmpty(t, markOf(w.Server, delayed), "it was created")
+		w.Server.RefuseConnections(false)
+		require.NoError(t, subject.Close())
+		length(t, w.Server, q, 0)
+	})
+}
+
+func TestLockDelay_BadOptions(t *testing.T) {
+	client := testbed.On(zktest.NewServer(t)).Client(t)
+	for _, opts := range [][]lock.Option{
+		{lock.WithLockDelay(0)}, {lock.WithLockDelay(-1)},
+		{lock.WithLockDelay(1), lock.WithMaxLeases(2)}, {lock.WithLockDelay(1), lock.WithRetention(1)},
+		{lock.WithLockDelay(1), lock.Inside().With(locking.Settings[*lock.Queue]{NoReentry: true})},
+	} {
+		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
+		assert.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+	_, err := lock.New(client, "/lock", "lock-", &fragileDriver{}, lock.WithLockDelay(1))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+}

@@ -1,0 +1,53 @@
+package lock
+
+import (
+	"context"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock/internal/view"
+)
+
+// Inside returns what only the recipes of this module may use. Its type is internal and changes
+// without notice.
+func Inside() locking.Lock[*Queue, *Hold, *Group, Participant, Option] {
+	return locking.Lock[*Queue, *Hold, *Group, Participant, Option]{
+		With:           with,
+		Acquire:        func(ctx context.Context, q *Queue, how locking.How) (*Hold, error) { return q.acquire(ctx, how) },
+		Again:          func(ctx context.Context, h *Hold) (*Hold, error) { return h.again(ctx) },
+		HeldIn:         func(ctx context.Context, q *Queue) *Hold { return q.heldIn(ctx) },
+		SetMaxLeases:   func(q *Queue, n int) { q.setMaxLeases(n) },
+		Observe:        observe,
+		Leave:          leave,
+		Group:          newGroup,
+		Client:         func(h *Hold) *framework.Client { return h.term.node.queue.client },
+		ClientOf:       func(p Participant) *framework.Client { return p.client },
+		Pin:            func(h *Hold) { h.term.pin() },
+		ExpectDeletion: func(h *Hold, cause error) { h.term.expectDeletion(cause) },
+		Sort: func(children []string, name string) ([]string, error) {
+			return view.Sort(order{Standard{}, name}, children)
+		},
+	}
+}
+
+// with returns the option with the settings of a recipe.
+func with(s locking.Settings[*Queue]) Option {
+	return Option(opt.Set(func(c *config) {
+		if s.Data != nil {
+			c.data = s.Data
+		}
+		if s.MaxLeases != 0 {
+			c.maxLeases = s.MaxLeases
+		}
+		if s.SuspensionEndsNothing {
+			c.policy = connstate.LostEndsHold
+		}
+		if s.Noun != "" {
+			c.noun = s.Noun
+		}
+		c.noReentry, c.unobserved, c.front = s.NoReentry, s.Unobserved, s.Front
+		c.numbered = c.numbered || s.Numbered
+	}))
+}

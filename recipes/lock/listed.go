@@ -1,0 +1,179 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock/internal/view"
+)
+
+// listed is the picture by lists and watches.
+type listed struct {
+	node    *node
+	known   []string                    // the children that belong to the lock; nil: list them
+	watches map[string]*framework.Watch // by the name of the node: the own one, and some ahead
+}
+
+// children implements picture.
+func (p *listed) children(ctx context.Context) (children []string, err error) {
+	children, p.known = p.known, nil
+	if !slices.Contains(children, p.node.Name()) {
+		if children, err = p.node.queue.list(ctx, p.node.client); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.Contains(children, p.node.Name()) {
+		return nil, &locking.NodeLost{Cause: ErrNodeDeleted}
+	}
+	return children, nil
+}
+
+// wait implements picture.
+//
+// If nodes ahead can only be deleted, and one is, it waits for that one. When that is deleted, and
+// the own node still exists, the own node is first, and known is what a list would show. If more
+// are ahead, it waits for the node before the predecessor, and prepares for the predecessor while
+// that holds: then it is the only one ahead. See "The only one ahead" in docs/PROTOCOL.md.
+func (p *listed) wait(ctx context.Context, children, names []string, other wakes) error {
+	ahead := slices.Index(children, p.node.Name())
+	lookAhead, watched := p.mayLookAhead(names), names
+	if lookAhead {
+		names = children[max(ahead-2, 0):][:1]
+		watched = []string{names[0], p.node.Name()}
+	}
+	if lookAhead && ahead > 2 { // there is time for one request after the other, on this goroutine
+		if _, err := p.watch(ctx, watched[1:]); err != nil {
+			return err
+		}
+	}
+	for !wait.Closed(other.changed) {
+		watches, err := p.watchAll(ctx, watched)
+		if err == nil && watches == nil {
+			err = p.node.missing(children, names)
+		} else if err == nil {
+			var fired []<-chan struct{}
+			for _, watch := range watches {
+				fired = append(fired, watch.Done())
+			}
+			err = other.wait(ctx, fired...)
+		}
+		if err != nil {
+			return err
+		}
+		if watches == nil || slices.ContainsFunc(watches, hasFired) {
+			switch {
+			case lookAhead && ahead > 1:
+				p.prepare(ctx, children[ahead-1])
+			case lookAhead && !wait.Closed(p.watches[p.node.Name()].Done()):
+				p.known = children[1:]
+			}
+			return nil
+		}
+		// The connection was lost, or another client wrote to the node: watch the nodes again. The
+		// queue ahead has not changed.
+	}
+	return nil
+}
+
+// prepare lists, and watches the predecessor at the same time. What fails is done again when it is
+// needed.
+func (p *listed) prepare(ctx context.Context, predecessor string) {
+	answer := start(func() []string { // ends with its request
+		all, _ := p.node.queue.listAll(ctx, p.node.client)
+		return all
+	})
+	_, _ = p.watch(ctx, []string{predecessor})
+	p.known, _ = view.Sort(p.node.Order(), answer())
+}
+
+// mayLookAhead reports whether nodes ahead can only be deleted, and the predecessor is the only one
+// to wait for. A driver other than Standard may let others get ahead, as a writer does with its
+// reader, and so does the server when the numbers overflow.
+func (p *listed) mayLookAhead(names []string) bool {
+	return isStandard(p.node.queue.driver) && len(names) == 1 && !nearEnd(p.node.path)
+}
+
+// checkReadable watches the own node if its ACL does not show that this client may read it: servers
+// report the end of a node only to clients that may. The error is zk.ErrNoAuth for all others.
+func (p *listed) checkReadable(ctx context.Context) error {
+	q := p.node.queue
+	acl := engine.Of(q.client).ACL(framework.Join(q.path, q.name))
+	if slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Perms&zk.PermRead != 0 && (a.Scheme == "world" || a.Scheme == "auth") }) {
+		return nil
+	}
+	_, err := p.watch(ctx, []string{p.node.Name()})
+	return err
+}
+
+// watchAll watches nodes, or the list of children if there are many. It returns nil if one of them
+// is deleted already.
+func (p *listed) watchAll(ctx context.Context, names []string) ([]*framework.Watch, error) {
+	if len(names) > maxWatched {
+		return p.watchList(ctx, names)
+	}
+	return p.watch(ctx, names)
+}
+
+// watch watches nodes, all at once, unless it has a watch of them. It returns nil if one of them is
+// deleted already, and a NodeLost if that is the own one.
+func (p *listed) watch(ctx context.Context, names []string) ([]*framework.Watch, error) {
+	watches, errs := make([]*framework.Watch, len(names)), make([]error, len(names))
+	var missing []int // of those there is no watch
+	for i, name := range names {
+		watches[i] = p.watches[name]
+		if w := watches[i]; w == nil || !hasFired(w) && wait.Closed(w.Done()) {
+			missing = append(missing, i)
+		}
+	}
+	together(len(missing), func(m int) {
+		// Not exists: that would leave a watch behind on a node that is gone.
+		i := missing[m]
+		_, _, watches[i], errs[i] = p.node.client.GetW(ctx, framework.Join(p.node.queue.path, names[i]))
+	})
+	if p.watches == nil {
+		p.watches = make(map[string]*framework.Watch)
+	}
+	gone := false
+	for i, name := range names {
+		switch {
+		case errs[i] == nil:
+			p.watches[name] = watches[i]
+		case errors.Is(errs[i], zk.ErrNoNode) && name == p.node.Name():
+			return nil, &locking.NodeLost{Cause: ErrNodeDeleted}
+		case errors.Is(errs[i], zk.ErrNoNode):
+			gone, errs[i] = true, nil
+		}
+	}
+	if err := cmp.Or(errs...); err != nil || gone {
+		return nil, err
+	}
+	return watches, nil
+}
+
+// watchList watches the list of children. It returns nil if one of names is not in it.
+func (p *listed) watchList(ctx context.Context, names []string) ([]*framework.Watch, error) {
+	children, _, watch, err := p.node.client.ChildrenW(ctx, p.node.queue.path)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
+	}
+	slices.Sort(children)
+	for _, name := range names {
+		if _, found := slices.BinarySearch(children, name); !found {
+			return nil, nil
+		}
+	}
+	return []*framework.Watch{watch}, nil
+}
+
+// hasFired reports whether the watched node is deleted, or one of its children may be.
+func hasFired(w *framework.Watch) bool {
+	return w.Event().Type == zk.EventNodeDeleted || w.Event().Type == zk.EventNodeChildrenChanged
+}

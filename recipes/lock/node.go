@@ -1,0 +1,425 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/verdict"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock/internal/view"
+)
+
+// state is the state of a node:
+//
+//	from       to         when
+//	waiting    held       the driver grants a lease, and the session is proven: a term begins
+//	held       stranded   the term has ended by a suspension: the work may still run
+//	held       kept       the last holder has released, and the node may be handed over
+//	kept       waiting    a goroutine takes it over, or it is handed over
+//	any        leaving    it is being deleted
+//	any        gone       it is deleted, or its session is over
+//
+// A kept node has no term: it promises nothing. What ends it: another node joins the queue, the
+// view ends, its time is over, the client is closed. A node that is leaving or gone is in no view,
+// and is not watched.
+type state int8
+
+const (
+	waiting state = iota
+	held
+	stranded
+	kept
+	leaving
+	gone
+)
+
+// node is one znode of this client in the queue, in one session, from its create to its deletion.
+type node struct {
+	queue   *Queue
+	client  *framework.Client // in the session
+	session *framework.Session
+	path    string
+	gone    chan struct{} // closed when the node is gone, after the contexts of its holds have ended
+
+	mu      sync.Mutex // guards what follows, and the terms of the node; see Queue.mu
+	state   state
+	term    *term       // that the node has or had last; nil: none has begun since it joined or was kept
+	since   time.Time   // when it first held
+	timer   *time.Timer // of a kept node
+	view    *view.View  // that has admitted the node; nil: the queue is listed
+	unwatch func()      // ends the watch on the node; nil: there was none
+	token   int64       // the fencing token; 0: not known
+	marked  markState
+}
+
+func newNode(q *Queue, session *framework.Session) *node {
+	return &node{queue: q, client: q.client.In(session), session: session, gone: make(chan struct{})}
+}
+
+// Name returns the name of the node, for a view. It locks nothing.
+func (n *node) Name() string {
+	_, name := framework.Split(n.path)
+	return name
+}
+
+// Order returns how a view sorts the queue. It locks nothing.
+func (n *node) Order() view.Order { return n.queue.order }
+
+// enterView has the node use the view, if the view has it. Otherwise the queue is listed.
+func (n *node) enterView(ctx context.Context, v *view.View) error {
+	if err := v.Await(ctx); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.view = v
+	n.mu.Unlock()
+	if !v.Admit(n) {
+		n.ViewEnded()
+	}
+	return nil
+}
+
+// inView returns the view, or nil.
+func (n *node) inView() *view.View {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.view
+}
+
+// leaveView removes the node from the view. It reports whether it was in one.
+func (n *node) leaveView() bool {
+	n.mu.Lock()
+	v := n.view
+	n.view = nil
+	n.mu.Unlock()
+	if v != nil {
+		v.Dismiss(n)
+	}
+	return v != nil
+}
+
+// isAlone reports whether the node is the only one in the queue. Only a view can say so. n.mu is
+// locked.
+func (n *node) isAlone() bool {
+	if n.view == nil {
+		return false
+	}
+	names, _, err := n.view.Names(n.Order())
+	return err == nil && slices.Equal(names, []string{n.Name()})
+}
+
+// ViewEnded is called when the view has ended, or has not admitted the node. A holder is watched
+// from then on.
+func (n *node) ViewEnded() {
+	n.mu.Lock()
+	n.view = nil
+	n.mu.Unlock()
+	n.giveBack()
+	n.watch(0, nil)
+}
+
+// Joined is called when another node has joined the queue in which this one was alone.
+func (n *node) Joined() { n.giveBack() }
+
+// Deleted is called when another client has deleted the node.
+func (n *node) Deleted() {
+	if !n.advance(gone) {
+		return
+	}
+	if t := n.lastTerm(); t != nil {
+		t.lose(t.deletedBy())
+	}
+	n.passOn()
+}
+
+// giveBack deletes a kept node. It does not block.
+func (n *node) giveBack() {
+	n.mu.Lock()
+	isKept := n.state == kept
+	n.mu.Unlock()
+	if isKept && n.advanceFrom(kept, leaving) {
+		// Ends at once. This may be the connection's goroutine, on which no observer of the client's
+		// operations may run.
+		go n.leave(0)
+	}
+}
+
+// lastTerm returns the term that the node has or had last, or nil if it was kept since.
+func (n *node) lastTerm() *term {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.term
+}
+
+// end makes the node one that is gone. Only the first call counts.
+func (n *node) end() {
+	if n.advance(gone) {
+		n.passOn()
+	}
+}
+
+// advance makes the state leaving or gone, and ends what is reported of the node. It reports
+// whether the state was lower before.
+func (n *node) advance(to state) bool {
+	return n.advanceIf(to, func() bool { return n.state < to })
+}
+
+// advanceFrom is advance of a node in one state only.
+func (n *node) advanceFrom(from, to state) bool {
+	return n.advanceIf(to, func() bool { return n.state == from })
+}
+
+func (n *node) advanceIf(to state, may func() bool) bool {
+	n.mu.Lock()
+	if !may() {
+		n.mu.Unlock()
+		return false
+	}
+	n.state = to
+	unwatch := n.unwatch
+	if n.timer != nil {
+		n.timer.Stop()
+	}
+	n.mu.Unlock()
+	n.leaveView()
+	if unwatch != nil {
+		unwatch()
+	}
+	return true
+}
+
+// passOn lets other goroutines of the Queue continue when the node is gone.
+func (n *node) passOn() {
+	close(n.gone)
+	n.queue.left(n)
+}
+
+// Holding.
+
+// hold begins a term with its first hold. own is a watch of the node, or nil. It fails if the
+// session is suspended or lost, or if no server has confirmed it in time, or if the node is gone.
+func (n *node) hold(ctx context.Context, own *framework.Watch) (*Hold, error) {
+	t := &term{node: n, began: time.Now(), deleted: ErrNodeDeleted}
+	t.holds = t.room[:0]
+	undepend, err := n.session.Depend(n.queue.cfg.policy, t.lose)
+	if err != nil {
+		return nil, err
+	}
+	if err := engine.Of(n.queue.client).Begin(t); err != nil {
+		undepend()
+		return nil, err
+	}
+	h, err := n.begin(ctx, t, func() { undepend() })
+	if err != nil {
+		undepend()
+		t.finished()
+		return nil, err
+	}
+	if n.inView() == nil {
+		n.watch(watchAfter, own)
+	}
+	return h, nil
+}
+
+// begin makes the node one that is held, in term t, unless the term was lost in the meantime.
+func (n *node) begin(ctx context.Context, t *term, ended func()) (*Hold, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.state >= leaving:
+		t.cause = ErrNodeDeleted // a loss at this moment has nothing to end
+		return nil, &locking.NodeLost{Cause: ErrNodeDeleted}
+	case t.cause != nil:
+		return nil, t.cause
+	}
+	if n.since.IsZero() {
+		n.since = time.Now()
+	}
+	n.state, n.term, t.ended = held, t, ended
+	if d := n.queue.cfg.maxHold; d > 0 {
+		t.timer = time.AfterFunc(d, t.expire)
+	}
+	return t.newHold(ctx), nil
+}
+
+// Deleting. In all cases the node is deleted in the end: by this client, in the background while
+// the session lives, or by the servers.
+
+// leaveTimeout limits how long giving up a node may delay the caller. If the node is deleted by
+// then, the caller's next list does not show it.
+const leaveTimeout = time.Second
+
+// leave deletes the node, after this time in the background. It does not use the context of the
+// wait, which may have ended.
+func (n *node) leave(within time.Duration) {
+	ctx, cancel := n.leavingIn(context.Background(), within)
+	defer cancel()
+	if _, err := n.remove(ctx, false); err != nil && ctx.Err() == nil {
+		n.staysBehind(err)
+	}
+}
+
+// leavingIn returns the context for giving up a node. It ends with ctx, and has ended if no server
+// can be reached.
+func (n *node) leavingIn(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	if n.session.Err() != nil || !n.queue.client.State().IsConnected() {
+		cancel()
+	}
+	return ctx, cancel
+}
+
+// remove deletes the node, in the background if ctx ends first. certain is as in
+// [engine.Client.DeleteBoth].
+func (n *node) remove(ctx context.Context, certain bool) (found bool, err error) {
+	n.advance(leaving)
+	defer n.end()
+	found, err = engine.Of(n.queue.client).DeleteBoth(ctx, n.path, n.companion(), certain)
+	if err == nil {
+		n.queue.rewind(ctx, n.path)
+	} else {
+		err = &framework.OpError{Op: "delete", Path: n.path, Err: err}
+	}
+	return found, err
+}
+
+// staysBehind says so in the log, unless the node is deleted with the client.
+func (n *node) staysBehind(reason error) {
+	if !errors.Is(reason, framework.ErrClosed) {
+		engine.Of(n.queue.client).Logger().Warn("lock node stays behind", "path", n.path, "reason", reason)
+	}
+}
+
+// The watch on the node of a holder, if there is no view.
+
+// watchAfter is how long a hold must last before its node is watched, if there is no view. Most
+// holds are shorter and save the watch.
+const watchAfter = 5 * time.Millisecond
+
+// watch starts to watch the node of a holder, after a while, until it is leaving or gone. own is an
+// existing watch, or nil.
+func (n *node) watch(after time.Duration, own *framework.Watch) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.unwatch != nil || n.state != held && n.state != stranded {
+		return
+	}
+	ctx, cancel := context.WithCancel(n.session.Context())
+	if own != nil { // no goroutine is needed until it fires
+		n.unwatch = cancel
+		(*engine.Watch)(own).OnFire(func(zk.Event, *engine.Session) {
+			if ctx.Err() == nil {
+				go n.watchNode(ctx, own) // ends with ctx
+			}
+		})
+		return
+	}
+	timer := time.AfterFunc(after, func() { n.watchNode(ctx, nil) }) // ends with ctx
+	n.unwatch = func() {
+		timer.Stop()
+		cancel()
+	}
+}
+
+// watchNode returns when the node is deleted or ctx is done, which is the session's in the end.
+func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
+	defer func() {
+		if n.session.Err() != nil {
+			n.end() // a holder that was notified of ErrSuspended may work for longer
+		}
+	}()
+	// Once: the loop repeats it, and no retry policy is called on this goroutine, where its panic
+	// would end the process.
+	once := engine.Once(n.client)
+	for ; ; watch = nil {
+		var err error
+		if watch == nil {
+			_, _, watch, err = once.GetW(ctx, n.path)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, zk.ErrNoNode):
+			n.Deleted()
+			return
+		case verdict.MayPass(err):
+			// If ctx ends, the next request says so.
+			_ = wait.Sleep(ctx, engine.RefusedPause)
+			continue // out of reach; whether that is a loss is for the session to say
+		case errors.Is(err, zk.ErrNoAuth):
+			// The servers would not notify this client of its end. Only a driver that gives nodes
+			// an ACL of its own gets here.
+			if t := n.lastTerm(); t != nil {
+				t.lose(fmt.Errorf("%w: its node: %w", framework.ErrLost, operr.Bare(err)))
+			}
+			return
+		case err != nil:
+			<-ctx.Done() // nothing more will be known
+			return
+		}
+		select {
+		case <-watch.Done():
+			if watch.Event().Type == zk.EventNodeDeleted && ctx.Err() == nil {
+				n.Deleted()
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// dependWhileNext has the session of a waiter confirmed as a holder's, so that it can hold without
+// a request when its turn begins.
+func (n *node) dependWhileNext() (stop func() bool, err error) {
+	return n.session.Depend(connstate.LostEndsHold, func(error) {})
+}
+
+// rewind makes the numbers start again long before they overflow, by deleting a lock's path, if it
+// is as this package creates it: without data, and with the client's ACL. ZooKeeper refuses that
+// while the queue has a node. A later contender creates the path again. See rewindMarked.
+func (q *Queue) rewind(ctx context.Context, path string) {
+	if !nearEnd(path) {
+		return
+	}
+	acl, stat, err := q.client.GetACL(ctx, q.path)
+	if err != nil || stat.DataLength > 0 || !sameACL(acl, engine.Of(q.client).ACL(q.path)) {
+		return
+	}
+	// It may fail: the next client that leaves tries again.
+	if q.cfg.delay > 0 && stat.NumChildren > 0 {
+		_ = q.rewindMarked(ctx, stat.Version)
+	} else {
+		_ = q.client.Delete(ctx, q.path, framework.IfVersion(stat.Version))
+	}
+}
+
+// nearEnd reports whether the number of a node is so high that the path's numbers should start
+// again.
+func nearEnd(path string) bool {
+	n := view.Number(path)
+	return n >= rewindAt || n < 0
+}
+
+// rewindAt is the number from which on they start again when the queue is empty.
+const rewindAt = 1 << 30
+
+// sameACL reports whether a node has the ACL that it was to be created with. A server replaces the
+// scheme "auth" by what the client has presented.
+func sameACL(has, given []zk.ACL) bool {
+	if slices.ContainsFunc(given, func(a zk.ACL) bool { return a.Scheme == "auth" }) {
+		return true
+	}
+	return slices.Equal(has, given)
+}

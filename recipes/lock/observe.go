@@ -1,0 +1,213 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+)
+
+// Observer has functions that are called with what the locks of a client do, for metrics, traces
+// and logs: see [WithObserver]. Any of them may be nil, and later versions may have more. The
+// package comment says what they may do.
+//
+// Packages observe/promobserve and observe/otelobserve have ready ones.
+type Observer struct {
+	// Acquiring is called when an acquire begins. The acquire continues with the context that it
+	// returns, and Joined, Acquired and NotAcquired get that context. It must be ctx or derived
+	// from it; nil stands for ctx.
+	Acquiring func(ctx context.Context, e AcquiringEvent) context.Context
+
+	// Joined is called when a node of the acquire was created in the queue. One acquire can have
+	// several, since a waiter that loses its session queues again, or none.
+	Joined func(ctx context.Context, e JoinedEvent)
+
+	// Acquired is called when a lock was acquired, but not on re-entry. The hold's context and that
+	// of Ended have the values of the context that it returns, which must be ctx or derived from
+	// it; nil stands for ctx.
+	Acquired func(ctx context.Context, e AcquiredEvent) context.Context
+
+	// NotAcquired is called when an acquire failed. Each call of Acquiring is followed by one of
+	// either Acquired or NotAcquired.
+	NotAcquired func(ctx context.Context, e NotAcquiredEvent)
+
+	// Ended is called once for each call of Acquired: after the hold has ended, and before a
+	// release is sent to the server. After a loss it is called on a goroutine of its own, for which
+	// neither another holder nor Client.Close waits.
+	Ended func(ctx context.Context, e EndedEvent)
+}
+
+// AcquiringEvent is the beginning of an acquire. A recipe of several locks reports each of them.
+//
+// A semaphore reports each lease, at <path>/leases, with all of the wait for it. Its queue is not
+// reported, and several leases that are not acquired are one event.
+type AcquiringEvent struct {
+	Path string // of the lock, as the caller wrote it
+	Name string // of the lock's nodes, such as "lock-": it differs for the kinds of locks on one path
+}
+
+// JoinedEvent is a node in a lock's queue.
+type JoinedEvent struct {
+	Path, Name string // as in AcquiringEvent
+	Ahead      int    // nodes ahead of the new one; -1 if it is not known
+}
+
+// AcquiredEvent is a lock that was acquired.
+type AcquiredEvent struct {
+	Path, Name string        // as in AcquiringEvent
+	Node       string        // path of the node
+	Waited     time.Duration // since Acquiring
+}
+
+// NotAcquiredEvent is a lock that was not acquired.
+type NotAcquiredEvent struct {
+	Path, Name string        // as in AcquiringEvent
+	Waited     time.Duration // since Acquiring
+	Err        error         // such as ErrNotAcquired or the error of a context; the caller's wraps it
+}
+
+// EndedEvent is a hold that has ended.
+type EndedEvent struct {
+	Path, Name string        // as in AcquiringEvent
+	Node       string        // path of the node
+	Held       time.Duration // since it was acquired
+	Cause      error         // the cause of the hold's context: ErrReleased, or why it was lost
+}
+
+// WithObserver is an option of [framework.New]. It reports to o what all locks of the client do,
+// including the locks in elections, semaphores and other recipes. Several observers are called one
+// after the other, in the order given.
+func WithObserver(o Observer) framework.Option {
+	return engine.Configure[framework.Option](func(c *engine.Config) {
+		if c.Settings == nil {
+			c.Settings = make(map[any]any)
+		}
+		before, _ := c.Settings[observerKey{}].(*Observer)
+		c.Settings[observerKey{}] = before.and(o)
+	})
+}
+
+type observerKey struct{} // for an *Observer of which no function is nil
+
+// observerOf returns the observer of a client, or nil if there is none.
+func observerOf(client *framework.Client) *Observer {
+	o, _ := engine.Of(client).Setting(observerKey{}).(*Observer)
+	return o
+}
+
+// and returns an Observer that calls o, if there is one, and then next. None of its functions is
+// nil.
+func (o *Observer) and(next Observer) *Observer {
+	if o == nil {
+		o = new(Observer)
+	}
+	return &Observer{
+		Acquiring:   through(o.Acquiring, next.Acquiring),
+		Joined:      both(o.Joined, next.Joined),
+		Acquired:    through(o.Acquired, next.Acquired),
+		NotAcquired: both(o.NotAcquired, next.NotAcquired),
+		Ended:       both(o.Ended, next.Ended),
+	}
+}
+
+func both[E any](functions ...func(context.Context, E)) func(context.Context, E) {
+	return func(ctx context.Context, e E) {
+		for _, f := range functions {
+			if f != nil {
+				f(ctx, e)
+			}
+		}
+	}
+}
+
+// through is both for functions that return the context for the next one.
+func through[E any](functions ...func(context.Context, E) context.Context) func(context.Context, E) context.Context {
+	return func(ctx context.Context, e E) context.Context {
+		for _, f := range functions {
+			if f == nil {
+				continue
+			}
+			if next := f(ctx, e); next != nil {
+				ctx = next
+			}
+		}
+		return ctx
+	}
+}
+
+// observe notifies the observer, if there is one, of an acquire of q: see locking.Lock.
+func observe(ctx context.Context, q *Queue) (observed context.Context, done func(err error, holds ...*Hold) error) {
+	o := q.observer
+	if o == nil {
+		return ctx, func(err error, _ ...*Hold) error { return err }
+	}
+	began, e := time.Now(), AcquiringEvent{Path: q.path, Name: q.name}
+	first := o.Acquiring(ctx, e)
+	return first, func(err error, holds ...*Hold) error {
+		waited := time.Since(began)
+		if err != nil {
+			o.NotAcquired(first, NotAcquiredEvent{Path: q.path, Name: q.name, Waited: waited, Err: err})
+			return err
+		}
+		given := false
+		defer func() {
+			if !given { // lost, or the observer has panicked
+				leave(holds)
+			}
+		}()
+		for i, h := range holds {
+			own := first
+			if i > 0 {
+				own = o.Acquiring(ctx, e)
+			}
+			h.observe(o.Acquired(own, AcquiredEvent{Path: q.path, Name: q.name, Node: h.Path(), Waited: waited}), o)
+		}
+		for _, h := range holds {
+			err = cmp.Or(err, h.Err())
+		}
+		given = err == nil
+		return err
+	}
+}
+
+// observe has o notified of the end of the first hold of a term, which the caller does not have
+// yet, and gives the hold the values of ctx.
+func (h *Hold) observe(ctx context.Context, o *Observer) {
+	t, n := h.term, h.term.node
+	ctx = context.WithoutCancel(ctx)
+	h.hasValues(ctx)
+	notify := func() {
+		o.Ended(ctx, EndedEvent{
+			Path: n.queue.path, Name: n.queue.name, Node: n.path,
+			Held:  time.Since(t.began),
+			Cause: t.why(),
+		})
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if t.cause != nil {
+		go notify()
+		return
+	}
+	// Release calls the observer before it sends the deletion. A loss must not: other holders have
+	// to be notified, too.
+	undepend := t.ended
+	t.ended = func() {
+		undepend()
+		if loss(t.why()) != nil {
+			go notify() // ends with o.Ended
+		} else {
+			notify()
+		}
+	}
+}
+
+// notifyJoined notifies the observer, if there is one, that a node has joined the queue behind this
+// many others.
+func (q *Queue) notifyJoined(ctx context.Context, ahead int) {
+	if o := q.observer; o != nil && !q.cfg.unobserved {
+		o.Joined(ctx, JoinedEvent{Path: q.path, Name: q.name, Ahead: ahead})
+	}
+}

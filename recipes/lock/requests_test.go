@@ -1,0 +1,403 @@
+package lock_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// The requests of a cycle. A Java client on the path sees the same nodes created and deleted.
+
+// counted returns the requests since the last ResetCounts that are not for the session's sake.
+func counted(server *zktest.Server) map[string]int {
+	counts := server.Requests().Requests
+	delete(counts, "ping")
+	delete(counts, "sync")
+	return counts
+}
+
+func TestAnUncontendedCycleIsACreateAndADelete(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	require.NoError(t, acquire(t, q).Release()) // the parent exists now
+	server.ResetCounts()
+	const n = 50
+	for range n {
+		require.NoError(t, acquire(t, q).Release())
+	}
+	counts := counted(server)
+	require.Equal(t, n, counts["create"])
+	require.Equal(t, n, counts["delete"])
+	require.Less(t, counts["getChildren2"], 5, "who follows itself need not ask")
+	require.Less(t, counts["getData"], 3, "one watch on the parent does for all")
+}
+
+// TestOnlyWhoHoldsOrIsNextConfirmsItsSession has a long queue that waits for minutes. Each waiter
+// keeps its node all the same.
+func TestOnlyWhoHoldsOrIsNextConfirmsItsSession(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		holder := newQueue(t, w.Client(), "/lock")
+		hold := acquire(t, holder)
+		order := make(chan int, 5)
+		var waiters sync.WaitGroup
+		for i := range cap(order) {
+			q := newQueue(t, w.Client(), "/lock")
+			waiters.Go(func() {
+				h, err := q.Acquire(context.Background())
+				if assert.NoError(t, err) {
+					order <- i
+					assert.NoError(t, h.Release())
+				}
+			})
+			time.Sleep(time.Second) // virtual time, so that they queue in this order
+		}
+		w.Server.ResetCounts()
+		time.Sleep(10 * hold.Session().Timeout()) // virtual time, in which writes are counted
+		require.InDelta(t, 2*10*32/9, w.Server.Requests().Requests["multi"], 4, "the holder and the first waiter")
+		w.Server.ResetCounts()
+		require.NoError(t, hold.Release())
+		for i := range cap(order) {
+			require.Equal(t, i, <-order)
+		}
+		waiters.Wait()
+		require.Zero(t, w.Server.Requests().Requests["create"], "nobody has queued again")
+		require.LessOrEqual(t, w.Server.Requests().Requests["multi"], 2*cap(order), "each of the others confirmed its session, with two writes")
+	})
+}
+
+// sent notes the operations that a client sends, whether the server reads them or not.
+type sent struct {
+	net.Conn
+	mu  *sync.Mutex
+	ops *[]string
+}
+
+func (s sent) Write(frames []byte) (int, error) {
+	s.mu.Lock()
+	for b := frames; len(b) >= 12; b = b[4+binary.BigEndian.Uint32(b):] {
+		*s.ops = append(*s.ops, proto.Op(binary.BigEndian.Uint32(b[8:])).String())
+	}
+	s.mu.Unlock()
+	return s.Conn.Write(frames)
+}
+
+// TestListFollowsTheCreate requires that an acquire takes one round trip: the list is sent before
+// the create is answered.
+func TestListFollowsTheCreate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		require.NoError(t, server.Create("/lock", nil))
+		var mu sync.Mutex
+		var ops []string
+		client := testbed.On(server).Client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := server.DialContext(ctx, network, address)
+			return sent{conn, &mu, &ops}, err
+		}))
+		q := newQueue(t, client, "/lock") // it is used for the first time, so it has no view
+		gate := server.BlockReplies(zktest.OnCreate())
+		acquired := inLine(testbed.Context(t), q)
+		testbed.Receive(t, gate.Arrived(), "the create")
+		synctest.Wait()
+		require.Empty(t, acquired)
+		mu.Lock()
+		listed := slices.Contains(ops, "getChildren2")
+		mu.Unlock()
+		gate.Open()
+		require.True(t, listed)
+		got := testbed.Receive(t, acquired, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	})
+}
+
+func TestWatchedQueueNeedsTwoRequests(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
+	watched(t, a)
+	watched(t, b)
+	server.ResetCounts()
+	const n = 20
+	for range n {
+		hold := acquire(t, a)
+		waiting := acquiring(t, testbed.Context(t), b, server, 2)
+		require.NoError(t, hold.Release())
+		got := testbed.Receive(t, waiting, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	}
+	require.Equal(t, map[string]int{"create": 2 * n, "delete": 2 * n}, counted(server))
+}
+
+// watched has a Queue acquire until its path has a view.
+func watched(t *testing.T, q *lock.Queue) {
+	t.Helper()
+	testbed.Eventually(t, func() bool {
+		require.NoError(t, acquire(t, q).Release())
+		return q.Viewed()
+	}, "a view begins")
+}
+
+func TestWaiterWhoIsNotNextAsks(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	a, b, c := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, a)
+	b1, cancel := context.WithCancel(testbed.Context(t))
+	second := acquiring(t, b1, b, server, 2)
+	third := acquiring(t, testbed.Context(t), c, server, 3)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 3 }, "both wait")
+	cancel() // the one ahead of the third gives up
+	require.Error(t, testbed.Receive(t, second, "the end of waiting").err)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "the third waits again")
+	select {
+	case <-third:
+		t.Fatal("two holders: the first one still holds")
+	default:
+	}
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Release())
+	got := testbed.Receive(t, third, "the lock")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+}
+
+// TestThousandGoroutinesNeedNoList is about waiters of one client.
+func TestThousandGoroutinesNeedNoList(t *testing.T) {
+	server := zktest.NewServer(t)
+	// On a busy machine it may last so long that a shorter session would be proven by a write
+	// during it.
+	q := newQueue(t, testbed.On(server).Client(t, framework.WithSessionTimeout(40*time.Second)), "/lock")
+	watched(t, q)
+	hold := acquire(t, q)
+	server.ResetCounts()
+	ctx := testbed.Context(t)
+	const n = 1000
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() { acquireAndRelease(ctx, t, q) })
+	}
+	length(t, server, q, n+1)
+	require.NoError(t, hold.Release())
+	wg.Wait()
+	require.Equal(t, map[string]int{"create": n, "delete": n + 1}, counted(server))
+}
+
+// TestNeighbourThatGivesUpProvesNothing has one of two waiters of one Queue leave.
+func TestNeighbourThatGivesUpProvesNothing(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, newQueue(t, bed.Client(t), "/lock")) // another's
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	second := acquiring(t, ctx, q, server, 2)
+	third := acquiring(t, testbed.Context(t), q, server, 3)
+	cancel()
+	require.Error(t, testbed.Receive(t, second, "the end of waiting").err)
+	length(t, server, q, 2)
+	testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "the third waits for the holder")
+	select {
+	case <-third:
+		t.Fatal("two holders")
+	default:
+	}
+	require.NoError(t, hold.Release())
+	got := testbed.Receive(t, third, "the lock")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+}
+
+// TestNeighbourWhoseNodeWasDeleted has an operator delete what a holder of our own holds.
+func TestNeighbourWhoseNodeWasDeleted(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, q)
+	waiting := acquiring(t, testbed.Context(t), q, server, 2)
+	operator := bed.Client(t)
+	require.NoError(t, operator.Delete(testbed.Context(t), hold.Path()))
+	testbed.Receive(t, hold.Done(), "word of the loss")
+	require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
+	got := testbed.Receive(t, waiting, "the lock")
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Release())
+	require.ErrorIs(t, hold.Release(), lock.ErrNodeDeleted)
+}
+
+// undecided is a driver that says nothing.
+type undecided struct{ lock.Standard }
+
+func (undecided) Decide([]string, string, int) (lock.Decision, error) { return lock.Decision{}, nil }
+
+func TestDriverThatSaysNothingIsRefused(t *testing.T) {
+	server := zktest.NewServer(t)
+	q, err := lock.New(testbed.On(server).Client(t), "/lock", "lock-", undecided{})
+	require.NoError(t, err)
+	_, err = q.Acquire(testbed.Context(t))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	length(t, server, q, 0)
+}
+
+// TestParticipantsAreReadAtOnce: without a view there is a list, and then all reads take one round
+// trip.
+func TestParticipantsAreReadAtOnce(t *testing.T) {
+	const roundTrip = time.Millisecond
+	for name, c := range map[string]struct {
+		view     bool
+		requests map[string]int
+		takes    time.Duration
+	}{
+		"with a view":    {true, map[string]int{"getData": 3}, roundTrip},
+		"without a view": {false, map[string]int{"getData": 3, "getChildren2": 1}, 2 * roundTrip},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				q, others := newQueue(t, w.Client(), "/lock"), w.Client()
+				if c.view {
+					watched(t, q)
+				}
+				nodes := queueOf(t, others, 3)
+				_, err := others.Set(t.Context(), nodes[1], []byte("new"))
+				require.NoError(t, err)
+				synctest.Wait() // q's server has sent the events
+				w.Server.ResetCounts()
+				began := time.Now()
+				ps, err := q.Participants(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, c.takes, time.Since(began))
+				require.Equal(t, c.requests, counted(w.Server))
+				require.Len(t, ps, 3)
+				for i, p := range ps {
+					require.Equal(t, nodes[i], p.Path)
+					require.Equal(t, i == 0, p.Holds)
+				}
+				require.Equal(t, "new", string(ps[1].Data), "as it is now")
+			}, zktest.WithLatency(roundTrip))
+		})
+	}
+}
+
+func TestParticipantThatIsDeletedMeanwhileIsLeftOut(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock")
+		nodes := queueOf(t, w.Client(), 3)
+		gate := w.Server.BlockReplies(zktest.OnOp("getChildren2"))
+		listed := make(chan []lock.Participant, 1)
+		go func() {
+			ps, err := q.Participants(t.Context())
+			assert.NoError(t, err)
+			listed <- ps
+		}()
+		testbed.Receive(t, gate.Arrived(), "the list")
+		require.NoError(t, w.Server.Delete(nodes[0]))
+		gate.Open()
+		ps := testbed.Receive(t, listed, "the participants")
+		require.Len(t, ps, 2)
+		require.Equal(t, nodes[1], ps[0].Path)
+		require.False(t, ps[0].Holds, "the list showed one ahead")
+	})
+}
+
+// TestTryAcquireFindsThatAnUnreadableNodeIsGone, although no event reports its deletion.
+func TestTryAcquireFindsThatAnUnreadableNodeIsGone(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	q := newQueue(t, bed.Client(t), "/lock")
+	secret, err := bed.Client(t).Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
+		framework.ContainerParents(), framework.ACL(zk.WorldACL(zk.PermDelete)))
+	require.NoError(t, err)
+	for range 2 { // the second time it would begin a view
+		_, err := q.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+	}
+	release(t, bed.Client(t), secret)
+	hold, err := q.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+	require.NoError(t, acquire(t, q).Release())
+}
+
+// repeating is a driver that names each node that it waits for twice.
+type repeating struct{ lock.Standard }
+
+func (repeating) Decide(children []string, own string, maxLeases int) (lock.Decision, error) {
+	turn, err := lock.Standard{}.Decide(children, own, maxLeases)
+	turn.Watch = slices.Concat(turn.Watch, turn.Watch)
+	return turn, err
+}
+
+func TestDriverThatNamesANodeTwiceIsUnderstood(t *testing.T) {
+	server := zktest.NewServer(t)
+	bed := testbed.On(server)
+	for name, end := range map[string]func(*lock.Hold, *zktest.Server) error{
+		"the node goes": func(h *lock.Hold, _ *zktest.Server) error { return h.Release() },
+		"the view ends": func(h *lock.Hold, s *zktest.Server) error {
+			s.CutConnections()
+			return h.Release()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, err := lock.New(bed.Client(t), "/lock", "lock-", repeating{}, lock.WithErrorPolicy(connstate.LostEndsHold))
+			require.NoError(t, err)
+			watched(t, q)
+			hold := acquire(t, q)
+			waiting := acquiring(t, testbed.Context(t), q, server, 2)
+			blocked(t, waiting)
+			require.NoError(t, end(hold, server))
+			got := testbed.Receive(t, waiting, "the lock")
+			require.NoError(t, got.err)
+			require.NoError(t, got.hold.Release())
+		})
+	}
+}
+
+// astray is a driver that waits for a node that is not in the queue, such as one that it gives as a
+// path.
+type astray struct{ lock.Standard }
+
+func (astray) Decide(children []string, own string, maxLeases int) (lock.Decision, error) {
+	turn, err := lock.Standard{}.Decide(children, own, maxLeases)
+	if len(turn.Watch) > 0 {
+		turn.Watch = []string{"nobody"}
+	}
+	return turn, err
+}
+
+// TestDriverThatWaitsForNobodyIsRefused: it would look again and again, in a view without any
+// regard to its context.
+func TestDriverThatWaitsForNobodyIsRefused(t *testing.T) {
+	for _, viewed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("viewed %t", viewed), func(t *testing.T) {
+			server := zktest.NewServer(t)
+			bed := testbed.On(server)
+			q, err := lock.New(bed.Client(t), "/lock", "lock-", astray{})
+			require.NoError(t, err)
+			if viewed {
+				watched(t, q)
+			}
+			hold := acquire(t, newQueue(t, bed.Client(t), "/lock"))
+			waiting := inLine(testbed.Context(t), q)
+			require.ErrorIs(t, testbed.Receive(t, waiting, "the refusal").err, framework.ErrBadArgument)
+			require.Equal(t, viewed, q.Viewed())
+			require.NoError(t, hold.Release())
+			length(t, server, q, 0)
+		})
+	}
+}

@@ -1,0 +1,321 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// keeping returns a Queue that keeps its node for 20 s, and has just begun to.
+func keeping(t *testing.T, server *zktest.Server, client *framework.Client) *lock.Queue {
+	t.Helper()
+	q := newQueue(t, client, "/lock", lock.WithRetention(20*time.Second))
+	require.NoError(t, acquire(t, q).Release())
+	synctest.Wait()
+	length(t, server, q, 1)
+	return q
+}
+
+func TestKeptNodeIsTakenOverWithoutARequest(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := keeping(t, w.Server, w.Client())
+		w.Server.ResetCounts()
+		for range 100 {
+			done := make(chan error)
+			go func() {
+				hold, err := q.Acquire(t.Context())
+				if err == nil {
+					err = hold.Release()
+				}
+				done <- err
+			}()
+			require.NoError(t, <-done)
+		}
+		hold, err := q.TryAcquire(t.Context())
+		require.NoError(t, err)
+		_, err = q.TryAcquire(t.Context())
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.NoError(t, hold.Release())
+		require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+		require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+		require.Empty(t, w.Server.Requests().Requests)
+		length(t, w.Server, q, 1)
+	})
+}
+
+// TestKeptNodeGoes has each reason for which it is given back.
+func TestKeptNodeGoes(t *testing.T) {
+	for name, reason := range map[string]func(t *testing.T, server *zktest.Server, mine, other *framework.Client){
+		"a foreign node": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
+			node := foreign(t, other, "/lock")
+			synctest.Wait()
+			children, err := server.Children("/lock")
+			require.NoError(t, err)
+			require.Equal(t, []string{node[len("/lock/"):]}, children, "at once")
+			release(t, other, node)
+		},
+		"another Queue of the client": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
+			require.NoError(t, acquire(t, newQueue(t, mine, "/lock")).Release())
+		},
+		"the time is over": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
+			time.Sleep(20*time.Second - time.Millisecond) // virtual time
+			require.True(t, server.Exists("/lock"))
+			time.Sleep(time.Millisecond) // virtual time
+		},
+		"the connection is lost": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
+			server.CutConnections()
+			synctest.Wait()
+			require.NoError(t, mine.WaitConnected(t.Context()))
+		},
+		"the client is closed": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
+			require.NoError(t, mine.Close())
+		},
+		"the session ends": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
+			session, err := mine.Session(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, server.ExpireSession(session.ID()))
+		},
+		"an operator deletes it": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
+			children, err := server.Children("/lock")
+			require.NoError(t, err)
+			require.NoError(t, server.Delete("/lock/"+children[0]))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				mine, other := w.Client(), w.Client()
+				q := keeping(t, w.Server, mine)
+				reason(t, w.Server, mine, other)
+				synctest.Wait()
+				children, err := w.Server.Children("/lock")
+				if err == nil {
+					require.Empty(t, children)
+				}
+				if name == "the client is closed" {
+					_, err := q.Acquire(t.Context())
+					require.ErrorIs(t, err, framework.ErrClosed)
+					return
+				}
+				hold := acquire(t, q)
+				require.NoError(t, hold.Err())
+				require.NoError(t, hold.Release())
+			})
+		})
+	}
+}
+
+// TestANodeThatIsGivenBackIsNotTakenOver: it is about to be deleted, and another would hold then.
+func TestANodeThatIsGivenBackIsNotTakenOver(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := keeping(t, w.Server, w.Client())
+		require.False(t, q.TakeOverWhileGivenBack())
+		hold := acquire(t, q)
+		require.NoError(t, hold.Release())
+	})
+}
+
+// TestReleaseWithPassesTheTurnOn, not the node, to a goroutine that waits.
+func TestReleaseWithPassesTheTurnOn(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock", lock.WithRetention(20*time.Second))
+		hold := acquire(t, q)
+		next := make(chan result, 1)
+		go func() {
+			h, err := q.Acquire(t.Context())
+			next <- result{h, err}
+		}()
+		synctest.Wait()
+		require.Equal(t, 1, q.InLine())
+		_, err := hold.ReleaseWith(t.Context())
+		require.NoError(t, err)
+		got := testbed.Receive(t, next, "the lock")
+		require.NoError(t, got.err)
+		require.NotEqual(t, hold.Path(), got.hold.Path())
+		require.NoError(t, got.hold.Release())
+	})
+}
+
+// TestWaiterBehindAKeptNodeHolds, and the Queue whose node was kept takes its turn behind it.
+func TestWaiterBehindAKeptNodeHolds(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q, other := keeping(t, w.Server, w.Client()), newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Hour))
+		for range 5 {
+			theirs := acquire(t, other)
+			mine := acquiring(t, t.Context(), q, w.Server, 2)
+			synctest.Wait()
+			require.Empty(t, mine, "two holders")
+			require.NoError(t, theirs.Release())
+			got := testbed.Receive(t, mine, "the lock")
+			require.NoError(t, got.err)
+			require.NoError(t, got.hold.Release())
+			synctest.Wait()
+		}
+	})
+}
+
+// TestNodeIsNotKeptWhileSomebodyWaits on the servers, or after it was shown to anybody.
+func TestNodeIsNotKeptWhileSomebodyWaits(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, hold *lock.Hold){
+		"the token": func(t *testing.T, hold *lock.Hold) {
+			_, err := hold.FencingToken(t.Context())
+			require.NoError(t, err)
+		},
+		"the guard": func(t *testing.T, hold *lock.Hold) { hold.Guard() },
+		"a pin":     func(t *testing.T, hold *lock.Hold) { hold.Pin() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				q := keeping(t, w.Server, w.Client())
+				hold := acquire(t, q)
+				use(t, hold)
+				require.NoError(t, hold.Release())
+				synctest.Wait() // no longer: a kept node is deleted after 20 s
+				children, err := w.Server.Children("/lock")
+				require.NoError(t, err)
+				require.Empty(t, children)
+			})
+		})
+	}
+	t.Run("a waiter", func(t *testing.T) {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			q, other := keeping(t, w.Server, w.Client()), w.Client()
+			hold := acquire(t, q)
+			node := foreign(t, other, "/lock")
+			synctest.Wait()
+			require.NoError(t, hold.Release())
+			children, err := w.Server.Children("/lock")
+			require.NoError(t, err)
+			require.Equal(t, []string{node[len("/lock/"):]}, children)
+		})
+	})
+}
+
+// TestSomebodyJoinsWhileANodeBeginsToBeKept has a contender arrive after the release has found an
+// empty queue, and before the node is kept.
+func TestSomebodyJoinsWhileANodeBeginsToBeKept(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q, other := keeping(t, w.Server, w.Client()), w.Client()
+		var node string
+		require.True(t, acquire(t, q).ReleaseDuring(func() {
+			node = foreign(t, other, "/lock")
+			synctest.Wait()
+		}))
+		synctest.Wait()
+		children, err := w.Server.Children("/lock")
+		require.NoError(t, err)
+		require.Equal(t, []string{node[len("/lock/"):]}, children)
+	})
+}
+
+// TestAGoroutineComesWhileANodeBeginsToBeKept: it is lent to that one.
+func TestAGoroutineComesWhileANodeBeginsToBeKept(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := keeping(t, w.Server, w.Client())
+		w.Server.ResetCounts()
+		var mine <-chan result
+		require.True(t, acquire(t, q).ReleaseDuring(func() {
+			mine = inLine(t.Context(), q)
+			synctest.Wait()
+		}))
+		got := testbed.Receive(t, mine, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+		require.Empty(t, w.Server.Requests().Requests)
+	})
+}
+
+// TestNodeIsKeptForAMinuteInAll: others may wait whose nodes we may not read.
+func TestNodeIsKeptForAMinuteInAll(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := keeping(t, w.Server, w.Client())
+		children, err := w.Server.Children("/lock")
+		require.NoError(t, err)
+		for range 12 {
+			require.True(t, w.Server.Exists("/lock/"+children[0]))
+			time.Sleep(5*time.Second - time.Millisecond) // virtual time
+			require.NoError(t, acquire(t, q).Release())
+		}
+		time.Sleep(time.Second) // virtual time
+		require.False(t, w.Server.Exists("/lock/"+children[0]))
+	})
+}
+
+// TestTryAcquireGetsAKeptNodesLock if its Queue has retention as well: it gives the other one time
+// to give its node back.
+func TestTryAcquireGetsAKeptNodesLock(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := keeping(t, w.Server, w.Client())
+		_, err := newQueue(t, w.Client(), "/lock").TryAcquire(t.Context())
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "without retention a kept node is like any other")
+		other := newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Second))
+		hold, err := other.TryAcquire(t.Context())
+		require.NoError(t, err)
+		began := time.Now()
+		_, err = newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Second)).TryAcquire(t.Context())
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "it is held")
+		require.Less(t, time.Since(began), 10*time.Millisecond)
+		length(t, w.Server, q, 1)
+		require.NoError(t, hold.Release())
+	})
+}
+
+func TestRetentionWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		for range 3 {
+			hold, err := s.subject.Acquire(testbed.Context(t))
+			require.NoError(t, err)
+			s.checkAlone(t, hold)
+			if err := hold.Release(); err != nil {
+				require.ErrorIs(t, err, framework.ErrLost)
+			}
+		}
+		s.finish(t)
+	}, lock.WithRetention(time.Hour))
+}
+
+// TestKeptNodeAndWaitersInMemory: goroutines of one Queue hand the node on, and the last one keeps
+// it.
+func TestKeptNodeAndWaitersInMemory(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := keeping(t, w.Server, w.Client())
+		w.Server.ResetCounts()
+		inside, ended := 0, make(chan error)
+		for range 20 {
+			go func() {
+				ended <- q.Do(t.Context(), func(context.Context) error {
+					inside++ // guarded by the lock
+					require.Equal(t, 1, inside)
+					time.Sleep(time.Millisecond) // virtual time, in which others arrive
+					inside--
+					return nil
+				})
+			}()
+		}
+		for range 20 {
+			require.NoError(t, <-ended)
+		}
+		require.Empty(t, w.Server.Requests().Requests)
+		length(t, w.Server, q, 1)
+	})
+}
+
+func TestRetentionNeedsOneLeaseAndTheStandardDriver(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	for _, opts := range [][]lock.Option{
+		{lock.WithRetention(0)}, {lock.WithRetention(-1)}, {lock.WithRetention(1), lock.WithMaxLeases(2)}, {lock.WithRetention(1), lock.Inside().With(locking.Settings[*lock.Queue]{NoReentry: true})},
+	} {
+		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+	_, err := lock.New(client, "/lock", "lock-", blind{}, lock.WithRetention(1))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+}

@@ -1,0 +1,70 @@
+package modeled
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"github.com/gocurator/curator/framework/compressed"
+)
+
+// Codec encodes and decodes values, safely for concurrent use. Encode must not return empty data.
+type Codec[T any] interface {
+	Encode(v T) ([]byte, error)
+	Decode(data []byte) (T, error)
+}
+
+// JSON is the codec of Java's JacksonModelSerializer. It ignores unknown fields, a byte order mark
+// and trailing text, and refuses null.
+type JSON[T any] struct{}
+
+// Encode returns v as JSON without a trailing newline, and does not escape <, > and &.
+func (JSON[T]) Encode(v T) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Decode is the inverse of Encode.
+func (JSON[T]) Decode(data []byte) (v T, err error) {
+	var raw json.RawMessage
+	if err := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))).Decode(&raw); err != nil {
+		return v, err
+	}
+	if string(raw) == "null" {
+		return v, errors.New("null is not a value")
+	}
+	err = json.Unmarshal(raw, &v)
+	return v, err
+}
+
+// Compressed returns a codec that compresses what codec encodes, with gzip as in Java. Uncompressed
+// data are an error.
+func Compressed[T any](codec Codec[T]) Codec[T] {
+	if codec == nil {
+		return nil // WithCodec refuses it
+	}
+	return gzipped[T]{codec}
+}
+
+type gzipped[T any] struct{ codec Codec[T] }
+
+func (g gzipped[T]) Encode(v T) ([]byte, error) {
+	data, err := g.codec.Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return compressed.Encode(data), nil
+}
+
+func (g gzipped[T]) Decode(data []byte) (v T, err error) {
+	plain, err := compressed.Decode(data)
+	if err != nil {
+		return v, err
+	}
+	return g.codec.Decode(plain)
+}

@@ -1,0 +1,64 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+)
+
+// On real servers a leader is killed, a server loses its peers, a session is expired by force, and
+// a member drains. Shards have at most one owner, and are balanced after each.
+func TestRun_OnAnEnsemble(t *testing.T) {
+	e := ensemble.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	w := world{T: t, oracle: newOracle(t)}
+	members := make(map[string]member)
+	for i := range 3 {
+		id := fmt.Sprint("m", i)
+		client, err := framework.New(e.Servers(), framework.WithSessionTimeout(6*time.Second))
+		require.NoError(t, err)
+		t.Cleanup(func() { client.Close() })
+		members[id] = w.joinWith(client, id, 12, w.oracle.work(id))
+	}
+	settled := func(what string, want map[string]int) {
+		began := time.Now()
+		testbed.Eventually(t, func() bool { return maps.Equal(w.oracle.owned(), want) }, what)
+		t.Logf("%s: balanced after %v", what, time.Since(began).Round(time.Millisecond))
+	}
+	thirds := map[string]int{"m0": 4, "m1": 4, "m2": 4}
+	settled("start", thirds)
+
+	leader, err := e.Leader(ctx)
+	require.NoError(t, err)
+	require.NoError(t, e.KillServer(leader))
+	require.NoError(t, e.StartServer(leader))
+	settled("leader killed", thirds)
+
+	leader, err = e.Leader(ctx)
+	require.NoError(t, err)
+	require.NoError(t, e.Partition((leader+1)%e.Size()))
+	require.NoError(t, e.Heal())
+	settled("follower cut off", thirds)
+
+	session, err := members["m1"].client.Session(ctx)
+	require.NoError(t, err)
+	w.oracle.mu.Lock()
+	w.oracle.forced = true // a session that is expired by force gives no warning
+	w.oracle.mu.Unlock()
+	require.NoError(t, e.KillSession(ctx, session.ID()))
+	settled("session expired", thirds)
+
+	require.NoError(t, members["m2"].Drain(ctx))
+	settled("member drained", map[string]int{"m0": 6, "m1": 6})
+	require.ErrorIs(t, members["m0"].leave(), context.Canceled)
+	settled("member left", map[string]int{"m1": 12})
+}

@@ -1,0 +1,270 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/shared"
+)
+
+var (
+	// ErrShards is returned by Join and Run if the group divides another number of shards.
+	ErrShards = errors.New("number of shards differs")
+
+	// ErrRunning is returned by Run while another Run of the same member has not returned.
+	ErrRunning = errors.New("already running")
+
+	// ErrDrained is the cause of a shard's context after Drain.
+	ErrDrained = errors.New("member drained")
+
+	// ErrMoved is the cause of a shard's context when the plan gives the shard to another member.
+	ErrMoved = errors.New("shard belongs to another member")
+)
+
+// Member is a member of a group that divides shards. It need not be closed: outside of Run it has
+// no node, goroutine or lock. All methods are safe for concurrent use.
+type Member struct {
+	client *framework.Client
+	path   string
+	id     string
+	cfg    config
+	plan   *shared.Value[plan]
+
+	mu      sync.Mutex // guards the rest, and the state of run; nothing is called while it is held
+	phase   phase
+	run     *run          // in progress, or nil
+	changed chan struct{} // closed when the state may have changed
+}
+
+// phase is the phase of a member.
+//
+//	phase       node of the group    Run                  Drain       when Run returns
+//	idle        none                 running              drained
+//	running     with its weight      ErrRunning           draining    idle
+//	draining    with weight 0        ErrRunning           waits       drained
+//	drained     none                 returns nil          returns
+type phase int
+
+const (
+	idle phase = iota
+	running
+	draining
+	drained
+)
+
+// State is the state of a member. The shards and the ids are sorted.
+type State struct {
+	Owned    []int    // the shards whose functions run with a live context
+	Assigned []int    // the shards that the plan gives to this member
+	Members  []string // the ids of the members that have shards in the plan
+}
+
+// Option configures a member.
+type Option func(*config) error
+
+type config struct {
+	shards int
+	weight int
+	moves  int // at least shards: no limit
+}
+
+// WithWeight sets the share of this member, from 1, the default, to 1,000. Weight 2 has twice the
+// shards of weight 1.
+func WithWeight(weight int) Option {
+	return func(c *config) error {
+		c.weight = weight
+		return check(weight >= 1 && weight <= maxWeight, "weight %d", weight)
+	}
+}
+
+// WithMaxMoves limits how many shards this member hands over at a time, from the cancellation of
+// the function's context until the new owner runs. It must be at least 1. The default is no limit.
+func WithMaxMoves(moves int) Option {
+	return func(c *config) error {
+		c.moves = min(moves, c.shards)
+		return check(moves >= 1, "max moves %d", moves)
+	}
+}
+
+// The plan is the data of one node, which limits the number of shards.
+const (
+	maxShards = 10_000
+	maxWeight = 1000
+)
+
+// Join returns the member id of the group at path, which divides the shards 0 to shards-1. The
+// first member fixes that number. The member takes part in the group during [Member.Run].
+//
+// Two processes must not run with the same id at the same time: they would count as one member, and
+// one may wait for a shard of the other forever.
+//
+// Errors are [ErrShards], [framework.ErrBadPath], [framework.ErrBadArgument], and the errors of
+// [shared.Value.Update].
+func Join(ctx context.Context, client *framework.Client, path, id string, shards int, opts ...Option) (_ *Member, err error) {
+	defer func() { err = opError("join", path, err) }()
+	m := &Member{client: client, path: path, id: id, cfg: config{shards, 1, shards}, changed: make(chan struct{})}
+	if err := check(shards >= 1 && shards <= maxShards, "%d shards", shards); err != nil {
+		return nil, err
+	}
+	if framework.ValidatePath("/"+id) != nil || id == "" || strings.Contains(id, "/") {
+		return nil, check(false, "invalid id %q", id)
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, check(false, "nil option")
+		}
+		if err := opt(&m.cfg); err != nil {
+			return nil, err
+		}
+	}
+	if m.plan, err = shared.JSON[plan](client, path+"/plan"); err != nil {
+		return nil, err
+	}
+	_, err = m.plan.Update(ctx, func(p plan) (plan, error) {
+		switch {
+		case len(p) == 0:
+			return make(plan, shards), nil
+		case len(p) != shards:
+			return p, m.differs(p)
+		}
+		return p, errUnchanged
+	})
+	if err != nil && !errors.Is(err, errUnchanged) {
+		return nil, err
+	}
+	return m, nil
+}
+
+// errUnchanged is the error of an Update that has nothing to write.
+var errUnchanged = errors.New("unchanged")
+
+func (m *Member) differs(p plan) error {
+	return fmt.Errorf("%w: the plan has %d, not %d", ErrShards, len(p), m.cfg.shards)
+}
+
+// ID returns the id of this member.
+func (m *Member) ID() string { return m.id }
+
+// Term returns the leadership by which this member owns the shard whose function was called with
+// ctx, and nil for any other context. It has a fencing token and a guard for transactions.
+func Term(ctx context.Context) *leader.Term {
+	term, _ := ctx.Value(termKey{}).(*leader.Term)
+	return term
+}
+
+type termKey struct{}
+
+// Owned returns the shards whose functions run with a live context, sorted.
+func (m *Member) Owned() []int {
+	now, _ := m.state()
+	return now.Owned
+}
+
+// Observe yields this member's state, and then its newest state after each change. The last pair
+// has the error of ctx.
+func (m *Member) Observe(ctx context.Context) iter.Seq2[State, error] {
+	return func(yield func(State, error) bool) {
+		var last State
+		for first := true; ctx.Err() == nil; first = false {
+			now, changed := m.state()
+			if (first || !reflect.DeepEqual(now, last)) && !yield(now, nil) {
+				return
+			}
+			last = now
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+		yield(State{}, opError("observe", m.path, context.Cause(ctx)))
+	}
+}
+
+// Drain hands over the shards of this member one by one, waits for each new owner, and leaves the
+// group. Run then returns nil, also if called again. Without other members the shards are released.
+//
+// If ctx ends first, Drain returns its error and the member continues to drain.
+func (m *Member) Drain(ctx context.Context) error {
+	m.update(func() {
+		switch m.phase {
+		case idle:
+			m.phase = drained
+		case running:
+			m.phase = draining
+		}
+	})
+	return opError("drain", m.path, m.until(ctx, func() bool { return m.phase == drained }))
+}
+
+// until waits until ok, which reads the state, returns true.
+func (m *Member) until(ctx context.Context, ok func() bool) error {
+	for {
+		m.mu.Lock()
+		done, changed := ok(), m.changed
+		m.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// update changes the state and wakes the callers of until.
+func (m *Member) update(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// state returns the present state, and a channel that is closed when it may have changed.
+func (m *Member) state() (now State, changed <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.run == nil {
+		return now, m.changed
+	}
+	ids := make(map[string]bool)
+	for index, id := range m.run.plan {
+		ids[id] = true
+		if s := m.run.shards[index]; s != nil && s.call != nil && s.call.Err() == nil {
+			now.Owned = append(now.Owned, index)
+		}
+		if id == m.id {
+			now.Assigned = append(now.Assigned, index)
+		}
+	}
+	delete(ids, "")
+	now.Members = slices.Sorted(maps.Keys(ids))
+	return now, m.changed
+}
+
+func check(ok bool, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%w: "+format, append([]any{framework.ErrBadArgument}, args...)...)
+}
+
+// opError adds the operation and the path to an error that has none.
+func opError(op, path string, err error) error {
+	var known *framework.OpError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &framework.OpError{Op: op, Path: path, Err: err}
+}

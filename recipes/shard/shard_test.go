@@ -1,0 +1,676 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/testlevel"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/shard"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// oracle watches the calls of all members. It knows nothing of plans or elections.
+type oracle struct {
+	t     *testing.T
+	mu    sync.Mutex
+	calls map[int][]call // that have not returned, by shard
+	began int            // calls
+	moves int            // calls for a shard that another member had before
+	last  map[int]string
+
+	forced bool // sessions are ended by force, which owners notice afterwards
+}
+
+type call struct {
+	id  string
+	ctx context.Context
+}
+
+func newOracle(t *testing.T) *oracle {
+	return &oracle{t: t, calls: make(map[int][]call), last: make(map[int]string)}
+}
+
+// work returns a function for Run that works until its context ends.
+func (o *oracle) work(id string) func(ctx context.Context, shard int) error {
+	return func(ctx context.Context, shard int) error {
+		defer o.begin(ctx, id, shard)()
+		<-ctx.Done()
+		return nil
+	}
+}
+
+// begin notes that a call begins, and returns what notes that it returns.
+func (o *oracle) begin(ctx context.Context, id string, shard int) (end func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range o.calls[shard] {
+		assert.True(o.t, o.forced || c.ctx.Err() != nil, "shard %d has two owners: %s and %s", shard, c.id, id)
+		assert.NotEqual(o.t, id, c.id, "two calls for shard %d", shard)
+	}
+	o.began++
+	if last := o.last[shard]; last != "" && last != id {
+		o.moves++
+	}
+	o.last[shard] = id
+	o.calls[shard] = append(o.calls[shard], call{id, ctx})
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.calls[shard] = slices.DeleteFunc(o.calls[shard], func(c call) bool { return c.ctx == ctx })
+	}
+}
+
+// owned returns how many shards each member owns.
+func (o *oracle) owned() map[string]int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	owned := make(map[string]int)
+	for _, calls := range o.calls {
+		for _, c := range calls {
+			if c.ctx.Err() == nil {
+				owned[c.id]++
+			}
+		}
+	}
+	return owned
+}
+
+// takeMoves returns the number of moves since it was called before.
+func (o *oracle) takeMoves() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	moves := o.moves
+	o.moves = 0
+	return moves
+}
+
+// world has members with a client each, in virtual time.
+type world struct {
+	*testing.T
+	server *zktest.Server
+	client func(...framework.Option) *framework.Client
+	oracle *oracle
+}
+
+func virtual(t *testing.T, test func(w world), opts ...zktest.Option) {
+	t.Helper()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		test(world{t, w.Server, w.Client, newOracle(t)})
+	}, opts...)
+}
+
+// member is a member whose Run is in progress.
+type member struct {
+	*shard.Member
+	client *framework.Client
+	stop   context.CancelFunc // ends Run
+	ended  chan error         // the result of Run; closed after that
+}
+
+// leave ends the Run of a member, and returns when it has returned.
+func (m member) leave() error {
+	m.stop()
+	return <-m.ended
+}
+
+// join joins and runs a member of a group of shards with a client of its own.
+func (w world) join(id string, shards int, opts ...shard.Option) member {
+	w.Helper()
+	return w.joinWith(w.client(), id, shards, w.oracle.work(id), opts...)
+}
+
+func (w world) joinWith(
+	client *framework.Client, id string, shards int, f func(context.Context, int) error, opts ...shard.Option,
+) member {
+	w.Helper()
+	m, err := shard.Join(testbed.Context(w.T), client, "/ingest", id, shards, opts...)
+	require.NoError(w, err)
+	ctx, stop := context.WithCancel(context.Background())
+	running := member{m, client, stop, make(chan error, 1)}
+	go func() {
+		defer close(running.ended)
+		running.ended <- m.Run(ctx, f)
+	}()
+	w.Cleanup(func() {
+		stop()
+		for range running.ended {
+		}
+	})
+	return running
+}
+
+// settled waits until the members own so many shards each.
+func (w world) settled(want map[string]int) {
+	w.Helper()
+	for range 1000 {
+		// in virtual time
+		if time.Sleep(100 * time.Millisecond); maps.Equal(w.oracle.owned(), want) {
+			return
+		}
+	}
+	require.Equal(w, want, w.oracle.owned())
+}
+
+func TestRun_BalancesAsMembersJoinLeaveAndCrash(t *testing.T) {
+	virtual(t, func(w world) {
+		a := w.join("a", 10)
+		w.settled(map[string]int{"a": 10})
+		require.Equal(w, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, a.Owned())
+		b := w.join("b", 10)
+		w.settled(map[string]int{"a": 5, "b": 5})
+		require.Equal(w, 5, w.oracle.takeMoves())
+		c := w.join("c", 10)
+		w.settled(map[string]int{"a": 4, "b": 3, "c": 3})
+		require.Equal(w, 3, w.oracle.takeMoves())
+		require.ErrorIs(w, b.leave(), context.Canceled)
+		w.settled(map[string]int{"a": 5, "c": 5})
+		require.Equal(w, 3, w.oracle.takeMoves())
+		session, err := c.client.Session(testbed.Context(w.T))
+		require.NoError(w, err)
+		w.oracle.forced = true
+		require.NoError(w, w.server.ExpireSession(session.ID()))
+		time.Sleep(time.Second) // in virtual time
+		w.settled(map[string]int{"a": 5, "c": 5})
+	})
+}
+
+// The next planner knows no members until it has read the group.
+func TestRun_ANewPlannerMovesOnlyTheShardsOfTheFormerOne(t *testing.T) {
+	virtual(t, func(w world) {
+		a := w.join("a", 9)
+		w.settled(map[string]int{"a": 9})
+		w.join("b", 9)
+		w.settled(map[string]int{"a": 5, "b": 4})
+		w.join("c", 9)
+		w.settled(map[string]int{"a": 3, "b": 3, "c": 3})
+		before := w.oracle.began
+		require.ErrorIs(w, a.leave(), context.Canceled)
+		time.Sleep(10 * time.Second) // in virtual time
+		w.settled(map[string]int{"b": 5, "c": 4})
+		require.Equal(w, 3, w.oracle.began-before)
+	}, zktest.WithLatency(80*time.Millisecond))
+}
+
+func TestRun_Weights(t *testing.T) {
+	virtual(t, func(w world) {
+		w.join("a", 12)
+		w.join("b", 12, shard.WithWeight(2))
+		w.settled(map[string]int{"a": 4, "b": 8})
+	})
+}
+
+func TestJoin_RestartWithinTheSessionKeepsTheShards(t *testing.T) {
+	virtual(t, func(w world) {
+		w.join("a", 8)
+		dead := w.join("b", 8)
+		w.settled(map[string]int{"a": 4, "b": 4})
+		w.oracle.takeMoves()
+		session, err := dead.client.Session(testbed.Context(w.T))
+		require.NoError(w, err)
+		w.server.Freeze(session.ID()) // for good: the process has crashed, and its session lives on
+		w.join("b", 8)
+		w.settled(map[string]int{"a": 4, "b": 4})
+		require.Zero(w, w.oracle.takeMoves())
+	})
+}
+
+func TestDrain_HandsOverOneByOne(t *testing.T) {
+	virtual(t, func(w world) {
+		w.join("a", 12)
+		b := w.join("b", 12)
+		w.settled(map[string]int{"a": 6, "b": 6})
+		w.oracle.takeMoves()
+		var most int
+		states, stop := context.WithCancel(w.Context())
+		observed := make(chan struct{})
+		go func() {
+			defer close(observed)
+			for state, err := range b.Observe(states) {
+				if err != nil {
+					return
+				}
+				most = max(most, 12-len(state.Owned)-w.oracle.owned()["a"])
+			}
+		}()
+		require.NoError(w, b.Drain(testbed.Context(w.T)))
+		stop()
+		<-observed
+		require.NoError(w, <-b.ended)
+		require.LessOrEqual(w, most, 2, "one moves, and one has its new owner, whose function is about to run")
+		w.settled(map[string]int{"a": 12})
+		require.Equal(w, 6, w.oracle.takeMoves())
+	}, zktest.WithLatency(time.Millisecond))
+}
+
+func TestDrain_WaitsForTheNewOwnerOfEachShard(t *testing.T) {
+	virtual(t, func(w world) {
+		a := w.join("a", 6)
+		b := w.join("b", 6)
+		w.settled(map[string]int{"a": 3, "b": 3})
+		session := w.session(a)
+		campaigns := w.server.Block(zktest.On(func(r zktest.Request) bool {
+			return r.Session == session && strings.HasPrefix(r.Path, "/ingest/shards/")
+		}))
+		defer campaigns.Open()
+		drained := make(chan error, 1)
+		go func() { drained <- b.Drain(testbed.Context(w.T)) }()
+		time.Sleep(2 * time.Second) // in virtual time
+		require.Len(w, b.Owned(), 2, "the others stay until the first has its new owner")
+		campaigns.Open()
+		require.NoError(w, <-drained)
+		w.settled(map[string]int{"a": 6})
+	})
+}
+
+func TestDrain_TheLastMember(t *testing.T) {
+	virtual(t, func(w world) {
+		a := w.join("a", 6)
+		w.settled(map[string]int{"a": 6})
+		require.NoError(w, a.Drain(testbed.Context(w.T)))
+		require.NoError(w, <-a.ended)
+		require.NoError(w, a.Drain(testbed.Context(w.T)), "again")
+		require.NoError(w, a.Run(testbed.Context(w.T), w.oracle.work("a")), "a drained member takes no shards")
+		w.join("b", 6)
+		w.settled(map[string]int{"b": 6})
+	})
+}
+
+func TestDrain_BeforeRun(t *testing.T) {
+	virtual(t, func(w world) {
+		m, err := shard.Join(testbed.Context(w.T), w.client(), "/ingest", "a", 4)
+		require.NoError(w, err)
+		require.NoError(w, m.Drain(testbed.Context(w.T)))
+		require.NoError(w, m.Run(testbed.Context(w.T), w.oracle.work("a")))
+		require.False(w, w.server.Exists("/ingest/members"))
+	})
+}
+
+// Tokens rise from owner to owner, and the guard of a former owner fails.
+func TestTerm(t *testing.T) {
+	virtual(t, func(w world) {
+		require.Nil(w, shard.Term(w.Context()))
+		terms := make(chan *leader.Term, 10)
+		work := func(ctx context.Context, _ int) error {
+			terms <- shard.Term(ctx)
+			<-ctx.Done()
+			return nil
+		}
+		a := w.joinWith(w.client(), "a", 1, work)
+		first := testbed.Receive(w.T, terms, "the first owner")
+		low, err := first.FencingToken(testbed.Context(w.T))
+		require.NoError(w, err)
+		client := w.client()
+		w.joinWith(client, "b", 1, work)
+		require.NoError(w, a.Drain(testbed.Context(w.T)))
+		second := testbed.Receive(w.T, terms, "the second owner")
+		high, err := second.FencingToken(testbed.Context(w.T))
+		require.NoError(w, err)
+		require.Greater(w, high, low)
+		_, err = a.client.Multi(testbed.Context(w.T), first.Guard())
+		require.ErrorIs(w, err, zk.ErrNoNode)
+		_, err = client.Multi(testbed.Context(w.T), second.Guard())
+		require.NoError(w, err)
+	})
+}
+
+func TestRun_AnErrorAfterTheShardWasLostIsLogged(t *testing.T) {
+	virtual(t, func(w world) {
+		var logged strings.Builder
+		client := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+		failure := errors.New("flush failed")
+		a := w.joinWith(client, "a", 2, func(ctx context.Context, shard int) error {
+			defer w.oracle.begin(ctx, "a", shard)()
+			<-ctx.Done()
+			if shard == 0 {
+				return ctx.Err()
+			}
+			return failure
+		})
+		w.settled(map[string]int{"a": 2})
+		w.join("b", 2)
+		w.settled(map[string]int{"a": 1, "b": 1})
+		require.NoError(w, a.Drain(testbed.Context(w.T)))
+		require.NoError(w, <-a.ended)
+		require.Equal(w, 1, strings.Count(logged.String(), "flush failed"))
+		require.Equal(w, 1, strings.Count(logged.String(), "function failed"))
+	})
+}
+
+func TestRun_AFunctionThatGoesOnKeepsItsShard(t *testing.T) {
+	virtual(t, func(w world) {
+		finish := make(chan struct{})
+		a := w.joinWith(w.client(), "a", 2, func(ctx context.Context, shard int) error {
+			defer w.oracle.begin(ctx, "a", shard)()
+			<-ctx.Done()
+			<-finish
+			return nil
+		})
+		w.settled(map[string]int{"a": 2})
+		w.join("b", 2)
+		time.Sleep(time.Minute) // in virtual time
+		synctest.Wait()
+		require.Equal(w, map[string]int{"a": 1}, w.oracle.owned(), "b waits")
+		require.Len(w, a.Owned(), 1)
+		close(finish)
+		w.settled(map[string]int{"a": 1, "b": 1})
+	})
+}
+
+func TestRun_WithMaxMoves(t *testing.T) {
+	virtual(t, func(w world) {
+		var mu sync.Mutex
+		leaving, most := 0, 0
+		w.joinWith(w.client(), "a", 8, func(ctx context.Context, shard int) error {
+			defer w.oracle.begin(ctx, "a", shard)()
+			<-ctx.Done()
+			mu.Lock()
+			leaving++
+			most = max(most, leaving)
+			mu.Unlock()
+			time.Sleep(time.Second) // in virtual time
+			mu.Lock()
+			leaving--
+			mu.Unlock()
+			return nil
+		}, shard.WithMaxMoves(2))
+		w.settled(map[string]int{"a": 8})
+		w.join("b", 8)
+		w.settled(map[string]int{"a": 4, "b": 4})
+		require.Equal(w, 2, most)
+	})
+}
+
+func TestRun_AnErrorOfTheFunctionEndsRun(t *testing.T) {
+	virtual(t, func(w world) {
+		failure := errors.New("disk full")
+		a := w.joinWith(w.client(), "a", 4, func(ctx context.Context, shard int) error {
+			if shard == 2 {
+				return failure
+			}
+			return w.oracle.work("a")(ctx, shard)
+		})
+		require.ErrorIs(w, <-a.ended, failure)
+		require.Empty(w, a.Owned())
+		w.join("b", 4)
+		w.settled(map[string]int{"b": 4})
+	})
+}
+
+func TestRun_AFunctionThatReturnsIsCalledAgain(t *testing.T) {
+	virtual(t, func(w world) {
+		calls := make(chan int, 100)
+		w.joinWith(w.client(), "a", 1, func(ctx context.Context, shard int) error {
+			select {
+			case calls <- shard:
+			default:
+			}
+			return nil
+		})
+		for range 5 {
+			require.Zero(w, <-calls)
+		}
+	})
+}
+
+func TestRun_Outage(t *testing.T) {
+	virtual(t, func(w world) {
+		a := w.join("a", 4)
+		w.join("b", 4)
+		w.settled(map[string]int{"a": 2, "b": 2})
+		w.server.Freeze()
+		time.Sleep(2 * time.Minute) // in virtual time
+		require.Empty(w, w.oracle.owned())
+		require.Empty(w, a.Owned())
+		w.server.Thaw()
+		w.settled(map[string]int{"a": 2, "b": 2})
+	})
+}
+
+// Each request of a member fails: shards have at most one owner, all are owned in the end, and no
+// node stays.
+func TestRun_EachRequestFails(t *testing.T) {
+	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+		w := world{t, s.Server, s.Client, newOracle(t)}
+		w.oracle.forced = s.Expires
+		other := w.joinWith(s.Other, "other", 4, w.oracle.work("other"))
+		m := w.joinWith(s.Subject, "subject", 4, w.oracle.work("subject"))
+		w.settled(map[string]int{"other": 2, "subject": 2})
+		require.NoError(t, m.Drain(testbed.Context(t)))
+		require.NoError(t, <-m.ended)
+		w.settled(map[string]int{"other": 4})
+		require.ErrorIs(t, other.leave(), context.Canceled)
+		testbed.Eventually(t, func() bool { return !strings.Contains(s.Server.Tree(), "latch-") }, "the elections are empty")
+		require.NotContains(t, s.Server.Tree(), "subject")
+	})
+}
+
+// Members join, leave, drain, and lose their connections and sessions in any order. When that ends,
+// all shards are balanced.
+func TestRun_AnyHistory(t *testing.T) {
+	for seed := range uint64(testlevel.Pick(5, 20, 500)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			virtual(t, func(w world) { w.history(rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func (w world) history(random *rand.Rand) {
+	const shards = 13
+	members, next := map[string]member{}, 0
+	leave := func(id string) {
+		m := members[id]
+		delete(members, id)
+		if random.IntN(2) == 0 {
+			require.NoError(w, m.Drain(testbed.Context(w.T)))
+			require.NoError(w, <-m.ended)
+		}
+		_ = m.leave()
+	}
+	for range 25 {
+		ids := slices.Sorted(maps.Keys(members))
+		switch action := random.IntN(5); {
+		case len(ids) < 2 || action == 0 && len(ids) < 6:
+			id := fmt.Sprintf("m%d", next)
+			next++
+			members[id] = w.join(id, shards)
+		case action == 1:
+			leave(ids[random.IntN(len(ids))])
+		case action == 2: // the session of 10 s expires, or does not
+			session := w.session(members[ids[random.IntN(len(ids))]])
+			w.server.Freeze(session)
+			time.AfterFunc(time.Duration(random.IntN(20))*time.Second, func() { w.server.Thaw(session) })
+		case action == 3:
+			w.server.CutConnections()
+		default:
+			time.Sleep(time.Duration(random.IntN(15_000)) * time.Millisecond) // in virtual time
+		}
+	}
+	want := map[string]int{}
+	for id := range members {
+		want[id] = shards / len(members)
+	}
+	for range 1000 {
+		time.Sleep(100 * time.Millisecond) // in virtual time
+		now, sum := w.oracle.owned(), 0
+		for id := range members {
+			if d := now[id] - want[id]; d == 0 || d == 1 {
+				sum += now[id]
+			}
+		}
+		if sum == shards {
+			return
+		}
+	}
+	require.Fail(w, "not balanced", "%v", w.oracle.owned())
+}
+
+// session returns the session of a member, or 0 while it has none.
+func (w world) session(m member) int64 {
+	session, err := m.client.Session(testbed.Context(w.T))
+	if err != nil {
+		return 0
+	}
+	return session.ID()
+}
+
+func TestJoin_Refusals(t *testing.T) {
+	virtual(t, func(w world) {
+		ctx, client := testbed.Context(w.T), w.client()
+		for _, c := range []struct {
+			path, id string
+			shards   int
+			opts     []shard.Option
+			want     error
+		}{
+			{"ingest", "a", 4, nil, framework.ErrBadPath},
+			{"/ingest", "", 4, nil, framework.ErrBadArgument},
+			{"/ingest", "a/b", 4, nil, framework.ErrBadArgument},
+			{"/ingest", "a", 0, nil, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{nil}, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{shard.WithWeight(0)}, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{shard.WithWeight(1001)}, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{shard.WithMaxMoves(0)}, framework.ErrBadArgument},
+		} {
+			_, err := shard.Join(ctx, client, c.path, c.id, c.shards, c.opts...)
+			require.ErrorIs(w, err, c.want, "%+v", c)
+		}
+		_, err := shard.Join(ctx, nil, "/ingest", "a", 4)
+		require.ErrorIs(w, err, framework.ErrBadArgument)
+
+		m, err := shard.Join(ctx, client, "/ingest", "a", 4)
+		require.NoError(w, err)
+		require.ErrorIs(w, m.Run(ctx, nil), framework.ErrBadArgument)
+		_, err = shard.Join(ctx, client, "/ingest", "b", 5)
+		require.ErrorIs(w, err, shard.ErrShards)
+		require.EqualError(w, err, "update /ingest/plan: number of shards differs: the plan has 4, not 5")
+
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error)
+		go func() { ended <- m.Run(running, w.oracle.work("a")) }()
+		synctest.Wait()
+		require.ErrorIs(w, m.Run(ctx, w.oracle.work("a")), shard.ErrRunning)
+		stop()
+		require.ErrorIs(w, <-ended, context.Canceled)
+	})
+}
+
+// A change costs a few requests for each shard that moves, and a read of the plan for each member.
+// The group is balanced again within a second. docs/PERFORMANCE.md has the figures of 1,000 shards
+// and 100 members.
+func TestRun_Requests(t *testing.T) {
+	members, shards := testlevel.Pick(10, 10, 100), testlevel.Pick(100, 100, 1000)
+	virtual(t, func(w world) {
+		running := make(map[string]member)
+		balanced := func() bool {
+			owned, sum := w.oracle.owned(), 0
+			for id := range running {
+				if d := owned[id] - shards/len(running); d != 0 && d != 1 {
+					return false
+				}
+				sum += owned[id]
+			}
+			return sum == shards
+		}
+		// measure counts the requests until the group is balanced again, beside pings and those
+		// that members at rest send.
+		heartbeats := 0
+		measure := func(what string, change func()) (took time.Duration) {
+			w.server.ResetCounts()
+			w.oracle.takeMoves()
+			began := time.Now()
+			for change(); !balanced(); {
+				time.Sleep(time.Millisecond) // in virtual time
+			}
+			took = time.Since(began)
+			synctest.Wait()
+			requests, moves := -int(took/time.Second)*heartbeats, w.oracle.takeMoves()
+			for op, count := range w.server.Requests().Requests {
+				if op != "ping" {
+					requests += count
+				}
+			}
+			t.Logf("%s: %d requests, %d moves, %v", what, requests, moves, took)
+			if heartbeats > 0 {
+				require.Less(w, requests, 12*moves+4*members, what)
+			}
+			return took
+		}
+		var crashed atomic.Bool
+		var lost member // cannot connect again after a crash
+		require.Less(w, measure("start", func() {
+			lost = w.joinWith(w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if crashed.Load() {
+					return nil, errors.New("crashed")
+				}
+				return w.server.DialContext(ctx, network, address)
+			})), "m000", shards, w.oracle.work("m000"))
+			running["m000"] = lost
+			for i := 1; i < members; i++ {
+				id := fmt.Sprintf("m%03d", i)
+				running[id] = w.join(id, shards)
+			}
+		}), 2*time.Second)
+		time.Sleep(time.Minute) // in virtual time
+		w.server.ResetCounts()
+		time.Sleep(time.Minute) // in virtual time
+		for op, count := range w.server.Requests().Requests {
+			if op != "ping" {
+				heartbeats += count
+			}
+		}
+		heartbeats /= 60
+		t.Logf("at rest: %d requests a second", heartbeats)
+
+		measure("a member crashes, and its session of 10 s expires", func() {
+			delete(running, "m000")
+			crashed.Store(true)
+			w.server.Freeze(w.session(lost))
+		})
+		require.Less(w, measure("a member joins", func() { running["new"] = w.join("new", shards) }), time.Second)
+		began := time.Now()
+		for id, m := range running {
+			delete(running, id)
+			require.Less(w, measure(id+" leaves", func() { _ = m.leave() }), time.Second)
+			require.Less(w, measure(id+" joins again", func() { running[id] = w.join(id, shards) }), time.Second)
+		}
+		t.Logf("rolling restart: %v", time.Since(began))
+	}, zktest.WithLatency(time.Millisecond))
+}
+
+func TestRun_BadPlanAndForeignMembers(t *testing.T) {
+	virtual(t, func(w world) {
+		foreign := w.client()
+		_, err := node.Join(testbed.Context(w.T), foreign, "/ingest/members", "java", []byte("hello"))
+		require.NoError(w, err)
+		a := w.join("a", 4)
+		w.settled(map[string]int{"a": 4})
+		plan, err := shared.Bytes(foreign, "/ingest/plan")
+		require.NoError(w, err)
+		require.NoError(w, plan.Set(testbed.Context(w.T), []byte("not JSON")))
+		require.ErrorIs(w, <-a.ended, shared.ErrBadValue)
+	})
+}

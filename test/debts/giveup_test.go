@@ -1,0 +1,308 @@
+package debts_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/barrier"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// calls are the calls that create a node or delete one, by name. Each is given up in the middle. If
+// it succeeds, it releases what it has. Afterwards no node is left at /x or below it, but for its
+// parents and data.
+var calls = map[string]func(ctx context.Context, client *framework.Client) error{
+	"create, ephemeral":  create(framework.Ephemeral),
+	"create, persistent": create(framework.Persistent),
+	"create, sequential": create(framework.PersistentSequential),
+	"guaranteed delete": func(ctx context.Context, client *framework.Client) error {
+		return client.Delete(ctx, "/x/old", framework.Guaranteed())
+	},
+	"keep":                       keep(),
+	"keep, protected":            keep(node.WithProtection()),
+	"keep, persistent":           keep(node.WithPersistence()),
+	"keep, persistent protected": keep(node.WithPersistence(), node.WithProtection()),
+	"keep, persistent numbered":  keep(node.WithPersistence(), node.WithProtection(), node.WithSequence()),
+	"keep, replaces":             keep(node.WithPersistence(), node.WithIfTaken(node.Replace)),
+	"join": func(ctx context.Context, client *framework.Client) error {
+		m, err := node.Join(ctx, client, "/x", "m", nil)
+		if err != nil {
+			return err
+		}
+		return m.Close()
+	},
+	"mutex": func(ctx context.Context, client *framework.Client) error {
+		m, err := mutex.New(client, "/x")
+		if err != nil {
+			return err
+		}
+		return m.Do(ctx, nothing)
+	},
+	"read lock": func(ctx context.Context, client *framework.Client) error {
+		l, err := rwlock.New(client, "/x")
+		if err != nil {
+			return err
+		}
+		return l.Read().Do(ctx, nothing)
+	},
+	"semaphore": func(ctx context.Context, client *framework.Client) error {
+		s, err := semaphore.New(client, "/x", 2)
+		if err != nil {
+			return err
+		}
+		return s.Do(ctx, nothing)
+	},
+	"election": func(ctx context.Context, client *framework.Client) error {
+		e, err := leader.New(client, "/x")
+		if err != nil {
+			return err
+		}
+		return e.Lead(ctx, func(context.Context, *leader.Term) error { return nil })
+	},
+	"barrier": func(ctx context.Context, client *framework.Client) error {
+		d, err := barrier.NewDouble(client, "/x/b", 1)
+		if err != nil {
+			return err
+		}
+		entry, err := d.Enter(ctx)
+		if err != nil {
+			return err
+		}
+		return entry.Leave(ctx)
+	},
+	"shared value": func(ctx context.Context, client *framework.Client) error {
+		v, err := shared.Int64(client, "/x/value")
+		if err != nil {
+			return err
+		}
+		_, err = v.Update(ctx, func(n int64) (int64, error) { return n + 1, nil })
+		return err
+	},
+}
+
+func nothing(context.Context) error { return nil }
+
+func create(mode framework.Mode) func(context.Context, *framework.Client) error {
+	return func(ctx context.Context, client *framework.Client) error {
+		_, err := client.Create(ctx, "/x/n", nil, framework.As(mode), framework.Protected())
+		return err
+	}
+}
+
+// errStays wraps the error of a Node's Close after which its node stays: the client was closed
+// before.
+var errStays = errors.New("the node stays")
+
+func keep(opts ...node.Option) func(context.Context, *framework.Client) error {
+	return func(ctx context.Context, client *framework.Client) error {
+		n, err := node.Keep(ctx, client, "/x/n", nil, opts...)
+		if err != nil {
+			return err
+		}
+		if err = n.Close(); errors.Is(err, framework.ErrClosed) {
+			return fmt.Errorf("%w: %w", errStays, err)
+		}
+		return err
+	}
+}
+
+// ends are ways in which the client ends after the call.
+var ends = map[string]func(s *scene){
+	"at once":     func(s *scene) { s.client.Close() },
+	"a minute on": func(s *scene) { time.Sleep(time.Minute); s.client.Close() }, // virtual time
+	"two at a time": func(s *scene) {
+		var wg sync.WaitGroup
+		wg.Go(func() { s.client.Close() })
+		wg.Go(func() { s.client.Close() })
+		wg.Wait()
+	},
+	"after the session has expired": func(s *scene) {
+		_ = s.server.ExpireSession(s.session.ID()) // it may have expired
+		s.client.Close()
+	},
+	"after the session was lost to the client": func(s *scene) {
+		s.server.Freeze(s.session.ID())
+		<-s.session.Done()
+		s.server.Thaw(s.session.ID())
+		s.client.Close()
+	},
+	"without a server": func(s *scene) {
+		s.server.RefuseConnections(true)
+		s.server.CutConnections()
+		s.client.Close()
+		s.server.RefuseConnections(false)
+		s.unreachable = true
+	},
+}
+
+// scene is one run.
+type scene struct {
+	server      *zktest.Server
+	client      *framework.Client
+	session     *framework.Session // the first one
+	log         log
+	unreachable bool // during Close
+}
+
+// log is the client's log.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// latency is how long a message takes.
+const latency = time.Millisecond
+
+// newScene makes a server with a node to delete, and a client that counts its session as lost after
+// half of its timeout.
+func newScene(t *testing.T) *scene {
+	s := &scene{server: zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(latency))}
+	require.NoError(t, s.server.Create("/x", nil))
+	require.NoError(t, s.server.Create("/x/old", nil))
+	var err error
+	s.client, err = framework.New(s.server.Servers(), framework.WithDialer(s.server.DialContext), framework.WithExpirationPercent(50),
+		framework.WithSessionTimeout(10*time.Second), framework.WithLogger(slog.New(slog.NewTextHandler(&s.log, nil))))
+	require.NoError(t, err)
+	s.session, err = s.client.Session(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+// TestGivingUpAtEachRequest has each request of each call be lost, before or after it was carried
+// out, with or without the session, the caller give up at that moment, and the client be closed.
+func TestGivingUpAtEachRequest(t *testing.T) {
+	faults := []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for end, close := range ends {
+				for _, fault := range faults {
+					met := true
+					for n := 0; met; n++ {
+						met = false
+						require.Less(t, n, 50, "the call never ends")
+						t.Run(fmt.Sprintf("%s/%v/request %d", end, fault, n), func(t *testing.T) {
+							synctest.Test(t, func(t *testing.T) {
+								s := newScene(t)
+								ctx, cancel := context.WithCancel(t.Context())
+								defer cancel()
+								var mu sync.Mutex
+								left := n
+								injected := s.server.Inject(fault, 0, zktest.On(func(r zktest.Request) bool {
+									mu.Lock()
+									defer mu.Unlock()
+									if r.Op == "ping" {
+										return false
+									}
+									if left--; left == -1 {
+										cancel()
+										return true
+									}
+									return false
+								}))
+								err := call(ctx, s.client)
+								met = injected.Met()
+								close(s)
+								s.check(t, name, err)
+							})
+						})
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestClosingAtEachRequest closes the client when a request of a call arrives at the server, and at
+// the instant at which its reply arrives.
+func TestClosingAtEachRequest(t *testing.T) {
+	const tries = 5 // the order of goroutines differs
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for delay, when := range map[time.Duration]string{0: "request", latency: "reply"} {
+				met := true
+				for n := 0; met; n++ {
+					met = false
+					require.Less(t, n, 50, "the call never ends")
+					t.Run(fmt.Sprintf("%s %d", when, n), func(t *testing.T) {
+						for range tries {
+							synctest.Test(t, func(t *testing.T) {
+								s := newScene(t)
+								left, closed := n, make(chan struct{})
+								s.server.Inject(zktest.FailBefore, 0, zktest.On(func(r zktest.Request) bool {
+									if left--; left == -1 {
+										met = true
+										time.AfterFunc(delay, func() {
+											s.client.Close()
+											close(closed)
+										})
+									}
+									return false
+								}))
+								err := call(t.Context(), s.client)
+								s.server.ClearFaults()
+								if met {
+									<-closed
+								}
+								s.client.Close()
+								s.check(t, name, err)
+							})
+						}
+					})
+				}
+			}
+		})
+	}
+}
+
+// check looks at what is left when each session has expired.
+func (s *scene) check(t *testing.T, name string, err error) {
+	time.Sleep(time.Minute) // virtual time
+	for _, n := range s.server.Dump() {
+		switch {
+		case err == nil && strings.HasPrefix(name, "create"): // it is the caller's
+		case errors.Is(err, errStays): // the caller knows
+		case !strings.HasPrefix(n.Path, "/x/"), n.Path == "/x/value", n.Path == "/x/old" && !strings.HasPrefix(name, "guaranteed"):
+		case n.Path == "/x/b", n.Path == "/x/b/ready": // of a barrier without members: the next Enter deletes it
+		case strings.Contains(n.Path, "/locks"), strings.Contains(n.Path, "/leases"): // parents
+			require.NotContains(t, n.Path, "_c_")
+		default:
+			if !s.unreachable || !strings.Contains(s.log.String(), "may stay behind") {
+				require.Failf(t, "a node stays", "%s, after the error %v; the log says\n%s", n.Path, err, &s.log)
+			}
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package docs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/revocable"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+// The programs of FROM-JAVA.md. TestPrograms_MatchTheDocument compares them.
+
+func nightly(ctx context.Context, client *framework.Client, bill func(context.Context) error) error {
+	m, err := mutex.New(client, "/billing/nightly")
+	if err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	hold, err := m.Acquire(waiting)
+	switch {
+	case errors.Is(err, lock.ErrNotAcquired):
+		return nil // another process does it
+	case err != nil:
+		return err // also context.DeadlineExceeded: no server has answered in time
+	}
+	return hold.Do(ctx, bill) // bill's context ends when the lock may be lost, and the error reports it
+}
+
+func export(ctx context.Context, client *framework.Client, write func(context.Context) error) error {
+	s, err := semaphore.New(client, "/reports/exports", 3)
+	if err != nil {
+		return err
+	}
+	return s.Do(ctx, write) // waits for one of three leases, and releases it
+}
+
+type catalogue struct{ rw *rwlock.Lock }
+
+func (c *catalogue) read(ctx context.Context, load func(context.Context) error) error {
+	return c.rw.Read().Do(ctx, load)
+}
+
+func (c *catalogue) refresh(ctx context.Context, rebuild, load func(context.Context) error) error {
+	writing, err := c.rw.Write().Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer writing.Release()
+	if err := rebuild(writing.Context()); err != nil {
+		return err
+	}
+	reading, err := c.rw.Read().Acquire(writing.Context()) // a downgrade: no writer in between
+	if err != nil {
+		return err
+	}
+	defer reading.Release()
+	if err := writing.Release(); err != nil {
+		return err
+	}
+	return load(reading.Context())
+}
+
+func batch(ctx context.Context, client *framework.Client, items []string, process func(context.Context, string) error) error {
+	m, err := mutex.New(client, "/warehouse/batch")
+	if err != nil {
+		return err
+	}
+	r, err := revocable.New(m)
+	if err != nil {
+		return err
+	}
+	return r.Do(ctx, func(ctx context.Context, revoked <-chan struct{}) error {
+		for _, item := range items {
+			select {
+			case <-revoked:
+				return nil // another client is more urgent; the rest is for later
+			default:
+			}
+			if err := process(ctx, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// TestPrograms_MatchTheDocument: each Go program of FROM-JAVA.md is in this file.
+func TestPrograms_MatchTheDocument(t *testing.T) {
+	t.Chdir("../..")
+	document, err := os.ReadFile("docs/FROM-JAVA.md")
+	require.NoError(t, err)
+	source, err := os.ReadFile("test/docs/porting_programs_test.go")
+	require.NoError(t, err)
+	programs := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(document), -1)
+	require.Len(t, programs, 4)
+	for _, p := range programs {
+		require.Contains(t, string(source), p[1])
+	}
+	require.Equal(t, 4, strings.Count(string(document), "```java\n"))
+}
+
+func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	client, err := framework.New(server.Servers(), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestNightly(t *testing.T) {
+	server := zktest.NewServer(t)
+	ran := 0
+	bill := func(context.Context) error { ran++; return nil }
+	require.NoError(t, nightly(within(t), newClient(t, server), bill))
+	require.Equal(t, 1, ran)
+	other, err := mutex.New(newClient(t, server), "/billing/nightly")
+	require.NoError(t, err)
+	hold, err := other.Acquire(within(t))
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(within(t), 200*time.Millisecond)
+	defer cancel()
+	require.NoError(t, nightly(short, newClient(t, server), bill), "another one does it")
+	require.Equal(t, 1, ran)
+	require.NoError(t, hold.Release())
+
+	client := newClient(t, server)
+	require.NoError(t, client.WaitConnected(within(t)))
+	server.Freeze()
+	defer server.Thaw()
+	frozen, cancel := context.WithTimeout(within(t), 200*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, nightly(frozen, client, bill), context.DeadlineExceeded, "nobody knows whether another one does it")
+}
+
+func TestExport(t *testing.T) {
+	server := zktest.NewServer(t)
+	var (
+		mu           sync.Mutex
+		inside, most int
+		full         = make(chan struct{}) // closed when as many are inside as may be
+		wg           sync.WaitGroup
+	)
+	filled := sync.OnceFunc(func() { close(full) })
+	errs := make(chan error, 8)
+	for range 8 {
+		client := newClient(t, server)
+		wg.Go(func() {
+			errs <- export(within(t), client, func(context.Context) error {
+				mu.Lock()
+				inside++
+				if most = max(most, inside); most == 3 {
+					filled()
+				}
+				mu.Unlock()
+				<-full
+				mu.Lock()
+				inside--
+				mu.Unlock()
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	for range 8 {
+		require.NoError(t, <-errs)
+	}
+	require.Equal(t, 3, most)
+}
+
+func TestCatalogue(t *testing.T) {
+	server := zktest.NewServer(t)
+	l, err := rwlock.New(newClient(t, server), "/shop/catalogue")
+	require.NoError(t, err)
+	c := &catalogue{l}
+	other, err := rwlock.New(newClient(t, server), "/shop/catalogue")
+	require.NoError(t, err)
+	var order []string
+	step := func(name string, readersIn bool) func(context.Context) error {
+		return func(context.Context) error {
+			order = append(order, name)
+			_, err := other.Write().TryAcquire(within(t))
+			if !errors.Is(err, lock.ErrNotAcquired) {
+				return fmt.Errorf("a writer beside %s: %w", name, err)
+			}
+			hold, err := other.Read().TryAcquire(within(t))
+			if readersIn != (err == nil) {
+				return fmt.Errorf("a reader beside %s: %w", name, err)
+			}
+			if err == nil {
+				return hold.Release()
+			}
+			return nil
+		}
+	}
+	require.NoError(t, c.refresh(within(t), step("rebuild", false), step("load", true)))
+	require.NoError(t, c.read(within(t), step("read", true)))
+	require.Equal(t, []string{"rebuild", "load", "read"}, order)
+}
+
+func TestBatch(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	other, err := mutex.New(client, "/warehouse/batch")
+	require.NoError(t, err)
+	var done []string
+	require.NoError(t, batch(within(t), newClient(t, server), []string{"a", "b", "c", "d"}, func(ctx context.Context, item string) error {
+		done = append(done, item)
+		if item != "b" {
+			return nil
+		}
+		n, err := revocable.RevokeAll(within(t), other)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		// The holder hears of it a moment later.
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+		return nil
+	}))
+	require.Equal(t, []string{"a", "b"}, done)
+	hold, err := other.TryAcquire(within(t))
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+}

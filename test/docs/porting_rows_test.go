@@ -1,0 +1,583 @@
+package docs_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"log/slog"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/admin"
+	"github.com/gocurator/curator/framework/compressed"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/multilock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/revocable"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/sasl"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestRows_AllTried requires that the names in the tables of FROM-JAVA.md and
+// FROM-JAVA-DISCOVERY.md are used in the tests beside it.
+func TestRows_AllTried(t *testing.T) {
+	t.Chdir("../..")
+	document := read(t, "docs/FROM-JAVA.md") + read(t, "docs/FROM-JAVA-DISCOVERY.md")
+	var source strings.Builder
+	for _, file := range []string{"test/docs/porting_rows_test.go", "test/docs/porting_recipes_test.go", "test/docs/porting_programs_test.go"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		source.Write(text)
+	}
+	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|admin|compressed|sasl|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
+	tables := 0
+	for line := range strings.Lines(document) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for _, m := range name.FindAllStringSubmatch(line, -1) {
+			tables++
+			assert.True(t, regexp.MustCompile(`\.`+m[1]+`\b`).MatchString(source.String()), "%s of %s", m[0], line)
+		}
+	}
+	require.Greater(t, tables, 50)
+}
+
+func TestRows_Client(t *testing.T) {
+	server := zktest.NewServer(t)
+	ctx := within(t)
+	policy := retry.ExponentialBackoff(10*time.Millisecond, 3)
+	client, err := framework.New(nil,
+		framework.WithRetryPolicy(policy),
+		framework.WithSessionTimeout(20*time.Second),
+		framework.WithConnectionTimeout(15*time.Second),
+		framework.WithNamespace("app"),
+		framework.WithAuth("digest", []byte("user:secret")),
+		framework.WithACLProvider(func(string) []zk.ACL { return zk.WorldACL(zk.PermAll) }),
+		framework.WithDefaultData([]byte("default")),
+		framework.WithServerList(func(context.Context) ([]string, error) { return server.Servers(), nil }),
+		framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}),
+		framework.WithErrorPolicy(connstate.SuspendedEndsHold),
+		framework.WithExpirationPercent(100),
+		framework.WithoutContainers())
+	require.NoError(t, err)
+	require.NoError(t, client.WaitConnected(ctx))
+	defer func() { require.NoError(t, client.Shutdown(ctx)) }()
+	require.Equal(t, connstate.Connected, client.State())
+	secure, err := framework.New([]string{server.Addr()}, framework.WithTLS(&tls.Config{}))
+	require.NoError(t, err)
+	defer secure.Close()
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, secure.WaitConnected(short), context.DeadlineExceeded, "the server does not speak TLS")
+
+	_, err = framework.New([]string{server.Addr()}, framework.WithTLSFiles("no such file", "", ""))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	unknown, err := framework.New([]string{server.Addr()}, framework.WithSASL(sasl.DigestMD5("user", "secret")))
+	require.NoError(t, err)
+	defer unknown.Close()
+	require.ErrorIs(t, unknown.WaitConnected(ctx), zk.ErrAuthFailed, "the server has no users")
+
+	other, err := client.Namespace("other")
+	require.NoError(t, err)
+	_, err = other.Create(ctx, "/n", nil)
+	require.NoError(t, err)
+	require.True(t, server.Exists("/other/n"))
+	missing, err := client.Namespace("missing")
+	require.NoError(t, err)
+	_, _, err = missing.Children(ctx, "/")
+	require.ErrorIs(t, err, zk.ErrNoNode, "Java's client makes the namespace for every operation")
+	_, err = missing.Create(ctx, "/a/n", nil)
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	_, err = missing.Multi(ctx, &zk.CreateRequest{Path: "/n"})
+	require.ErrorIs(t, err, zk.ErrNoNode)
+
+	states := make(chan connstate.State, 10)
+	remove, err := client.Listen(func(s connstate.State) { states <- s })
+	require.NoError(t, err)
+	session, err := client.Session(ctx)
+	require.NoError(t, err)
+	require.NoError(t, server.ExpireSession(session.ID()))
+	for _, want := range []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected} {
+		assert.Equal(t, want, <-states)
+	}
+	remove()
+	_, err = client.In(session).Create(ctx, "/n", nil)
+	require.ErrorIs(t, err, framework.ErrSessionLost)
+	require.NoError(t, client.Close())
+	_, _, err = client.Get(ctx, "/n")
+	require.ErrorIs(t, err, framework.ErrClosed)
+}
+
+func TestRows_Operations(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
+	servers, chroot, err := framework.ParseConnectString(server.Addr() + "/chroot")
+	require.NoError(t, err)
+	client, err := framework.New(servers, framework.WithNamespace(chroot), framework.WithEnsembleTracking())
+	require.NoError(t, err)
+	defer client.Close()
+	ctx := within(t)
+	_, err = client.Create(ctx, "/set", []byte("1"), framework.PersistentParents(), framework.OrSet())
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/set", []byte("2"), framework.OrSet())
+	require.NoError(t, err)
+	require.True(t, server.Exists("/chroot/set"))
+	require.NoError(t, client.Delete(ctx, "/missing", framework.IfExists()))
+	for range 2 {
+		_, err = client.Set(ctx, "/set", []byte("3"), framework.IfVersion(1), framework.Idempotent())
+		require.NoError(t, err)
+	}
+	acl := zk.WorldACL(zk.PermAll)
+	path, err := client.Create(ctx, "/a/b", []byte("1"), framework.PersistentParents(), framework.Protected(),
+		framework.As(framework.PersistentSequential), framework.ACL(acl))
+	require.NoError(t, err)
+	dir, name := framework.Split(path)
+	require.Equal(t, "/a", dir)
+	require.Equal(t, path, framework.Join(dir, name))
+	_, err = client.Create(ctx, "/c/d", nil, framework.ContainerParents())
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/ttl", nil, framework.TTL(time.Hour))
+	require.NoError(t, err)
+
+	var made zk.Stat
+	stated, err := client.Create(ctx, "/stat", nil, framework.StatTo(&made))
+	require.NoError(t, err)
+	_, want, err := client.Exists(ctx, stated)
+	require.NoError(t, err)
+	require.Equal(t, *want, made)
+	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer}, &zk.CreateTTLRequest{Path: "/brief", Flags: zk.FlagTTL, Ttl: 60_000})
+	require.NoError(t, err)
+	reads, err := admin.MultiRead(ctx, client, admin.Read{Path: path}, admin.Read{Path: dir, Children: true})
+	require.NoError(t, err)
+	require.Equal(t, "1", string(reads[0].Data))
+	require.Equal(t, []string{name}, reads[1].Children)
+	below, err := admin.CountDescendants(ctx, client, dir)
+	require.NoError(t, err)
+	require.Equal(t, 1, below)
+	mine, err := admin.Ephemerals(ctx, client, "/")
+	require.NoError(t, err)
+	require.Empty(t, mine)
+	require.NoError(t, client.AddAuth(ctx, "digest", []byte("user:secret")))
+	who, err := admin.WhoAmI(ctx, client)
+	require.NoError(t, err)
+	require.Contains(t, who, admin.Identity{Scheme: "digest", User: "user"})
+	ensemble, changed, err := admin.WatchConfig(ctx, client)
+	require.NoError(t, err)
+	require.Empty(t, ensemble.Members, "it runs alone")
+	require.NoError(t, server.Set("/zookeeper/config", []byte("version=1")))
+	<-changed.Done()
+	ensemble, err = admin.Config(ctx, client)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, ensemble.Version)
+	_, err = admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, ensemble.Version)
+	require.ErrorIs(t, err, zk.ErrReconfigDisabled)
+
+	data, stat, watch, err := client.GetW(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, "1", string(data))
+	_, err = client.Set(ctx, path, []byte("2"), framework.IfVersion(stat.Version))
+	require.NoError(t, err)
+	<-watch.Done()
+	require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
+	_, err = client.Set(ctx, path, []byte("3"), framework.IfVersion(stat.Version))
+	require.ErrorIs(t, err, zk.ErrBadVersion)
+	data, _, err = client.Get(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, "2", string(data))
+
+	_, err = compressed.Create(ctx, client, "/packed", []byte("3"))
+	require.NoError(t, err)
+	_, err = compressed.Set(ctx, client, path, []byte("4"))
+	require.NoError(t, err)
+	data, _, err = client.Get(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, compressed.Encode([]byte("4")), data)
+	data, err = compressed.Decode(data)
+	require.NoError(t, err)
+	require.Equal(t, "4", string(data))
+	data, _, err = compressed.Get(ctx, client, path)
+	require.NoError(t, err)
+	require.Equal(t, "4", string(data))
+	_, _, _, err = compressed.GetW(ctx, client, path)
+	require.NoError(t, err)
+
+	_, _, gone, err := client.ExistsW(ctx, path)
+	require.NoError(t, err)
+	_, _, fewer, err := client.ChildrenW(ctx, dir)
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(ctx, path, framework.Guaranteed()))
+	<-gone.Done()
+	<-fewer.Done()
+	found, _, err := client.Exists(ctx, path)
+	require.NoError(t, err)
+	require.False(t, found)
+	children, _, err := client.Children(ctx, dir)
+	require.NoError(t, err)
+	require.Empty(t, children)
+	require.NoError(t, client.Sync(ctx))
+	_, stat, err = client.GetACL(ctx, "/a")
+	require.NoError(t, err)
+	_, err = client.SetACL(ctx, "/a", acl, framework.IfVersion(stat.Aversion))
+	require.NoError(t, err)
+	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/e"}, &zk.DeleteRequest{Path: "/a", Version: -1})
+	require.NoError(t, err)
+	require.NoError(t, client.Delete(ctx, "/e"))
+	require.NoError(t, client.Delete(ctx, "/c", framework.IfExists(), framework.WithChildren()))
+	require.False(t, server.Exists("/chroot/c"))
+}
+
+func TestRows_Watches(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	ctx := within(t)
+	_, err := client.Create(ctx, "/kept", nil)
+	require.NoError(t, err)
+	events := make(chan zk.Event, 10)
+	w, err := client.AddWatch(ctx, "/kept", framework.WatchRecursive, func(e zk.Event) { events <- e })
+	require.NoError(t, err)
+	_, err = client.Set(ctx, "/kept", []byte("2"))
+	require.NoError(t, err)
+	require.Equal(t, zk.EventNodeDataChanged, (<-events).Type)
+	w.Remove()
+	<-w.Done()
+}
+
+func TestRows_Policies(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy retry.Policy
+		pauses int // -1: more than are tried
+	}{
+		"ExponentialBackoff":        {retry.ExponentialBackoff(time.Millisecond, 3), 3},
+		"BoundedExponentialBackoff": {retry.BoundedExponentialBackoff(time.Millisecond, time.Second, 3), 3},
+		"NTimes":                    {retry.NTimes(4, time.Millisecond), 4},
+		"UntilElapsed":              {retry.UntilElapsed(time.Hour, time.Millisecond), -1},
+		"Forever":                   {retry.Forever(time.Millisecond), -1},
+	} {
+		b, n := c.policy.NewBackOff(), 0
+		for n < 20 && b.NextBackOff() != backoff.Stop {
+			n++
+		}
+		if c.pauses < 0 {
+			assert.Equal(t, 20, n, name)
+		} else {
+			assert.Equal(t, c.pauses, n, name)
+		}
+	}
+}
+
+func TestRows_Locks(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := within(t)
+	m, err := mutex.New(client, "/mutex", lock.WithData([]byte("me")), lock.WithMaxHold(time.Hour),
+		lock.WithErrorPolicy(connstate.LostEndsHold), lock.WithRetention(time.Millisecond))
+	require.NoError(t, err)
+	hold, err := m.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, hold.Err())
+	other, err := mutex.New(newClient(t, server), "/mutex")
+	require.NoError(t, err)
+	_, err = other.TryAcquire(ctx)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err = other.Acquire(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	all, err := m.Participants(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "me", string(all[0].Data))
+	token, err := hold.FencingToken(ctx)
+	require.NoError(t, err)
+	require.Positive(t, token)
+	_, err = client.Multi(ctx, hold.Guard())
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+	require.NoError(t, m.Do(ctx, func(context.Context) error { return nil }))
+
+	kept, err := mutex.New(client, "/kept", lock.WithRetention(time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, kept.Do(ctx, func(context.Context) error { return nil }))
+	other, err = mutex.New(newClient(t, server), "/kept")
+	require.NoError(t, err)
+	_, err = other.TryAcquire(ctx) // it lists first, as Java does not
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, other.Do(ctx, func(context.Context) error { return nil }))
+
+	marked, err := mutex.New(client, "/marked", lock.WithLockDelay(time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, marked.Do(ctx, func(context.Context) error {
+		children, _, err := client.Children(ctx, "/marked")
+		require.Contains(t, children, "held-mark")
+		return err
+	}))
+
+	s, err := semaphore.New(client, "/semaphore", 2)
+	require.NoError(t, err)
+	var group *lock.Group
+	group, err = s.AcquireN(ctx, 2)
+	require.NoError(t, err)
+	require.NoError(t, group.Release())
+	count, err := shared.Int32(client, "/count")
+	require.NoError(t, err)
+	pool, err := semaphore.NewShared(client, "/shared", count.Path())
+	require.NoError(t, err)
+	require.NoError(t, count.Set(ctx, 5))
+	n, err := pool.Max(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 5, n)
+
+	l, err := rwlock.New(client, "/rwlock")
+	require.NoError(t, err)
+	reading, err := l.Read().Acquire(ctx)
+	require.NoError(t, err)
+	_, err = l.Write().Acquire(reading.Context())
+	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	require.NoError(t, reading.Release())
+	both, err := multilock.New(m, l.Write())
+	require.NoError(t, err)
+	group, err = both.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, group.Release())
+
+	q, err := lock.New(client, "/queue", "mine-", struct{ lock.Standard }{})
+	require.NoError(t, err)
+	var _ lock.Driver = lock.Standard{}
+	_, ours := lock.Driver.SortKey(lock.Standard{}, "mine-0000000001", "mine-")
+	require.True(t, ours)
+	hold, err = q.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+}
+
+func TestRows_Revocation(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	ctx := within(t)
+	m, err := mutex.New(client, "/lock")
+	require.NoError(t, err)
+	for name, ask := range map[string]func(path string) error{
+		"Revoke":    func(path string) error { return revocable.Revoke(ctx, client, path) },
+		"RevokeAll": func(string) error { _, err := revocable.RevokeAll(ctx, m); return err },
+		"WithForce": func(path string) error {
+			return revocable.Revoke(ctx, client, path, revocable.WithForce(time.Hour))
+		},
+	} {
+		r, err := revocable.New(m)
+		require.NoError(t, err)
+		hold, err := r.Acquire(ctx)
+		require.NoError(t, err)
+		go func() { // ends with the revocation
+			<-hold.Revoked()
+			_ = hold.Release()
+		}()
+		require.NoError(t, ask(hold.Path()), name)
+		<-hold.Done()
+		require.ErrorIs(t, hold.Err(), lock.ErrReleased, name)
+	}
+}
+
+func TestRows_Tests(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	fault := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
+	_, err := client.Create(within(t), "/n", nil, framework.Protected())
+	require.NoError(t, err)
+	require.True(t, fault.Met())
+	server.Stop()
+	require.NoError(t, server.Restart())
+	require.NoError(t, client.WaitConnected(within(t)))
+
+	cluster := zktest.NewCluster(t, 3)
+	client, err = framework.New(cluster.Servers())
+	require.NoError(t, err)
+	defer client.Close()
+	members := cluster.Members()
+	require.NoError(t, cluster.Lag(members[0], time.Millisecond))
+	require.NoError(t, cluster.Partition(members[0]))
+	cluster.Heal()
+	_, err = cluster.WaitLeader(within(t))
+	require.NoError(t, err)
+	_, err = cluster.StopLeader()
+	require.NoError(t, err)
+	_, err = client.Create(within(t), "/n", nil)
+	require.NoError(t, err)
+}
+
+// TestRows_Missing: what FROM-JAVA.md says to do instead of classes that have no
+// counterpart.
+func TestRows_Missing(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithObserver(framework.Observer{}))
+	ctx := within(t)
+	require.NoError(t, framework.ValidatePath("/n"))
+
+	_, err := client.Create(ctx, "/n", nil)
+	require.NoError(t, err)
+
+	// A persistent watcher.
+	w, err := client.AddWatch(ctx, "/n", framework.WatchRecursive, func(zk.Event) {})
+	require.NoError(t, err)
+	server.CutConnections()
+	<-w.Done()
+
+	// A value that a cache follows.
+	c, err := cache.New(client, "/n", cache.WithDepth(0))
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+}
+
+func TestTraps(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithDefaultData([]byte("host:pid")))
+	ctx := within(t)
+	text := func(path string) string {
+		data, _, err := client.Get(ctx, path)
+		require.NoError(t, err)
+		return string(data)
+	}
+
+	t.Run("nil data", func(t *testing.T) {
+		_, err := client.Create(ctx, "/nil", nil)
+		require.NoError(t, err)
+		require.Equal(t, "host:pid", text("/nil"))
+		_, err = client.Create(ctx, "/empty", []byte{})
+		require.NoError(t, err)
+		require.Empty(t, text("/empty"))
+		_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/multi"})
+		require.NoError(t, err)
+		require.Empty(t, text("/multi"))
+	})
+	t.Run("version 0", func(t *testing.T) {
+		_, err := client.Create(ctx, "/version", nil)
+		require.NoError(t, err)
+		_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/version"})
+		require.NoError(t, err, "it was never changed")
+		for _, op := range []any{&zk.SetDataRequest{Path: "/version"}, &zk.DeleteRequest{Path: "/version"}, &zk.CheckVersionRequest{Path: "/version"}} {
+			_, err = client.Multi(ctx, op)
+			require.ErrorIs(t, err, zk.ErrBadVersion)
+		}
+		_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/version", Version: -1})
+		require.NoError(t, err)
+	})
+	t.Run("containers vanish", func(t *testing.T) {
+		for dir, opt := range map[string]framework.CreateOption{"/containers": framework.ContainerParents(), "/persistent": framework.PersistentParents()} {
+			_, err := client.Create(ctx, dir+"/n", nil, opt)
+			require.NoError(t, err)
+			require.NoError(t, client.Delete(ctx, dir+"/n"))
+		}
+		server.ReapContainers()
+		require.False(t, server.Exists("/containers"))
+		require.True(t, server.Exists("/persistent"))
+	})
+	t.Run("a leader selector's path", func(t *testing.T) {
+		// What Java's LeaderSelector makes.
+		_, err := client.Create(ctx, "/leader/lock-", nil, framework.ContainerParents(), framework.Protected(), framework.As(framework.EphemeralSequential))
+		require.NoError(t, err)
+		m, err := mutex.New(client, "/leader")
+		require.NoError(t, err)
+		_, err = m.TryAcquire(ctx)
+		require.ErrorIs(t, err, lock.ErrNotAcquired, "it takes part in the election")
+	})
+	t.Run("contexts and releases", func(t *testing.T) {
+		m, err := mutex.New(client, "/lock")
+		require.NoError(t, err)
+		hold, err := m.Acquire(ctx)
+		require.NoError(t, err)
+		again := make(chan error, 1)
+		go func() { // ends with ctx
+			h, err := m.Acquire(hold.Context())
+			if err == nil {
+				err = h.Release()
+			}
+			again <- err
+		}()
+		require.NoError(t, <-again, "re-entered from another goroutine")
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err = m.Acquire(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for itself")
+		require.NoError(t, hold.Release())
+		require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+
+		hold, err = m.Acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, client.Delete(ctx, hold.Path()))
+		<-hold.Done()
+		require.ErrorIs(t, hold.Release(), framework.ErrLost)
+
+		hold, err = m.Acquire(ctx)
+		require.NoError(t, err)
+		server.CutConnections()
+		<-hold.Done()
+		require.ErrorIs(t, hold.Err(), framework.ErrSuspended)
+		require.NoError(t, hold.Release(), "the node was still there")
+	})
+	t.Run("shared count", func(t *testing.T) {
+		count, err := shared.Int32(client, "/count")
+		require.NoError(t, err)
+		require.NoError(t, count.CompareAndSwap(ctx, shared.Version{}, 7))
+		n, _, err := count.Get(ctx)
+		require.NoError(t, err)
+		data, stat, watch, err := client.GetW(ctx, "/count")
+		require.NoError(t, err)
+		require.Equal(t, n, int32(binary.BigEndian.Uint32(data)))
+		more := slices.Clone(data)
+		binary.BigEndian.PutUint32(more, 8)
+		_, err = client.Set(ctx, "/count", more, framework.IfVersion(stat.Version))
+		require.NoError(t, err)
+		<-watch.Done()
+		_, err = client.Set(ctx, "/count", more, framework.IfVersion(stat.Version))
+		require.ErrorIs(t, err, zk.ErrBadVersion)
+		n, _, err = count.Get(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 8, n)
+	})
+	t.Run("no server", func(t *testing.T) {
+		lonely, err := framework.New([]string{"127.0.0.1:1"}, framework.WithConnectionTimeout(50*time.Millisecond), framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
+		require.NoError(t, err)
+		defer lonely.Close()
+		require.ErrorIs(t, nightly(ctx, lonely, func(context.Context) error { return nil }), zk.ErrNoServer)
+		patient, err := framework.New([]string{"127.0.0.1:1"})
+		require.NoError(t, err)
+		defer patient.Close()
+		short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		m, err := mutex.New(patient, "/lock")
+		require.NoError(t, err)
+		_, err = m.Acquire(short)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, lock.ErrNotAcquired)
+	})
+}
+
+func TestRows_Compression(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithCompression())
+	_, err := client.Create(within(t), "/compressed", []byte("data"))
+	require.NoError(t, err)
+	stored, err := server.Get("/compressed")
+	require.NoError(t, err)
+	require.Equal(t, []byte{0x1f, 0x8b}, stored[:2], "gzip")
+	data, _, err := client.Get(within(t), "/compressed")
+	require.NoError(t, err)
+	require.Equal(t, "data", string(data))
+}

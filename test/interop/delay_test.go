@@ -1,0 +1,85 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/lock"
+)
+
+// javaLockDelay and kazooLockDelay have a holder with a lock delay die. The peers neither wait for
+// its mark nor delete it, and contend with contenders that leave marks of their own.
+func javaLockDelay(t *testing.T, s stage) {
+	lockDelay(t, s, "lock-", func(path, counter string) *peer { return s.java(t, "mutex", path, counter, fmt.Sprint(each)) })
+}
+
+func kazooLockDelay(t *testing.T, s stage) {
+	lockDelay(t, s, "__lock__", func(path, counter string) *peer { return s.kazoo(t, path, counter, fmt.Sprint(each)) })
+}
+
+func lockDelay(t *testing.T, s stage, name string, start func(path, counter string) *peer) {
+	const delay = 3 * time.Second
+	c := s.newScene(t)
+	ctx := s.context(t)
+	mark := framework.Join(c.path, "held-mark")
+	with := func(client *framework.Client) *lock.Queue {
+		q, err := lock.New(client, c.path, name, nil, lock.WithLockDelay(delay))
+		require.NoError(t, err)
+		return q
+	}
+	dead, err := with(s.client(t)).Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, s.ensemble.KillSession(ctx, dead.Session().ID()))
+	left, _, err := c.client.Get(ctx, mark)
+	require.NoError(t, err)
+
+	// The peers alone: the mark is not in their way, and stays.
+	var peers []*peer
+	for range others {
+		peers = append(peers, start(c.path, c.counter))
+	}
+	for _, p := range peers {
+		p.hears(t, ctx, "session")
+	}
+	for _, p := range peers {
+		p.hears(t, ctx, "done")
+	}
+	data, _, err := c.client.Get(ctx, mark)
+	require.NoError(t, err)
+	require.Equal(t, left, data)
+
+	// A contender that comes later waits for the delay.
+	q, began := with(c.client), time.Now()
+	require.NoError(t, q.Do(ctx, func(ctx context.Context) error {
+		require.GreaterOrEqual(t, time.Since(began), delay)
+		return nil
+	}))
+
+	// All together.
+	peers = nil
+	for range others {
+		peers = append(peers, start(c.path, c.counter))
+	}
+	for _, p := range peers {
+		p.hears(t, ctx, "session")
+	}
+	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+		q := with(client)
+		return func(ctx context.Context, _ int) error {
+			return q.Do(ctx, func(ctx context.Context) error { return c.increment(ctx, client) })
+		}, nil
+	})
+	for _, p := range peers {
+		p.hears(t, ctx, "done")
+	}
+	wg.Wait()
+	c.check(t, ctx, 3*others*each)
+	found, _, err := c.client.Exists(ctx, mark)
+	require.NoError(t, err)
+	require.False(t, found, "the last one has released")
+}

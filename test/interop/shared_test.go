@@ -1,0 +1,146 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/barrier"
+	"github.com/gocurator/curator/recipes/shared"
+)
+
+// javaAtomicLong has both sides increment one number, with the same mutex to take turns.
+func javaAtomicLong(t *testing.T, s stage) {
+	c := s.newScene(t)
+	ctx := s.context(t)
+	var peers []*peer
+	for range others {
+		peers = append(peers, s.java(t, "atomic", c.path, fmt.Sprint(each)))
+	}
+	for _, p := range peers {
+		p.hears(t, ctx, "session")
+	}
+	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+		v, err := shared.Int64(client, c.path, shared.WithMutex(c.path+"-mutex"))
+		last := int64(0)
+		return func(ctx context.Context, _ int) error {
+			n, err := v.Update(ctx, func(n int64) (int64, error) { return n + 1, nil })
+			if err == nil && n <= last {
+				err = fmt.Errorf("%d after %d", n, last)
+			}
+			last = n
+			return err
+		}, err
+	})
+	for _, p := range peers {
+		p.hears(t, ctx, "done")
+	}
+	wg.Wait()
+	v, err := shared.Int64(c.client, c.path)
+	require.NoError(t, err)
+	testbed.CatchUp(t, c.client)
+	n, _, err := v.Get(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 2*others*each, n)
+}
+
+// javaSharedCount has both sides increment one count, by the version that they have read.
+func javaSharedCount(t *testing.T, s stage) {
+	c := s.newScene(t)
+	ctx := s.context(t)
+	count, err := shared.Int32(c.client, c.path)
+	require.NoError(t, err)
+	require.NoError(t, count.CompareAndSwap(ctx, shared.Version{}, 100)) // and not Java's seed
+	p := s.java(t, "count", c.path, fmt.Sprint(each))
+	p.hears(t, ctx, "session")
+	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+		v, err := shared.Int32(client, c.path)
+		return func(ctx context.Context, _ int) error {
+			_, err := v.Update(ctx, func(n int32) (int32, error) { return n + 1, nil })
+			return err
+		}, err
+	})
+	p.hears(t, ctx, "done")
+	wg.Wait()
+	for n, err := range count.Observe(ctx) {
+		require.NoError(t, err)
+		require.EqualValues(t, 100+(others+1)*each, n)
+		break
+	}
+}
+
+// javaDoubleBarrier has members of both sides enter and leave together, round after round.
+func javaDoubleBarrier(t *testing.T, s stage) {
+	c := s.newScene(t)
+	ctx := s.context(t)
+	const members = 2 * others
+	var peers []*peer
+	for range others {
+		peers = append(peers, s.java(t, "double", c.path, c.marks, fmt.Sprint(members), fmt.Sprint(each)))
+	}
+	for _, p := range peers {
+		p.hears(t, ctx, "session")
+	}
+	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+		return func(ctx context.Context, n int) error {
+			d, err := barrier.NewDouble(client, fmt.Sprintf("%s/%d", c.path, n), members)
+			if err != nil {
+				return err
+			}
+			if _, err := client.Create(ctx, fmt.Sprintf("%s/%d-", c.marks, n), nil, framework.As(framework.PersistentSequential)); err != nil {
+				return err
+			}
+			entry, err := d.Enter(ctx)
+			if err != nil {
+				return err
+			}
+			if err := client.Sync(ctx); err != nil {
+				return err
+			}
+			names, _, err := client.Children(ctx, c.marks)
+			if err != nil {
+				return err
+			}
+			came := 0
+			for _, name := range names {
+				if strings.HasPrefix(name, fmt.Sprintf("%d-", n)) {
+					came++
+				}
+			}
+			if came != members {
+				return fmt.Errorf("round %d: %d have come", n, came)
+			}
+			return entry.Leave(ctx)
+		}, nil
+	})
+	for _, p := range peers {
+		p.hears(t, ctx, "done")
+	}
+	wg.Wait()
+}
+
+// javaBarrier has each side wait for the other.
+func javaBarrier(t *testing.T, s stage) {
+	c := s.newScene(t)
+	ctx := s.context(t)
+	ours, err := barrier.New(c.client, c.path+"/ours")
+	require.NoError(t, err)
+	theirs, err := barrier.New(c.client, c.path+"/theirs")
+	require.NoError(t, err)
+	require.NoError(t, ours.Set(ctx))
+	p := s.java(t, "barrier", ours.Path(), theirs.Path())
+	p.hears(t, ctx, "waiting")
+	passed := make(chan error, 1)
+	go func() { passed <- theirs.Wait(ctx) }()
+	found, err := ours.Remove(ctx)
+	require.NoError(t, err)
+	require.True(t, found)
+	p.hears(t, ctx, "passed")
+	require.NoError(t, testbed.Receive(t, passed, "Java's barrier"))
+	p.hears(t, ctx, "done")
+}

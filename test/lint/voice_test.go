@@ -1,0 +1,224 @@
+package lint_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// cleanPackages are the packages whose exported comments follow "One voice" in CONTRIBUTING.md. The
+// list grows.
+var cleanPackages = []string{
+	".",
+	"cmd/internal/cli",
+	"cmd/zkdiscover",
+	"cmd/zklock",
+	"cmd/zkserver",
+	"connstate",
+	"discovery",
+	"discovery/dubbo",
+	"discovery/grpcresolver",
+	"discovery/httpclient",
+	"discovery/kratosregistry",
+	"examples/catalogue",
+	"examples/config",
+	"examples/customdriver",
+	"examples/customrecipe",
+	"examples/first",
+	"examples/handover",
+	"examples/internal/demo",
+	"examples/pool",
+	"examples/quickstart",
+	"examples/scheduler",
+	"examples/service",
+	"examples/services",
+	"examples/springconfig",
+	"examples/workers",
+	"framework",
+	"framework/admin",
+	"framework/compressed",
+	"internal/conn",
+	"internal/dialerrors",
+	"internal/engine",
+	"internal/gzipped",
+	"internal/operr",
+	"internal/opt",
+	"internal/proto",
+	"internal/sasl",
+	"internal/session",
+	"internal/test/jvm",
+	"internal/test/model",
+	"internal/test/testbed",
+	"internal/test/testbed/ensemble",
+	"internal/test/testlevel",
+	"internal/test/transcript",
+	"internal/uuid",
+	"internal/wait",
+	"observe/demo",
+	"observe/internal/labels",
+	"observe/otelobserve",
+	"observe/promobserve",
+	"recipes/barrier",
+	"recipes/cache",
+	"recipes/leader",
+	"recipes/lock",
+	"recipes/modeled",
+	"recipes/multilock",
+	"recipes/mutex",
+	"recipes/node",
+	"recipes/revocable",
+	"recipes/rwlock",
+	"recipes/semaphore",
+	"recipes/shard",
+	"recipes/shared",
+	"retry",
+	"sasl",
+	"sasl/gssapi",
+	"test/bench",
+	"test/chaos",
+	"test/interop",
+	"test/sim",
+	"test/versions",
+	"zkconn",
+	"zktest",
+	"zktest/control",
+	"zktest/internal/cluster",
+	"zktest/internal/tree",
+	"zktest/internal/wire",
+}
+
+// dialect matches words that have a plainer noun or verb: the caller, another client, is deleted,
+// returns.
+var dialect = regexp.MustCompile(`(?i)\b(nobody|somebody|someone|whoever|that of|those (who|that|of)|of (which|whose)|to whom|` +
+	`meanwhile|is there|are there|goes|gone|comes|came|ours|takes? back|gives? back)\b`)
+
+// TestExportedComments_OneVoice requires that exported comments of clean packages have no word of
+// the dialect, lines of at most 100 columns, and a first paragraph of at most three sentences.
+func TestExportedComments_OneVoice(t *testing.T) {
+	t.Chdir("../..")
+	for _, dir := range cleanPackages {
+		comments := exportedComments(t, dir)
+		require.NotEmpty(t, comments, dir)
+		for name, comment := range comments {
+			for _, word := range dialect.FindAllString(comment.text, -1) {
+				t.Errorf("%s: %s: %q", comment.at, name, word)
+			}
+			assert.LessOrEqual(t, comment.width, 100, "%s: %s: columns", comment.at, name)
+			first, _, _ := strings.Cut(comment.text, "\n\n")
+			sentences := len(sentenceEnd.FindAllString(first+" ", -1))
+			assert.LessOrEqual(t, sentences, 3, "%s: %s: sentences of the first paragraph", comment.at, name)
+		}
+	}
+}
+
+var sentenceEnd = regexp.MustCompile(`[.?!][)"]?\s`)
+
+// TestDialect_IsFound proves that the expression finds what it is there for.
+func TestDialect_IsFound(t *testing.T) {
+	for _, bad := range []string{"Nobody holds.", "the path is that of the lock", "a lock of which the node is lost", "the node is gone"} {
+		assert.Regexp(t, dialect, bad)
+	}
+	assert.NotRegexp(t, dialect, "No client holds. The node is deleted. Another client acquires.")
+}
+
+type comment struct {
+	text  string
+	at    token.Position
+	width int // of the longest line
+}
+
+// exportedComments returns the doc comments that go doc shows, by name.
+func exportedComments(t *testing.T, dir string) map[string]comment {
+	t.Helper()
+	entries, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	files, set, lines := []*ast.File{}, token.NewFileSet(), map[string][]string{}
+	for _, path := range entries {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		source, err := os.ReadFile(path)
+		require.NoError(t, err)
+		file, err := parser.ParseFile(set, path, source, parser.ParseComments)
+		require.NoError(t, err)
+		files = append(files, file)
+		lines[path] = strings.Split(string(source), "\n")
+	}
+	all := map[string]comment{}
+	add := func(name string, group *ast.CommentGroup) {
+		if group == nil {
+			return
+		}
+		c := comment{text: group.Text(), at: set.Position(group.Pos())}
+		for n := c.at.Line; n <= set.Position(group.End()).Line; n++ {
+			line := strings.ReplaceAll(lines[c.at.Filename][n-1], "\t", "    ")
+			if i := strings.Index(line, "//"); i >= 0 && !strings.Contains(line, "://") {
+				c.width = max(c.width, len([]rune(line)))
+			}
+		}
+		all[name] = c
+	}
+	for _, file := range files {
+		add("package "+file.Name.Name, file.Doc)
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if !d.Name.IsExported() {
+					continue
+				}
+				name := d.Name.Name
+				if d.Recv != nil {
+					receiver := receiverName(d.Recv.List[0].Type)
+					if !ast.IsExported(receiver) {
+						continue
+					}
+					name = receiver + "." + name
+				}
+				add(name, d.Doc)
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
+						if s.Name.IsExported() {
+							add(s.Name.Name, orDoc(s.Doc, d.Doc))
+						}
+					case *ast.ValueSpec:
+						if s.Names[0].IsExported() {
+							add(s.Names[0].Name, orDoc(s.Doc, d.Doc))
+						}
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+func orDoc(own, group *ast.CommentGroup) *ast.CommentGroup {
+	if own != nil {
+		return own
+	}
+	return group
+}
+
+func receiverName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiverName(e.X)
+	case *ast.IndexExpr:
+		return receiverName(e.X)
+	case *ast.IndexListExpr:
+		return receiverName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}

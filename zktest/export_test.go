@@ -1,0 +1,4 @@
+package zktest
+
+// WithElectionTime is an option for tests of elections.
+var WithElectionTime = withElectionTime

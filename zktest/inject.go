@@ -1,0 +1,93 @@
+package zktest
+
+import (
+	"slices"
+	"time"
+)
+
+// Inject applies a fault to the nth request from now, counted from 0 among the requests that all
+// matches select. It happens once. A request meets at most one fault, the one that was injected
+// first, and does not count for later ones.
+func (s *Server) Inject(f Fault, n int, matches ...Match) *Injection {
+	i := &Injection{fault: f, left: n, match: all(matches), met: make(chan struct{})}
+	add(&s.faults, &s.faults.injections, i)
+	return i
+}
+
+// Block holds requests that satisfy all matches until the gate is opened, before they are applied.
+// Later requests of the same connection wait behind them; other connections are not affected.
+//
+// If the connection is cut, the request is still applied when the gate opens, as on a slow real
+// server. It is dropped if its session has expired or moved to another connection.
+func (s *Server) Block(matches ...Match) *Gate { return s.addGate(false, matches) }
+
+// BlockReplies is like [Server.Block], but blocks the replies of applied requests, and what follows
+// on their connections.
+func (s *Server) BlockReplies(matches ...Match) *Gate { return s.addGate(true, matches) }
+
+func (s *Server) addGate(replies bool, matches []Match) *Gate {
+	g := newGate()
+	g.match, g.replies = all(matches), replies
+	g.remove = func() {
+		s.core.Lock()
+		defer s.core.Unlock()
+		s.faults.gates = without(s.faults.gates, g)
+	}
+	add(&s.faults, &s.faults.gates, g)
+	return g
+}
+
+// Delay delays requests that all matches select before they are applied, until remove is called.
+// Several delays add up.
+func (s *Server) Delay(by time.Duration, matches ...Match) (remove func()) {
+	return add(&s.faults, &s.faults.delays, &delay{by, all(matches)})
+}
+
+// Rewrite replaces the reply to each request that all matches select by the result of f, until stop
+// is called. A reply is a frame with its length in the first four bytes. The request is applied,
+// and the connection stays open.
+//
+// f may return any bytes, also several frames or none. With several calls of Rewrite, each f
+// receives the result of the one before. Handshakes are included if [OnOp] names them.
+//
+// Calls of f never overlap, and are in the order of the replies. The server sends nothing while f
+// runs. f may call the server's methods except Close, and may still run when stop returns.
+func (s *Server) Rewrite(f func(request Request, answer []byte) []byte, matches ...Match) (stop func()) {
+	return add(&s.faults, &s.faults.rewrites, &rewrite{all(matches), f})
+}
+
+// Trace calls f with every request when it is answered, and every watch event when it is sent, in
+// order, until stop is called. Housekeeping requests are left out: see [Match]. f is called as for
+// [Server.Rewrite], before the client can see the reply or the event.
+func (s *Server) Trace(f func(Event)) (stop func()) {
+	return add(&s.faults, &s.faults.traces, &trace{f})
+}
+
+// Faults describes the faults in force, which [Server.ClearFaults] would end, and injections that
+// no request has met. A failed test can log them.
+func (s *Server) Faults() []string {
+	s.core.Lock()
+	defer s.core.Unlock()
+	list := append(s.faults.list(), s.core.LinkFaults()...)
+	for _, l := range s.listeners {
+		if l.route.Frozen() {
+			list = append(list, "freeze address "+l.Addr())
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// ClearFaults ends all faults: unused injections, gates (they are opened), replies withheld by
+// [LoseWakeup], delays, rewritten replies, frozen links, refusals of connections, sessions and
+// credentials, and a pause. Traces, counts and stopped addresses remain. Use it between tests, with
+// [Server.Flush] for data.
+func (s *Server) ClearFaults() {
+	s.faults.clear()
+	s.core.Lock()
+	defer s.core.Release()
+	for _, l := range s.listeners {
+		s.core.FreezeRoute(&l.route, false)
+	}
+	s.core.ClearLinks()
+}

@@ -1,0 +1,56 @@
+package cluster
+
+import "sync"
+
+// Monitor guards a server, or all members of a cluster, and orders their output. A function that
+// may have output ends with Release instead of Unlock.
+type Monitor struct {
+	sync.Mutex
+	outputs    []Output
+	delivering bool   // a goroutine is in Release
+	settle     func() // runs the agenda; nil for a server of its own
+}
+
+// Output is a frame on its way to a client, or a call of a test's function.
+type Output interface {
+	// Deliver is called once. It may release the lock temporarily, with [Monitor.Outside].
+	Deliver()
+}
+
+// Put adds an output. All outputs have one order: a trace sees an answer before the client does,
+// and a client receives events in the order of transactions.
+func (m *Monitor) Put(o Output) { m.outputs = append(m.outputs, o) }
+
+// Release delivers all outputs and unlocks. A test's function may use the server, and what that
+// puts out is delivered here as well, after the outputs before it, and not by the goroutine that
+// put it.
+func (m *Monitor) Release() {
+	if m.settle != nil {
+		m.settle()
+	}
+	if m.delivering {
+		m.Unlock()
+		return
+	}
+	m.delivering = true
+	defer func() { // also if a test's function ends its goroutine, as a failing test does
+		m.delivering = false
+		m.Unlock()
+	}()
+	for len(m.outputs) > 0 {
+		o := m.outputs[0]
+		m.outputs = m.outputs[1:]
+		o.Deliver()
+	}
+	m.outputs = nil
+}
+
+// Outside runs f without the lock.
+func (m *Monitor) Outside(f func()) {
+	m.Unlock()
+	defer m.Lock()
+	f()
+}
+
+// Delivering reports whether a goroutine is in Release.
+func (m *Monitor) Delivering() bool { return m.delivering }

@@ -1,0 +1,37 @@
+package tree
+
+import (
+	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
+)
+
+// EventType is the kind of an event.
+type EventType int32
+
+// The kinds of events.
+const (
+	EventCreated  = EventType(proto.EventCreated)
+	EventDeleted  = EventType(proto.EventDeleted)
+	EventChanged  = EventType(proto.EventDataChanged)
+	EventChildren = EventType(proto.EventChildrenChanged)
+)
+
+var eventNames = map[EventType]string{
+	EventCreated: "created", EventDeleted: "deleted", EventChanged: "changed", EventChildren: "children changed",
+}
+
+// String returns the kind in words.
+func (e EventType) String() string { return eventNames[e] }
+
+// Event is a change of a node.
+type Event struct {
+	Kind EventType
+	Path string
+	ACL  []proto.ACL // of the node: a client that may not read it gets no event
+}
+
+// Below reports whether path is under root.
+func Below(path, root string) bool {
+	return root == "/" || strings.HasPrefix(path, root+"/")
+}

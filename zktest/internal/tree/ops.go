@@ -1,0 +1,31 @@
+// Package tree is the data of a ZooKeeper server: znodes, transactions, access lists, quotas and
+// the expiry of containers and TTL nodes. It is a state machine without locks, connections or a
+// clock. The caller serializes all calls.
+package tree
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gocurator/curator/internal/proto"
+)
+
+// ParseOp finds an operation by the name that it has in ZooKeeper's documentation.
+func ParseOp(name string) (proto.Op, error) {
+	for op := proto.OpCloseSession; op <= proto.OpWhoAmI; op++ {
+		if op.String() == name && op != proto.OpError && op != proto.OpDeleteContainer && !strings.HasPrefix(name, "op ") {
+			return op, nil
+		}
+	}
+	return 0, fmt.Errorf("zktest: no operation is called %q; names are those of ZooKeeper's documentation, such as getChildren2", name)
+}
+
+// CheckOps returns an error if one of these is not the name of an operation.
+func CheckOps(names []string) error {
+	for _, name := range names {
+		if _, err := ParseOp(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package wire
+
+import (
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/zktest/internal/cluster"
+	"github.com/gocurator/curator/zktest/internal/tree"
+)
+
+// Server serves the clients of a replica. It is the replica's host.
+type Server struct {
+	*cluster.Replica
+	cfg    Config
+	quorum cluster.Quorum
+	hooks  Hooks
+	made   time.Time // heardAt of connections is counted from here
+	wg     sync.WaitGroup
+
+	// Guarded by the replica's lock.
+	process
+	conns      map[*Conn]struct{}
+	watches    watchIndex
+	challenges int // the number of SASL challenges that were sent
+	links
+	meters
+}
+
+// process is the server's life as a process.
+type process struct {
+	addr    string
+	started time.Time // the last time
+	stopped bool
+	closed  bool
+	done    chan struct{} // closed by Close
+}
+
+// meters are what a server counts.
+type meters struct {
+	requests map[proto.Op]int
+	events   int
+	bytesIn  atomic.Int64 // counted as requests arrive
+	bytesOut int64
+	received atomic.Int64 // for four-letter words, like sent
+	sent     int64
+}
+
+// New returns a server that is stopped.
+func New(cfg Config, q cluster.Quorum, hooks Hooks, addr string) *Server {
+	s := &Server{
+		Replica: q.State(),
+		cfg:     cfg,
+		quorum:  q,
+		hooks:   hooks,
+		made:    time.Now().Add(-1), // so that no time since then is 0
+		process: process{addr: addr, stopped: true, done: make(chan struct{})},
+		conns:   make(map[*Conn]struct{}),
+		links:   links{frozen: make(map[int64]bool), flow: make(chan struct{})},
+	}
+	s.watches = newWatchIndex(&s.cfg.Rules)
+	s.Attach(s)
+	return s
+}
+
+// Go runs f in a goroutine that Wait waits for.
+func (s *Server) Go(f func()) { s.wg.Go(f) }
+
+// Wait waits for all goroutines of the server. The lock is not held.
+func (s *Server) Wait() { s.wg.Wait() }
+
+// Done is closed when the server is closed.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Runs reports whether the process exists and is not paused.
+func (s *Server) Runs() bool { return !s.stopped && s.paused.IsZero() }
+
+// Stopped reports whether the process does not exist.
+func (s *Server) Stopped() bool { return s.stopped }
+
+// Closed reports whether the server was closed.
+func (s *Server) Closed() bool { return s.closed }
+
+// Address returns the address for clients.
+func (s *Server) Address() string { return s.addr }
+
+// SetAddress sets the address for clients.
+func (s *Server) SetAddress(addr string) { s.addr = addr }
+
+// Start starts the process.
+func (s *Server) Start() { s.stopped, s.started = false, time.Now() }
+
+// Halt ends the process. Requests that were not applied are lost.
+func (s *Server) Halt() {
+	s.stopped = true
+	s.HangUp()
+	s.quorum.Halted()
+}
+
+// Restarted follows a Start after a Halt.
+func (s *Server) Restarted() { s.quorum.Started() }
+
+// Close ends the process and all goroutines. It reports false if that was done already.
+func (s *Server) Close() bool {
+	if s.closed {
+		return false
+	}
+	s.closed = true
+	close(s.done)
+	s.Halt()
+	return true
+}
+
+// serves reports whether clients are served.
+func (s *Server) serves() bool { return !s.closed && !s.stopped && s.quorum.Serves() }
+
+// HangUp cuts all connections. Requests that were not applied are lost, and sessions are left
+// without a connection.
+func (s *Server) HangUp() {
+	for c := range s.conns {
+		if c.session != nil && c.session.Conn == c {
+			c.session.Conn = nil
+		}
+		c.lost = true
+		c.Cut()
+	}
+}
+
+// CutConnections cuts all connections. Requests that have arrived are still applied.
+func (s *Server) CutConnections() {
+	for c := range s.conns {
+		c.Cut()
+	}
+}
+
+// ErrRefused means that a server does not accept a connection.
+var ErrRefused = errors.New("zktest: connection refused")
+
+// Accept serves a connection of a route, unless the server refuses it. The lock is not
+// held.
+func (s *Server) Accept(n net.Conn, route *Route) error {
+	host, _, err := net.SplitHostPort(n.RemoteAddr().String())
+	if err != nil {
+		host = "127.0.0.1" // a pipe
+	}
+	s.Lock()
+	defer s.Unlock()
+	if !s.serves() || s.refuses&Connections != 0 || s.full(host) {
+		return errors.Join(ErrRefused, n.Close())
+	}
+	c := newConn(s, n, route, host)
+	s.conns[c] = struct{}{}
+	c.hold(s.blocked(c))
+	s.wg.Go(c.hangUp)
+	s.wg.Go(c.read)
+	s.wg.Go(c.write)
+	s.wg.Go(func() {
+		c.serve()
+		s.Lock()
+		c.hear()
+		c.over = true
+		c.unwatchAll()
+		delete(s.conns, c)
+		if c.session != nil && c.session.Conn == c {
+			c.session.Conn = nil
+		}
+		s.Put(&control{c, last})
+		s.Release()
+	})
+	return nil
+}
+
+// full reports whether a host has as many connections as it may have.
+func (s *Server) full(host string) bool {
+	if s.cfg.MaxConns == 0 {
+		return false
+	}
+	count := 0
+	for c := range s.conns {
+		if c.who[0].ID == host {
+			count++
+		}
+	}
+	return count >= s.cfg.MaxConns
+}
+
+// Notify sends a transaction's events to the clients that watch.
+func (s *Server) Notify(zxid int64, events []tree.Event) { s.watches.notify(zxid, events) }
+
+// Hear counts for all sessions that their clients were heard.
+func (s *Server) Hear() {
+	for c := range s.conns {
+		c.hear()
+	}
+}
+
+// end ends a session in a transaction.
+func (s *Server) end(session int64) {
+	s.quorum.Submit(&cluster.Entry{Request: tree.Request{Op: proto.OpCloseSession, Session: session}})
+}
+
+// bind gives a session to a connection, and cuts its earlier one.
+func (s *Server) bind(c *Conn, id int64, timeout time.Duration) *cluster.Session {
+	sess := s.Session(id)
+	if sess.Conn != nil {
+		sess.Conn.Cut() // its requests that were not applied never will be
+	}
+	sess.Timeout, sess.Conn = timeout, c
+	c.session, c.peer = sess, id
+	return sess
+}
+
+// ConnOf returns the connection of a session and the time since which it exists, or nil.
+func (s *Server) ConnOf(session int64) (*Conn, time.Time) {
+	if sess := s.Sessions[session]; sess != nil && sess.Conn != nil {
+		c := sess.Conn.(*Conn)
+		return c, c.since
+	}
+	return nil, time.Time{}
+}
+
+// Connections describes all connections, sorted.
+func (s *Server) Connections() []string {
+	var who []string
+	for c := range s.conns {
+		who = append(who, c.String())
+	}
+	slices.Sort(who)
+	return who
+}
+
+// WatchCount returns the number of watches as a real server counts them.
+func (s *Server) WatchCount() int {
+	count := 0
+	for c := range s.conns {
+		count += c.count()
+	}
+	return count
+}
+
+// Counts returns the numbers of requests, of bytes in both directions, and of events.
+func (s *Server) Counts() (requests map[proto.Op]int, in, out int64, events int) {
+	return maps.Clone(s.requests), s.bytesIn.Load(), s.bytesOut, s.events
+}
+
+// ResetCounts sets all counts to 0.
+func (s *Server) ResetCounts() {
+	s.requests, s.bytesOut, s.events = nil, 0, 0
+	s.bytesIn.Store(0)
+}
+
+// count adds a request.
+func (s *Server) count(op proto.Op) {
+	if s.requests == nil {
+		s.requests = make(map[proto.Op]int)
+	}
+	s.requests[op]++
+}

@@ -1,0 +1,158 @@
+package zktest_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestProperties checks the effect of each property on a server of each version and on a real one.
+// Package sasl does so for sessionRequireClientSASLAuth, which a real server needs a JAAS file for.
+func TestProperties(t *testing.T) {
+	properties := map[string]string{
+		"tickTime": "500", "minSessionTimeout": "1500", "maxSessionTimeout": "7000", "maxClientCnxns": "9", "jute.maxbuffer": "0x1000",
+		"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "50", "znode.container.maxNeverUsedIntervalMs": "100",
+		"enforceQuota": "true", "reconfigEnabled": "true", "4lw.commands.whitelist": "srvr,conf,mntr,ruok,stat",
+		"DigestAuthenticationProvider.superDigest": zktest.Digest("super:secret"),
+	}
+	for _, v := range []string{"3.8.0", "3.9.6"} {
+		t.Run(v, func(t *testing.T) {
+			s := zktest.NewServer(t, zktest.WithVersion(v), zktest.WithProperties(properties))
+			checkProperties(t, s.Addr())
+		})
+	}
+	t.Run("real", func(t *testing.T) {
+		checkProperties(t, ensemble.Start(t, ensemble.WithServers(1), ensemble.WithProperties(properties)).Servers()[0])
+	})
+}
+
+func checkProperties(t *testing.T, address string) {
+	c := dial(t, address)
+	assert.EqualValues(t, 7000, c.timeout, "maxSessionTimeout")
+	conn, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	short, err := dialRaw(conn, nil, time.Millisecond)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1500, short.timeout, "minSessionTimeout")
+	require.NoError(t, conn.Close())
+
+	text := wordAt(t, address, "conf")
+	for _, line := range []string{"tickTime=500\n", "minSessionTimeout=1500\n", "maxSessionTimeout=7000\n", "maxClientCnxns=9\n"} {
+		assert.Contains(t, text, line)
+	}
+	assert.Contains(t, wordAt(t, address, "wchs"), "whitelist", "4lw.commands.whitelist")
+
+	ttl := append(create("/ttl", 5), *new(buffer).long(3_600_000)...)
+	assert.Zero(t, mustCall(t, c, opCreateTTL, ttl).code, "extendedTypesEnabled")
+	assert.EqualValues(t, -6, mustCall(t, c, opReconfig, *new(buffer).text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)).code, "reconfigEnabled")
+
+	// An unused container is deleted, and the check is often.
+	require.Zero(t, mustCall(t, c, opCreateContainer, create("/container", 4)).code)
+	for mustCall(t, c, opExists, *ptr(pathOf("/container")).bool(false)).code == 0 {
+		time.Sleep(10 * time.Millisecond) // no verdict depends on it
+	}
+
+	mustCreate(t, c, "/limited", 0)
+	for _, path := range []string{"/zookeeper/quota/limited", "/zookeeper/quota/limited/zookeeper_stats"} {
+		require.Zero(t, mustCall(t, c, opCreate, *ptr(pathOf(path)).bytes([]byte("count=1,bytes=0")).int(1).int(31).text("world").text("anyone").int(0)).code)
+	}
+	limits := *ptr(pathOf("/zookeeper/quota/limited/zookeeper_limits")).bytes([]byte("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"))
+	require.Zero(t, mustCall(t, c, opCreate, *limits.int(1).int(31).text("world").text("anyone").int(0)).code)
+	assert.EqualValues(t, -125, mustCall(t, c, opCreate, create("/limited/more", 0)).code, "enforceQuota")
+
+	require.Zero(t, mustCall(t, c, opCreate, *ptr(pathOf("/closed")).bytes(nil).int(1).int(31).text("digest").text("some:body").int(0)).code)
+	assert.EqualValues(t, -102, mustCall(t, c, opGetData, *ptr(pathOf("/closed")).bool(false)).code)
+	require.Zero(t, mustCall(t, c, opAuth, *new(buffer).int(0).text("digest").bytes([]byte("super:secret"))).code)
+	assert.Zero(t, mustCall(t, c, opGetData, *ptr(pathOf("/closed")).bool(false)).code, "superDigest")
+
+	long := dial(t, address)
+	assert.Zero(t, mustCall(t, long, opExists, *ptr(pathOf("/" + strings.Repeat("x", 4000))).bool(false)).code+101)
+	_, err = long.call(opExists, *ptr(pathOf("/" + strings.Repeat("x", 4100))).bool(false))
+	assert.Error(t, err, "jute.maxbuffer")
+
+	// Nine connections are served, and no tenth. The server may notice late that others were
+	// closed.
+	others := []*rawClient{c}
+	for len(others) < 9 {
+		if conn, err = net.Dial("tcp", address); err != nil {
+			continue
+		}
+		if other, err := dialRaw(conn, nil, conformanceTimeout); err == nil {
+			others = append(others, other)
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+	}
+	for range 5 {
+		conn, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		_, err = dialRaw(conn, nil, conformanceTimeout)
+		assert.Error(t, err, "maxClientCnxns")
+		require.NoError(t, conn.Close())
+	}
+	for _, other := range others {
+		mustCall(t, other, opPing, nil)
+	}
+}
+
+func TestBadPropertiesAreRefused(t *testing.T) {
+	for _, bad := range []string{
+		"ticktime=1", "zookeeper.tickTime=1", "=", "tickTime=", "tickTime=0", "tickTime=-1", "tickTime=1s", "tickTime=1.5", "tickTime=99999999999",
+		"jute.maxbuffer=63", "jute.maxbuffer=1m", "maxClientCnxns=-1", "extendedTypesEnabled=yes", "extendedTypesEnabled=", "4lw.commands.whitelist=srvr,xxxx",
+		"znode.container.checkIntervalMs=0", "znode.container.maxNeverUsedIntervalMs=-1", "DigestAuthenticationProvider.superDigest=super:secret",
+		"minSessionTimeout=40001", "sessionRequireClientSASLAuth=true",
+	} {
+		name, value, _ := strings.Cut(bad, "=")
+		_, err := zktest.Start(zktest.WithProperties(map[string]string{name: value}))
+		require.Error(t, err, bad)
+		assert.True(t, strings.HasPrefix(err.Error(), "zktest: "), "%v", err)
+		assert.Contains(t, err.Error(), name)
+		assert.NotContains(t, err.Error(), "\n")
+		_, err = zktest.StartCluster(1, zktest.WithProperties(map[string]string{name: value}))
+		assert.Error(t, err, bad)
+	}
+}
+
+func TestPropertiesTakeTheLaterValue(t *testing.T) {
+	first := map[string]string{"tickTime": "100", "maxSessionTimeout": "5000"}
+	opt := zktest.WithProperties(first)
+	first["tickTime"] = "nothing" // the option has a copy
+	text := word(t, zktest.NewServer(t, opt, zktest.WithProperties(map[string]string{"maxSessionTimeout": " 3000 "})), "conf")
+	require.Contains(t, text, "tickTime=100\n")
+	require.Contains(t, text, "minSessionTimeout=200\nmaxSessionTimeout=3000\n")
+}
+
+// TestOneConnectionOfAHostMakesRoomForAnother checks that a connection which has ended does not
+// count.
+func TestOneConnectionOfAHostMakesRoomForAnother(t *testing.T) {
+	s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"maxClientCnxns": "1"}))
+	first, err := s.Dial("", "", 0)
+	require.NoError(t, err)
+	_, err = s.Dial("", "", 0)
+	require.Error(t, err)
+	_, err = io.WriteString(first, "ruok")
+	require.NoError(t, err)
+	_, err = io.ReadAll(first) // the server has closed it
+	require.NoError(t, err)
+	for {
+		if conn, err := s.Dial("", "", 0); err == nil {
+			require.NoError(t, conn.Close())
+			return
+		}
+	}
+}
+
+func TestOperationsHaveNames(t *testing.T) {
+	require.PanicsWithError(t, `zktest: no operation is called "creat"; names are those of ZooKeeper's documentation, such as getChildren2`, func() { zktest.OnOp("create", "creat") })
+	for _, name := range []string{"error", "deleteContainer", "", "op 99"} {
+		require.Panics(t, func() { zktest.OnOp(name) }, fmt.Sprint(name))
+	}
+}
