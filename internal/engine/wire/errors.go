@@ -18,10 +18,9 @@ var (
 	ErrUnimplemented = conn.CodeError(proto.Unimplemented)
 )
 
-// Unreachable is the error of a wait for a connection, or for room on one. It wraps zk.ErrNoServer
-// and Given, the error of the caller's context, which is nil unless the wait was given up. Why says
-// why no server could be used. It is in the text only, since it says nothing about the request,
-// which was not sent.
+// Unreachable is the error of a wait for a connection. It wraps zk.ErrNoServer and Given, the error
+// of the caller's context, which is nil unless the wait was given up. Why says why no server could
+// be used. It is in the text only, since it says nothing about the request, which was not sent.
 type Unreachable struct{ Given, Why error }
 
 func (u *Unreachable) Error() string {

@@ -12,8 +12,9 @@ import (
 )
 
 // Call sends a request on l and returns its parsed answer. When ctx is done or the client closed
-// first, Call returns at once: a request that has not been written is not sent. The error is
-// [ErrUnimplemented] if the server does not know the operation.
+// first, Call returns at once: a request that has not been written is not sent, and its error is
+// neither [Abandoned] nor [Unreachable]. The error is [ErrUnimplemented] if the server does not know
+// the operation.
 func Call[T any](ctx context.Context, l *Conn, q Request[T]) (T, error) {
 	return send(l, q).wait(ctx)
 }
@@ -81,7 +82,7 @@ func (x *exchange[T]) wait(ctx context.Context) (T, error) {
 		if closed.Err() != nil {
 			return none, ErrClosed
 		}
-		return none, &Unreachable{wait.Err(ctx), errNotRead}
+		return none, wait.Err(ctx) // it was not sent
 	}
 	select {
 	case <-x.answered: // it was faster
@@ -93,9 +94,6 @@ func (x *exchange[T]) wait(ctx context.Context) (T, error) {
 	}
 	return none, GivenUp(ctx)
 }
-
-// errNotRead is why a request was not sent although there was a connection.
-var errNotRead = errors.New("the server does not read what is sent")
 
 // optional are the operations that a server may not know. A ClickHouse Keeper is not asked for
 // them: older ones close the connection without an answer, and the session is lost with it. A text
