@@ -13,14 +13,14 @@ import (
 	"github.com/gocurator/curator/zktest/internal/cluster"
 )
 
-// ErrNoLeader means that no member of the cluster leads a majority.
+// ErrNoLeader is returned while no member of the cluster leads a majority.
 var ErrNoLeader = cluster.ErrNoLeader
 
-// ErrNotMember means that a server is not a member of the cluster.
+// ErrNotMember is returned if a server is not a member of the cluster.
 var ErrNotMember = cluster.ErrNotMember
 
-// Cluster is several servers in this process that behave as a ZooKeeper ensemble does towards its
-// clients. The package comment lists what a client may rely on.
+// Cluster is a group of servers in this process that behaves like a ZooKeeper ensemble towards its
+// clients. The package comment lists its guarantees.
 //
 // All methods are safe for concurrent use.
 type Cluster struct {
@@ -31,8 +31,8 @@ type Cluster struct {
 	servers map[*cluster.Member]*Server // guarded by the core's lock
 }
 
-// NewCluster starts a cluster of n members for a test, and closes it when the test ends. A failure
-// fails the test.
+// NewCluster starts a cluster of n members for a test, and closes it when the test completes. It
+// fails the test if the cluster cannot start.
 func NewCluster(t T, n int, opts ...Option) *Cluster {
 	t.Helper()
 	c, err := StartCluster(n, opts...)
@@ -52,17 +52,17 @@ func NewCluster(t T, n int, opts ...Option) *Cluster {
 }
 
 // StartCluster starts a cluster of n members, one of them the leader. The caller must call
-// [Cluster.Close]. Errors are an invalid n, invalid options and errors of the network.
+// [Cluster.Close]. It fails if n or an option is invalid, or if a member cannot listen.
 func StartCluster(n int, opts ...Option) (*Cluster, error) {
 	if n < 1 || n > cluster.MaxMembers {
-		return nil, fmt.Errorf("zktest: a cluster of %d members: must be 1 to %d", n, cluster.MaxMembers)
+		return nil, fmt.Errorf("zktest: invalid number of members %d: must be 1 to %d", n, cluster.MaxMembers)
 	}
 	cfg, err := configure(append([]Option{func(c *config) error { c.addr = ""; return nil }}, opts...))
 	if err != nil {
 		return nil, err
 	}
 	if cfg.addr != "" {
-		return nil, errors.New("zktest: WithAddr is not for a cluster: each member has an address of its own")
+		return nil, errors.New("zktest: WithAddr cannot be used for a cluster, whose members have separate addresses")
 	}
 	c := &Cluster{core: cluster.New(cfg.cluster, cfg.Rules), cfg: cfg, servers: make(map[*cluster.Member]*Server)}
 	var members []*cluster.Member
@@ -103,7 +103,7 @@ func (c *Cluster) forget(s *Server) error {
 	return s.Close()
 }
 
-// Members returns the members, in a fixed order. Members of [Cluster.Add] are last.
+// Members returns the members in the order in which they joined.
 func (c *Cluster) Members() []*Server {
 	c.core.Lock()
 	defer c.core.Unlock()
@@ -114,7 +114,7 @@ func (c *Cluster) Members() []*Server {
 	return list
 }
 
-// Servers returns the members' addresses.
+// Servers returns the members' addresses, in the order of [Cluster.Members].
 func (c *Cluster) Servers() []string {
 	var list []string
 	for _, s := range c.Members() {
@@ -123,9 +123,9 @@ func (c *Cluster) Servers() []string {
 	return list
 }
 
-// DialContext connects to the member with this address without a network, like
-// net.Dialer.DialContext. It fails while the member is stopped, refuses connections or has no
-// leader.
+// DialContext connects to the member with this address in memory, like net.Dialer.DialContext. It
+// fails while the member is stopped, refuses connections or has no leader. It returns
+// [ErrNotMember] for an unknown address.
 func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	for _, s := range c.Members() {
 		if s.Addr() == address {
@@ -135,7 +135,7 @@ func (c *Cluster) DialContext(ctx context.Context, network, address string) (net
 	return nil, fmt.Errorf("%w: %s", ErrNotMember, address)
 }
 
-// Leader returns the member that leads a majority. The error is [ErrNoLeader].
+// Leader returns the member that leads a majority, or [ErrNoLeader] if no member does.
 func (c *Cluster) Leader() (*Server, error) {
 	c.core.Lock()
 	defer c.core.Unlock()
@@ -145,8 +145,8 @@ func (c *Cluster) Leader() (*Server, error) {
 	return nil, ErrNoLeader
 }
 
-// WaitLeader waits for a leader of a majority, and returns it. Errors are the error of ctx, and
-// [ErrClosed].
+// WaitLeader waits until a member leads a majority, and returns it. It returns [ErrClosed] if the
+// cluster is closed first, and ctx.Err() if ctx is done first.
 func (c *Cluster) WaitLeader(ctx context.Context) (*Server, error) {
 	m, err := c.core.WaitLeader(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Server, error) {
 	return c.servers[m], nil
 }
 
-// StopLeader stops the leader, as [Server.Stop] does, and returns it. The error is [ErrNoLeader] if
+// StopLeader stops the leader, as [Server.Stop] does, and returns it. It returns [ErrNoLeader] if
 // there is no leader.
 func (c *Cluster) StopLeader() (*Server, error) {
 	leader, err := c.Leader()
@@ -167,8 +167,8 @@ func (c *Cluster) StopLeader() (*Server, error) {
 	return leader, err
 }
 
-// Partition cuts these members off from all others, until [Cluster.Heal] or the next partition.
-// The listed members can still reach each other, and clients can reach all members. The error is
+// Partition disconnects these members from all others, until [Cluster.Heal] or the next Partition.
+// The listed members can still reach each other, and clients can reach all members. It returns
 // [ErrNotMember] if a server is not a member.
 func (c *Cluster) Partition(members ...*Server) error {
 	c.core.Lock()
@@ -184,7 +184,7 @@ func (c *Cluster) Partition(members ...*Server) error {
 	return nil
 }
 
-// Heal ends [Cluster.Partition].
+// Heal reconnects the members that [Cluster.Partition] has disconnected.
 func (c *Cluster) Heal() {
 	c.core.Lock()
 	defer c.core.Release()
@@ -194,7 +194,7 @@ func (c *Cluster) Heal() {
 // has reports whether a server is a member. The lock is held.
 func (c *Cluster) has(s *Server) bool { return s != nil && c.core.Has(s.member) }
 
-// Lag sets the delay between a commit and its application by member, instead of the random time of
+// Lag sets how long after a commit member applies a transaction, instead of the random delay of
 // [WithLag]. It applies to later transactions. It returns [ErrNotMember] if member is not in the
 // cluster, and another error if d is negative.
 func (c *Cluster) Lag(member *Server, d time.Duration) error {
@@ -211,17 +211,17 @@ func (c *Cluster) Lag(member *Server, d time.Duration) error {
 }
 
 // ExpireSession makes the leader expire a session now, as if its client were silent. Each member
-// ends the session when it applies that. Errors are [ErrNoLeader], and [ErrNoSession] if the leader
-// does not know the session.
+// closes the session when it applies that transaction. It returns [ErrNoLeader] without a leader,
+// and [ErrNoSession] if the leader does not know the session.
 func (c *Cluster) ExpireSession(id int64) error {
 	c.core.Lock()
 	defer c.core.Release()
 	return c.core.Expire(id)
 }
 
-// MemberOf returns the member to which the client of a session is connected. The error is
-// [ErrNoSession] if the session has ended, its client is not connected, or no member has applied
-// the beginning of the session.
+// MemberOf returns the member to which the client of a session is connected. It returns
+// [ErrNoSession] if no member has created the session yet, if the session was closed or has
+// expired, or if its client is not connected.
 func (c *Cluster) MemberOf(session int64) (*Server, error) {
 	c.core.Lock()
 	defer c.core.Unlock()
@@ -238,13 +238,16 @@ func (c *Cluster) MemberOf(session int64) (*Server, error) {
 	return at, nil
 }
 
-// Add starts another member, without the faults of the others, and adds it to the cluster as a
-// reconfiguration does. It returns when the configuration in which the member votes is committed.
-// /zookeeper/config then has the member's address.
+// Add starts another member, without the faults of the others, and adds it to the cluster by a
+// reconfiguration. It returns when the configuration in which the member votes is committed.
+// /zookeeper/config then lists the member's address.
 //
-// Errors are the error of ctx, an error of the network, [ErrClosed], and one for the 128th member
-// in the life of a cluster. If ctx ends, Add also returns the member, which may become a voter
-// later: call [Cluster.Remove] if it must not.
+// Errors:
+//
+//   - ctx.Err() and the member, if ctx is done first. The member may still become a voter: call
+//     [Cluster.Remove] if it must not.
+//   - [ErrClosed] if the cluster is closed.
+//   - Another error if the member cannot listen, or if the cluster has had 127 members already.
 func (c *Cluster) Add(ctx context.Context) (*Server, error) {
 	s, err := c.newMember()
 	if err != nil {
@@ -262,11 +265,15 @@ func (c *Cluster) Add(ctx context.Context) (*Server, error) {
 	return s, c.core.Promote(ctx, s.member)
 }
 
-// Remove removes a member from the cluster, and closes it and deletes its data when that is
-// committed. If it was the leader, the others elect one.
+// Remove removes a member from the cluster by a reconfiguration. When that is committed, Remove
+// closes the member and deletes its data. If the member was the leader, the others elect one.
 //
-// Errors are the error of ctx, [ErrClosed], [ErrNotMember], and one for the last voter. If ctx
-// ends, the member may still lose its vote later: call Remove again.
+// Errors:
+//
+//   - ctx.Err() if ctx is done first. The member may still lose its vote: call Remove again.
+//   - [ErrClosed] if the cluster is closed.
+//   - [ErrNotMember] if the server is not a member.
+//   - Another error if the member is the last voter.
 func (c *Cluster) Remove(ctx context.Context, s *Server) error {
 	if s == nil || s.member == nil {
 		return ErrNotMember
@@ -277,7 +284,7 @@ func (c *Cluster) Remove(ctx context.Context, s *Server) error {
 	return c.forget(s)
 }
 
-// Close closes all members: see [Server.Close].
+// Close closes all members, as [Server.Close] does.
 func (c *Cluster) Close() error {
 	c.end.Do(c.core.Close)
 	c.core.Lock()

@@ -162,7 +162,7 @@ func TestWhatAClusterRefuses(t *testing.T) {
 		zktest.WithSeed(1), zktest.WithLag(0), zktest.WithMemberLatency(0), zktest.WithElectionTime(1), zktest.WithSyncTimeout(1),
 	} {
 		_, err := zktest.Start(opt)
-		require.ErrorContains(t, err, "is for a cluster")
+		require.ErrorContains(t, err, "applies only to a cluster")
 	}
 	c, stranger := zktest.NewCluster(t, 1), zktest.NewServer(t)
 	for _, s := range []*zktest.Server{nil, stranger} {
@@ -173,7 +173,7 @@ func TestWhatAClusterRefuses(t *testing.T) {
 	mustCreate(t, raw(t, leader(t, c), nil), "/alone", 0)
 	failing := &fakeT{}
 	require.Nil(t, zktest.NewCluster(failing, 0))
-	require.Contains(t, failing.failed, "0 members")
+	require.Contains(t, failing.failed, "number of members 0")
 	require.NoError(t, c.Close())
 	_, err := c.WaitLeader(t.Context())
 	require.ErrorIs(t, err, zktest.ErrClosed)

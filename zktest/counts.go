@@ -2,13 +2,13 @@ package zktest
 
 // Counts are numbers of requests and bytes.
 type Counts struct {
-	Requests        map[string]int // applied ones, by operation; handshakes are not among them
+	Requests        map[string]int // applied requests by operation, without handshakes
 	BytesIn         int64
 	BytesOut        int64
 	WatchEventsSent int
 }
 
-// Requests returns the counts since the start, or since the last [Server.ResetCounts].
+// Requests returns the counts since the server started, or since the last [Server.ResetCounts].
 func (s *Server) Requests() Counts {
 	s.core.Lock()
 	defer s.core.Unlock()

@@ -6,28 +6,28 @@ import (
 	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
-// Fault is a way in which a request fails.
+// Fault is a kind of failure of a request.
 type Fault int
 
 const (
-	// FailBefore cuts the connection instead of applying the request.
+	// FailBefore cuts the connection and does not apply the request.
 	FailBefore Fault = iota + 1
 
-	// LoseReply applies the request and cuts the connection instead of replying.
+	// LoseReply applies the request and cuts the connection before the reply.
 	LoseReply
 
-	// ExpireBefore expires the session instead of applying the request.
+	// ExpireBefore expires the session and does not apply the request.
 	ExpireBefore
 
-	// ExpireAfter applies the request and expires the session instead of replying.
+	// ExpireAfter applies the request and expires the session before the reply.
 	ExpireAfter
 
-	// LoseWakeup applies the request and withholds the reply, and everything that follows on the
+	// LoseWakeup applies the request and withholds the reply, and all later output of the
 	// connection, until the server receives another request. A handshake or a ping of any client
 	// suffices.
 	//
-	// ZooKeeper 3.6.0 to 3.8.0 does that now and then (ZOOKEEPER-4537), and also continues when
-	// another client's write is committed.
+	// ZooKeeper 3.6.0 to 3.8.0 occasionally withholds replies like that (ZOOKEEPER-4537). It also
+	// sends them when another client's write is committed.
 	LoseWakeup
 )
 
@@ -56,7 +56,8 @@ var fates = map[Fault]wire.Fate{
 	ExpireAfter:  {Expire: true, Mute: true},
 }
 
-// Injection is a fault for one request. All methods are safe for concurrent use.
+// Injection is a fault for one request, from [Server.Inject]. All methods are safe for concurrent
+// use.
 type Injection struct {
 	fault   Fault
 	match   Match
@@ -78,8 +79,8 @@ func (i *Injection) Met() bool {
 // Done returns a channel that is closed when a request has met the fault.
 func (i *Injection) Done() <-chan struct{} { return i.met }
 
-// String returns the fault and its request, such as "lose reply: create /a", or which requests may
-// meet it.
+// String returns the fault and the request that met it, such as "lose reply: create /a". Before
+// that it describes the requests that may meet the fault.
 func (i *Injection) String() string {
 	if i.Met() {
 		return i.fault.String() + ": " + i.request.String()

@@ -2,7 +2,7 @@ package zktest
 
 import "sync"
 
-// Gate blocks requests or replies until it is opened: see [Server.Block]. All methods are safe for
+// Gate blocks requests or replies until it is opened, see [Server.Block]. All methods are safe for
 // concurrent use.
 type Gate struct {
 	match   Match
@@ -19,10 +19,10 @@ func newGate() *Gate {
 	return &Gate{arrived: make(chan struct{}), opened: make(chan struct{})}
 }
 
-// Arrived returns a channel that is closed when the first request waits at the gate.
+// Arrived returns a channel that is closed when the first request or reply waits at the gate.
 func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 
-// Open lets all requests pass from now on. It may be called again.
+// Open releases all blocked requests and removes the gate. Later calls do nothing.
 func (g *Gate) Open() {
 	g.open.Do(func() {
 		if g.remove != nil {
@@ -32,8 +32,8 @@ func (g *Gate) Open() {
 	})
 }
 
-// String returns the first blocked request, such as "block requests: create /a", or which requests
-// would be.
+// String returns the first blocked request, such as "block requests: create /a". Before that it
+// describes the requests that the gate blocks.
 func (g *Gate) String() string {
 	what := "block requests"
 	if g.replies {

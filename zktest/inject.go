@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Inject applies a fault to the nth request from now, counted from 0 among the requests that all
-// matches select. It happens once. A request meets at most one fault, the one that was injected
-// first, and does not count for later ones.
+// Inject applies a fault once, to the nth of the following requests that all matches select,
+// counted from 0. A request meets only the fault that was injected first, and then does not count
+// for later injections.
 func (s *Server) Inject(f Fault, n int, matches ...Match) *Injection {
 	i := &Injection{fault: f, left: n, match: all(matches), met: make(chan struct{})}
 	add(&s.faults, &s.faults.injections, i)
 	return i
 }
 
-// Block holds requests that satisfy all matches until the gate is opened, before they are applied.
-// Later requests of the same connection wait behind them; other connections are not affected.
+// Block holds requests that all matches select before they are applied, until the gate is opened.
+// Later requests of the same connection wait behind them. Other connections are not affected.
 //
 // If the connection is cut, the request is still applied when the gate opens, as on a slow real
 // server. It is dropped if its session has expired or moved to another connection.
 func (s *Server) Block(matches ...Match) *Gate { return s.addGate(false, matches) }
 
-// BlockReplies is like [Server.Block], but blocks the replies of applied requests, and what follows
-// on their connections.
+// BlockReplies is like [Server.Block], but applies the requests and holds their replies. Later
+// output of the same connection waits behind them.
 func (s *Server) BlockReplies(matches ...Match) *Gate { return s.addGate(true, matches) }
 
 func (s *Server) addGate(replies bool, matches []Match) *Gate {
@@ -37,8 +37,8 @@ func (s *Server) addGate(replies bool, matches []Match) *Gate {
 	return g
 }
 
-// Delay delays requests that all matches select before they are applied, until remove is called.
-// Several delays add up.
+// Delay delays requests that all matches select by this duration before they are applied, until
+// remove is called. Several delays add up.
 func (s *Server) Delay(by time.Duration, matches ...Match) (remove func()) {
 	return add(&s.faults, &s.faults.delays, &delay{by, all(matches)})
 }
@@ -51,20 +51,20 @@ func (s *Server) Delay(by time.Duration, matches ...Match) (remove func()) {
 // receives the result of the one before. Handshakes are included if [OnOp] names them.
 //
 // Calls of f never overlap, and are in the order of the replies. The server sends nothing while f
-// runs. f may call the server's methods except Close, and may still run when stop returns.
+// runs. f may call all methods of the server except Close. It may still run when stop returns.
 func (s *Server) Rewrite(f func(request Request, answer []byte) []byte, matches ...Match) (stop func()) {
 	return add(&s.faults, &s.faults.rewrites, &rewrite{all(matches), f})
 }
 
-// Trace calls f with every request when it is answered, and every watch event when it is sent, in
-// order, until stop is called. Housekeeping requests are left out: see [Match]. f is called as for
-// [Server.Rewrite], before the client can see the reply or the event.
+// Trace calls f for every reply and every watch event in order, before the client can see it, until
+// stop is called. Housekeeping requests are skipped, see [Match]. The rules for f in
+// [Server.Rewrite] apply.
 func (s *Server) Trace(f func(Event)) (stop func()) {
 	return add(&s.faults, &s.faults.traces, &trace{f})
 }
 
-// Faults describes the faults in force, which [Server.ClearFaults] would end, and injections that
-// no request has met. A failed test can log them.
+// Faults describes each fault in force that [Server.ClearFaults] would remove, including unmet
+// injections, sorted. A failed test can log them.
 func (s *Server) Faults() []string {
 	s.core.Lock()
 	defer s.core.Unlock()
@@ -78,10 +78,11 @@ func (s *Server) Faults() []string {
 	return list
 }
 
-// ClearFaults ends all faults: unused injections, gates (they are opened), replies withheld by
-// [LoseWakeup], delays, rewritten replies, frozen links, refusals of connections, sessions and
-// credentials, and a pause. Traces, counts and stopped addresses remain. Use it between tests, with
-// [Server.Flush] for data.
+// ClearFaults removes unmet injections, delays, rewrites, frozen links, a pause and all refusals.
+// It opens gates and sends replies withheld by [LoseWakeup]. Traces, counts and stopped addresses
+// remain.
+//
+// Between two tests, also call [Server.Flush] to delete the data.
 func (s *Server) ClearFaults() {
 	s.faults.clear()
 	s.core.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// ErrNoNode means that the node does not exist.
+// ErrNoNode is returned if the node does not exist.
 var ErrNoNode = errors.New("zktest: no such node")
 
 // find returns the node at path, or an error that is [ErrNoNode]. The lock is held.
@@ -24,7 +24,8 @@ func (s *Server) find(path string) (*tree.Node, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNoNode, path)
 }
 
-// Children returns the sorted names of a node's children. The error is [ErrNoNode].
+// Children returns the sorted names of a node's children. It returns [ErrNoNode] if the node does
+// not exist.
 func (s *Server) Children(path string) ([]string, error) {
 	s.core.Lock()
 	defer s.core.Unlock()
@@ -42,7 +43,8 @@ func (s *Server) Exists(path string) bool {
 	return s.core.Tree.Nodes[path] != nil
 }
 
-// Get returns a node's data, or nil if it has none. The error is [ErrNoNode].
+// Get returns a node's data, or nil if the node has none. It returns [ErrNoNode] if the node does
+// not exist.
 func (s *Server) Get(path string) ([]byte, error) {
 	s.core.Lock()
 	defer s.core.Unlock()
@@ -53,7 +55,8 @@ func (s *Server) Get(path string) ([]byte, error) {
 	return slices.Clone(n.Data), nil
 }
 
-// Stat returns a node's stat as a client sees it. The error is [ErrNoNode].
+// Stat returns a node's stat as a client sees it. It returns [ErrNoNode] if the node does not
+// exist.
 func (s *Server) Stat(path string) (zk.Stat, error) {
 	s.core.Lock()
 	defer s.core.Unlock()
@@ -64,7 +67,8 @@ func (s *Server) Stat(path string) (zk.Stat, error) {
 	return zk.Stat(n.Public()), nil
 }
 
-// Tree returns all nodes with their data, one line each, in order, without the server's own.
+// Tree describes all nodes with their data, one per line and sorted by path, without the server's
+// own nodes.
 func (s *Server) Tree() string {
 	s.core.Lock()
 	defer s.core.Unlock()
@@ -89,16 +93,16 @@ func (s *Server) Tree() string {
 }
 
 // WatchCount returns the number of watches on all connections. As on a real server, a watch set by
-// addWatch counts as two: for data and for children.
+// addWatch counts twice: for data and for children.
 func (s *Server) WatchCount() int {
 	s.core.Lock()
 	defer s.core.Unlock()
 	return s.core.WatchCount()
 }
 
-// SetSequence sets the number of the next sequential node below parent, in a transaction. Errors
-// are [ErrNoNode] and [ErrNoLeader]. A real server's numbers are signed, begin at 0 and only
-// increase; this one may be any number.
+// SetSequence sets the number of the next sequential node below parent, in a transaction. A real
+// server's numbers are signed, begin at 0 and only increase; next may be any number. It returns
+// [ErrNoNode] if parent does not exist, and [ErrNoLeader] on a member without a leader.
 func (s *Server) SetSequence(parent string, next int32) error {
 	return s.edit("set the sequence of", parent, func(x *tree.Txn) proto.Code {
 		if x.Tree.Nodes[parent] == nil {

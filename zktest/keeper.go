@@ -25,7 +25,7 @@ func LikeKeeper(age string) Option {
 	return func(c *config) error {
 		c.Keeper = tree.KeeperAges[age]
 		if c.Keeper == 0 {
-			return fmt.Errorf("zktest: no age of Keepers is called %q: old, recent, new and newest are", age)
+			return fmt.Errorf("zktest: unknown age of Keeper %q: must be old, recent, new or newest", age)
 		}
 		c.Unknown = append(c.Unknown, keeperUnknown[c.Keeper]...)
 		return nil

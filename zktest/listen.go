@@ -11,8 +11,8 @@ import (
 	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
-// Listener is another address of a server, in addition to [Server.Addr], that can be stopped
-// separately. To a client it is one of several servers. All methods are safe for concurrent use.
+// Listener is an additional address of a server that can be stopped separately. To a client it is
+// one of several servers. All methods are safe for concurrent use.
 type Listener struct {
 	server *Server
 	tls    *tls.Config
@@ -32,11 +32,11 @@ type listened struct {
 	from *Listener
 }
 
-// Listen adds an address, with TLS if config is not nil. It stops and restarts with the server.
-// Errors are [ErrClosed] and errors of the network.
+// Listen adds an address, with TLS if config is not nil. The address stops and restarts with the
+// server. Listen returns [ErrClosed] if the server is closed, and another error if it cannot
+// listen.
 //
-// A server with [WithInMemory] has no address of its own, and uses the address of its first
-// Listener.
+// A server with [WithInMemory] uses the address of its first Listener as [Server.Addr].
 func (s *Server) Listen(addr string, config *tls.Config) (*Listener, error) {
 	l := &Listener{server: s, tls: config, addr: addr, conns: make(map[*listened]struct{})}
 	s.core.Lock()
@@ -56,22 +56,22 @@ func (s *Server) Listen(addr string, config *tls.Config) (*Listener, error) {
 	return l, nil
 }
 
-// Addr returns the address, host:port.
+// Addr returns the address as host:port.
 func (l *Listener) Addr() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.addr
 }
 
-// Listening reports whether the address is on the network.
+// Listening reports whether the address accepts connections.
 func (l *Listener) Listening() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.listener != nil
 }
 
-// Stop takes the address off the network: its connections are cut, and new ones are refused.
-// Sessions remain, and their clients may use another address.
+// Stop cuts the connections of the address and refuses new ones. Sessions remain, and their clients
+// can use another address.
 func (l *Listener) Stop() {
 	l.mu.Lock()
 	l.stopped = true
@@ -79,8 +79,8 @@ func (l *Listener) Stop() {
 	l.close()
 }
 
-// Restart starts the address again, or with the server if that is stopped. Errors are [ErrClosed]
-// and errors of the network.
+// Restart accepts connections again, at once or when a stopped server restarts. It returns
+// [ErrClosed] if the server is closed, and another error if it cannot listen.
 func (l *Listener) Restart() error {
 	l.mu.Lock()
 	l.stopped = false
@@ -92,7 +92,7 @@ func (l *Listener) Restart() error {
 // and receive no reply.
 func (l *Listener) Freeze() { l.freeze(true) }
 
-// Thaw ends [Listener.Freeze]. Delayed packets arrive now.
+// Thaw reverts [Listener.Freeze]. Delayed packets are then delivered.
 func (l *Listener) Thaw() { l.freeze(false) }
 
 func (l *Listener) freeze(frozen bool) {

@@ -11,8 +11,8 @@ import (
 
 // Match selects requests. The zero value selects every request, except housekeeping.
 //
-// Housekeeping are handshakes, pings, authentication, setWatches and the end of a session, which
-// clients send on their own, at times that differ. They are selected only if an [OnOp] names them.
+// Housekeeping requests are handshakes, pings, authentication, setWatches and closeSession. Clients
+// send them on their own at unpredictable times. They are selected only if an [OnOp] names them.
 type Match struct {
 	text    string // empty: every request
 	selects func(Request) bool
@@ -21,10 +21,10 @@ type Match struct {
 // String describes the match, such as "create2 and path /a".
 func (m Match) String() string { return m.text }
 
-// On matches requests for which f returns true. f is called without a lock, and concurrently.
+// On selects requests for which f returns true. The server calls f concurrently and without a lock.
 func On(f func(Request) bool) Match { return Match{"a function", f} }
 
-// OnOp matches requests of these kinds, and panics for an unknown one. Kinds have the names of
+// OnOp selects requests of these kinds. It panics if a kind is unknown. Kinds have the names of
 // ZooKeeper's documentation: create, create2, createContainer, createTTL, delete, exists, getData,
 // setData, getACL, setACL, getChildren, getChildren2, getAllChildrenNumber, getEphemerals, multi,
 // multiRead, check (in a multi), sync, addWatch, removeWatches, checkWatches, setWatches,
@@ -42,18 +42,18 @@ func OnOp(kinds ...string) Match {
 	}}
 }
 
-// OnCreate matches all requests that create a node of any kind, but not a multi.
+// OnCreate selects all requests that create a node of any kind. It does not select a multi.
 func OnCreate() Match {
 	return Match{"any create", func(r Request) bool { return tree.Creates(r.op) }}
 }
 
-// OnPath matches requests on paths with this prefix, and multis that contain one.
+// OnPath selects requests whose path has this prefix, and multis that contain such a request.
 func OnPath(prefix string) Match {
 	begins := func(r Request) bool { return strings.HasPrefix(r.Path, prefix) }
 	return Match{"path " + prefix, func(r Request) bool { return begins(r) || slices.ContainsFunc(r.Parts, begins) }}
 }
 
-// OnSession matches requests of one session.
+// OnSession selects requests of one session.
 func OnSession(id int64) Match {
 	return Match{"session " + wire.SessionText(id), func(r Request) bool { return r.Session == id }}
 }

@@ -14,29 +14,31 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// ErrNodeExists means that the node already exists.
+// ErrNodeExists is returned if the node already exists.
 var ErrNodeExists = errors.New("zktest: node exists")
 
-// Node is a node as returned by [Server.Dump]. In JSON, UTF-8 data are in the field "text", and
-// other data in the field "data" in base64. A session is a string such as "0x1000", and a TTL a
-// string such as "1h0m0s".
+// Node is a node as returned by [Server.Dump]. In JSON, the field "text" contains UTF-8 data, and
+// the field "data" other data in base64. A session is a string such as "0x1000", and a TTL a string
+// such as "1h0m0s".
 type Node struct {
 	Path      string
-	Data      []byte   // nil if it has none
-	ACL       []zk.ACL // nil: every client may do everything
-	Owner     int64    // the session of an ephemeral node, or 0
+	Data      []byte   // nil without data
+	ACL       []zk.ACL // nil if every client has all permissions
+	Owner     int64    // session id of an ephemeral node, otherwise 0
 	Container bool
 	TTL       time.Duration
-	Sequence  int32 // the number of its next sequential child
+	Sequence  int32 // number of its next sequential child
 }
 
-// Create creates a persistent node that every client may access, and its missing parents, in one
-// transaction: watches fire. Errors are [ErrNodeExists], and others for an invalid path, an
-// ephemeral parent or a quota.
+// Create creates a persistent node that every client may access, and its missing parents. It is one
+// transaction and fires watches. On a member of a cluster, Create and all other changes by the test
+// are transactions of the leader, and return when this member has applied them.
 //
-// On a member of a cluster, this and all other changes by the test are transactions of the leader,
-// and return when this member has applied them. The error is [ErrNoLeader] if the member has no
-// leader, or loses it.
+// Errors:
+//
+//   - [ErrNodeExists] if the node exists.
+//   - [ErrNoLeader] if the member has no leader, or loses it.
+//   - Another error if the path is invalid, a parent is ephemeral or a quota is exceeded.
 func (s *Server) Create(path string, data []byte) error {
 	data = slices.Clone(data)
 	return s.edit("create", path, func(x *tree.Txn) proto.Code {
@@ -47,8 +49,8 @@ func (s *Server) Create(path string, data []byte) error {
 	})
 }
 
-// Set writes a node's data in a transaction, so watches fire. It returns [ErrNoNode] if the node
-// does not exist, and another error if a quota is exceeded.
+// Set writes a node's data in a transaction, which fires watches. It returns [ErrNoNode] if the
+// node does not exist, and another error if a quota is exceeded.
 func (s *Server) Set(path string, data []byte) error {
 	data = slices.Clone(data)
 	return s.edit("set", path, func(x *tree.Txn) proto.Code {
@@ -57,8 +59,9 @@ func (s *Server) Set(path string, data []byte) error {
 	})
 }
 
-// Delete deletes a node and all its descendants, in one transaction: watches fire. Errors are
-// [ErrNoNode], and one for a server's own node, such as /zookeeper.
+// Delete deletes a node and all its descendants in one transaction, which fires watches. It returns
+// [ErrNoNode] if the node does not exist, and another error for one of the server's own nodes, such
+// as /zookeeper.
 func (s *Server) Delete(path string) error {
 	return s.edit("delete", path, func(x *tree.Txn) proto.Code {
 		switch {
@@ -72,11 +75,11 @@ func (s *Server) Delete(path string) error {
 	})
 }
 
-// Flush deletes all nodes except the server's own, in one transaction: watches fire. The numbers of
-// sequential nodes begin at 0 again.
+// Flush deletes all nodes except the server's own in one transaction, which fires watches. It
+// resets the numbers of sequential nodes to 0.
 //
-// Sessions, watches on missing nodes, faults and counts remain, and zxids continue. A cluster
-// without a leader keeps its nodes.
+// Sessions, watches on missing nodes, faults and counts remain, and zxids continue. In a cluster
+// without a leader Flush does nothing.
 func (s *Server) Flush() {
 	// The edit always succeeds; in a cluster without a leader there is none.
 	_ = s.edit("flush", "/", func(x *tree.Txn) proto.Code {
@@ -91,7 +94,7 @@ func (s *Server) Flush() {
 	})
 }
 
-// Dump returns all nodes except the server's own, parents first, as [Server.Load] takes them.
+// Dump returns all nodes except the server's own, sorted by path. [Server.Load] accepts the result.
 func (s *Server) Dump() []Node {
 	s.core.Lock()
 	defer s.core.Unlock()
@@ -109,11 +112,12 @@ func (s *Server) Dump() []Node {
 	return list
 }
 
-// Load creates these nodes and their missing parents, or writes existing ones, in one transaction:
-// watches fire. It skips ephemeral nodes, and does not restore versions and times. A node's
-// sequence never decreases.
+// Load creates these nodes and their missing parents, or overwrites existing ones, in one
+// transaction, which fires watches. It skips ephemeral nodes, and does not restore versions and
+// times. A node's sequence number never decreases.
 //
-// It fails, without any change, for an invalid path or access list, an ephemeral parent or quota.
+// Load changes nothing and fails if a path or an access list is invalid, a parent is ephemeral or a
+// quota is exceeded.
 func (s *Server) Load(nodes []Node) error {
 	// Parents first, or they would be created as missing ones.
 	ordered := slices.SortedStableFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Path, b.Path) })

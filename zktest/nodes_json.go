@@ -32,7 +32,7 @@ type aclJSON struct {
 	ID     string `json:"id"`
 }
 
-// MarshalJSON encodes the node as described at [Node].
+// MarshalJSON encodes the node in the format of [Node].
 func (n Node) MarshalJSON() ([]byte, error) {
 	out := nodeJSON{Path: n.Path, Container: n.Container, Sequence: n.Sequence}
 	for _, a := range n.ACL {
@@ -55,8 +55,8 @@ func (n Node) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON decodes a node as described at [Node]. It fails for an invalid session or TTL, a
-// node with "text" and "data", and an unknown field.
+// UnmarshalJSON decodes a node in the format of [Node]. It fails if a session or TTL is invalid, if
+// both "text" and "data" are set, or if a field is unknown.
 func (n *Node) UnmarshalJSON(text []byte) error {
 	var in nodeJSON
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -87,7 +87,7 @@ func (n *Node) UnmarshalJSON(text []byte) error {
 	if in.TTL != "" {
 		ttl, err := time.ParseDuration(in.TTL)
 		if err != nil || ttl < 0 {
-			return fmt.Errorf("zktest: node %s: TTL %q is not a duration", in.Path, in.TTL)
+			return fmt.Errorf("zktest: node %s: invalid TTL %q: must be a duration such as 1h", in.Path, in.TTL)
 		}
 		n.TTL = ttl
 	}

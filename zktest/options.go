@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
-// Option configures a server, or each member of a [Cluster]. [Start] and [StartCluster] refuse
+// Option configures a server, or each member of a [Cluster]. [Start] and [StartCluster] reject
 // invalid values and options that do not apply to them.
 type Option func(*config) error
 
@@ -46,11 +46,11 @@ func configure(opts []Option) (config, error) {
 		}
 	}
 	if cfg.RequireSASL && cfg.SASLUsers == nil {
-		return config{}, errors.New("zktest: property sessionRequireClientSASLAuth needs WithSASL")
+		return config{}, errors.New("zktest: property sessionRequireClientSASLAuth requires WithSASL")
 	}
 	switch {
 	case cfg.Keeper != 0 && cfg.Version != 0:
-		return config{}, errors.New("zktest: WithVersion is for ZooKeeper, not for LikeKeeper")
+		return config{}, errors.New("zktest: WithVersion and LikeKeeper cannot be combined")
 	case cfg.Keeper != 0:
 		cfg.Version = tree.V38 // where LikeKeeper does not say otherwise
 		if !cfg.TTLNodes {
@@ -67,7 +67,7 @@ func (c *config) complete() error {
 	c.SASL = c.SASLUsers != nil
 	c.MinTimeout, c.MaxTimeout = cmp.Or(c.MinTimeout, 2*c.Tick), cmp.Or(c.MaxTimeout, 20*c.Tick)
 	if c.MaxTimeout < c.MinTimeout {
-		return fmt.Errorf("zktest: sessions of %v to %v: property minSessionTimeout is above maxSessionTimeout", c.MinTimeout, c.MaxTimeout)
+		return fmt.Errorf("zktest: minSessionTimeout %v exceeds maxSessionTimeout %v", c.MinTimeout, c.MaxTimeout)
 	}
 	c.cluster.Tick = c.Tick
 	c.cluster.SyncTimeout = cmp.Or(c.cluster.SyncTimeout, 2*c.Tick)
@@ -82,8 +82,8 @@ func WithAddr(addr string) Option {
 	}
 }
 
-// WithInMemory starts a server without TCP, for a testing/synctest bubble. Clients reach it only
-// through [Server.Dial] and [Server.DialContext], and through addresses that [Server.Listen] adds.
+// WithInMemory starts a server without TCP, for a testing/synctest bubble. Clients can reach it
+// only by [Server.Dial] and [Server.DialContext], and at addresses added by [Server.Listen].
 func WithInMemory() Option {
 	return func(c *config) error {
 		c.inMemory = true
@@ -91,8 +91,8 @@ func WithInMemory() Option {
 	}
 }
 
-// WithoutContainers starts a server that rejects creates of containers and cuts the connection,
-// like ZooKeeper 3.4.
+// WithoutContainers starts a server that cuts the connection on a request for a container, like
+// ZooKeeper 3.4.
 func WithoutContainers() Option {
 	return func(c *config) error {
 		c.Containers = false
@@ -100,32 +100,32 @@ func WithoutContainers() Option {
 	}
 }
 
-// WithLatency delays the reply to each request, handshakes included, until d after the request, as
-// a network does. Requests that a client sends together are answered together. Events are not
+// WithLatency delays the reply to each request, including handshakes, until d after the request, as
+// a network does. Requests that a client sends together are answered together. Watch events are not
 // delayed.
 //
-// [Server.Delay] delays chosen requests, one after the other.
+// [Server.Delay] delays chosen requests one after the other.
 func WithLatency(d time.Duration) Option {
 	return positive("latency", d, func(c *config) { c.Latency = d })
 }
 
-// WithSASL lets these users authenticate by SASL (DIGEST-MD5) with these passwords. Access lists
-// may then have the scheme "sasl", whose ids are user names.
+// WithSASL enables SASL authentication (DIGEST-MD5) for these users with these passwords. Access
+// lists may then have the scheme "sasl", whose ids are user names.
 //
-// A failure is answered with -115, and the connection is cut. Without the option, the reply is an
-// empty token, as without a JAAS file.
+// A failed authentication is answered with -115, and the connection is cut. Without the option, the
+// reply is an empty token, as without a JAAS file.
 func WithSASL(users map[string]string) Option {
 	return func(c *config) error {
 		if len(users) == 0 {
-			return errors.New("zktest: SASL without users")
+			return errors.New("zktest: WithSASL requires at least one user")
 		}
 		c.SASLUsers = maps.Clone(users)
 		return nil
 	}
 }
 
-// Digest returns the id of user:password in access lists of scheme "digest": user, a colon, and the
-// SHA-1 of user:password in base64.
+// Digest returns the id for user:password in access lists of scheme "digest": user, a colon, and
+// the SHA-1 of user:password in base64.
 func Digest(userPassword string) string { return tree.Digest(userPassword) }
 
 // WithSeed sets the seed of the random choices of a [Cluster]. The default is a constant.
@@ -136,9 +136,11 @@ func WithSeed(seed uint64) Option {
 	}
 }
 
-// WithLag delays each transaction on each follower of a [Cluster] by a random time of up to d, in
-// which the follower serves the older state. The default is 2 ms; [Cluster.Lag] sets it for one
-// member. The leader applies at once, but may expire sessions late by d.
+// WithLag delays each transaction on each follower of a [Cluster] by a random time of up to d.
+// Until then the follower serves the older state. The default is 2 ms, and [Cluster.Lag] sets the
+// delay of one member.
+//
+// The leader applies transactions at once, but may expire sessions late by d.
 func WithLag(d time.Duration) Option {
 	return notNegative("lag", d, func(c *config) { c.cluster.Lag, c.clusterOnly = d, "WithLag" })
 }
@@ -156,8 +158,8 @@ func withElectionTime(d time.Duration) Option {
 }
 
 // WithSyncTimeout sets the time after which a member of a [Cluster] closes a connection to a silent
-// member. The default is 2 ticks, the syncLimit of ZooKeeper's images. If a member's process
-// exits, the other members detect it at once.
+// member. The default is 2 ticks, the syncLimit of ZooKeeper's images. If a member's process exits,
+// the other members detect it at once.
 func WithSyncTimeout(d time.Duration) Option {
 	return positive("sync timeout", d, func(c *config) { c.cluster.SyncTimeout, c.clusterOnly = d, "WithSyncTimeout" })
 }

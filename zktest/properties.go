@@ -17,7 +17,7 @@ import (
 
 // WithProperties sets properties of a server by the names and in the units of ZooKeeper's
 // documentation, without the prefix "zookeeper.". The program zkserver and package ensemble take
-// the same names. The last value of a property counts.
+// the same names. If a property is set again, the last value applies.
 //
 // [Start] fails for an invalid value, and for a name that is not in this list:
 //
@@ -52,7 +52,7 @@ func WithProperties(properties map[string]string) Option {
 		for _, name := range slices.Sorted(maps.Keys(properties)) {
 			set := settings[name]
 			if set == nil {
-				return fmt.Errorf("zktest: no property is called %q", name)
+				return fmt.Errorf("zktest: unknown property %q", name)
 			}
 			if err := set(c, strings.TrimSpace(properties[name])); err != nil {
 				return fmt.Errorf("zktest: property %s=%s: %w", name, properties[name], err)
@@ -80,7 +80,7 @@ var settings = map[string]func(c *config, value string) error{
 		user, hash, _ := strings.Cut(value, ":")
 		sum, err := base64.StdEncoding.DecodeString(hash)
 		if user == "" || err != nil || len(sum) != sha1.Size {
-			return errors.New("it is not a digest user:base64(SHA-1)")
+			return errors.New("must be a digest user:base64(SHA-1)")
 		}
 		c.SuperDigest = value
 		return nil
@@ -92,7 +92,7 @@ func number(least int, field func(*config) *int) func(*config, string) error {
 	return func(c *config, value string) error {
 		n, err := strconv.ParseInt(value, 0, 32) // as Java, with 0x
 		if err != nil || int(n) < least {
-			return fmt.Errorf("it is not a number from %d to %d", least, math.MaxInt32)
+			return fmt.Errorf("must be a number from %d to %d", least, math.MaxInt32)
 		}
 		*field(c) = int(n)
 		return nil
@@ -118,7 +118,7 @@ func truth(field func(*config) *bool) func(*config, string) error {
 		case "false":
 			*field(c) = false
 		default:
-			return errors.New("it is neither true nor false")
+			return errors.New("must be true or false")
 		}
 		return nil
 	}
@@ -133,7 +133,7 @@ func setWords(c *config, value string) error {
 			continue
 		}
 		if word != "*" && !wire.KnownWord(word) {
-			return fmt.Errorf("no such four-letter word: %q", word)
+			return fmt.Errorf("unknown four-letter word %q", word)
 		}
 		c.Words = append(c.Words, word)
 	}

@@ -151,7 +151,7 @@ func TestOneConnectionOfAHostMakesRoomForAnother(t *testing.T) {
 }
 
 func TestOperationsHaveNames(t *testing.T) {
-	require.PanicsWithError(t, `zktest: no operation is called "creat"; names are those of ZooKeeper's documentation, such as getChildren2`, func() { zktest.OnOp("create", "creat") })
+	require.PanicsWithError(t, `zktest: unknown operation "creat": must be a name of ZooKeeper's documentation, such as getChildren2`, func() { zktest.OnOp("create", "creat") })
 	for _, name := range []string{"error", "deleteContainer", "", "op 99"} {
 		require.Panics(t, func() { zktest.OnOp(name) }, fmt.Sprint(name))
 	}

@@ -15,17 +15,17 @@ var housekeeping = []proto.Op{
 	proto.OpPing, proto.OpAuth, proto.OpSASL, proto.OpSetWatches, proto.OpSetWatches2, proto.OpConnect, proto.OpCloseSession,
 }
 
-// Request is a request, for a [Match] or in a trace.
+// Request is a client's request, for a [Match] or in a trace.
 type Request struct {
 	Session int64
-	Op      string // the name in ZooKeeper's documentation, such as "getChildren2": see OnOp
-	Path    string // of a multi, the path of its first operation; empty: none
-	// Data of a create or setData. It must not be modified.
+	Op      string // operation as ZooKeeper documents it, such as "getChildren2", see OnOp
+	Path    string // path, or the first part's path for a multi; may be empty
+	// Data is the data of a create or setData. It must not be modified.
 	Data  []byte
-	Watch bool          // requests a watch; false for a multi
-	Mode  int32         // of a create: the number of the protocol, as in framework.Mode
-	TTL   time.Duration // of a create with a TTL
-	Parts []Request     // of a multi
+	Watch bool          // whether it sets a watch; false for a multi
+	Mode  int32         // mode of a create, numbered as framework.Mode
+	TTL   time.Duration // TTL of a create, or 0
+	Parts []Request     // operations of a multi
 
 	op proto.Op
 
@@ -33,8 +33,8 @@ type Request struct {
 	named *bool
 }
 
-// String returns the request in one line, such as "getData+watch /a" or
-// "create /l/n- ephemeral+sequential".
+// String returns the request as one line, such as "getData+watch /a" or "create /l/n-
+// ephemeral+sequential".
 func (r Request) String() string {
 	var b strings.Builder
 	b.WriteString(r.Op)

@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
-// ErrClosed means that the server was closed.
+// ErrClosed is returned after the server was closed.
 var ErrClosed = cluster.ErrClosed
 
 // T is the part of *testing.T that a server needs.
@@ -24,7 +24,8 @@ type T interface {
 	Logf(format string, args ...any)
 }
 
-// NewServer starts a server for a test, and closes it when the test ends. A failure fails the test.
+// NewServer starts a server for a test, and closes it when the test completes. It fails the test if
+// the server cannot start.
 func NewServer(t T, opts ...Option) *Server {
 	t.Helper()
 	s, err := Start(opts...)
@@ -54,15 +55,15 @@ type Server struct {
 	listeners []*Listener  // in addition
 }
 
-// Start starts a server. The caller must call [Server.Close]. Errors are invalid options and errors
-// of the network.
+// Start starts a server. The caller must call [Server.Close]. It fails if an option is invalid, or
+// if the server cannot listen.
 func Start(opts ...Option) (*Server, error) {
 	cfg, err := configure(opts)
 	if err != nil {
 		return nil, err
 	}
 	if name := cfg.clusterOnly; name != "" {
-		return nil, fmt.Errorf("zktest: %s is for a cluster", name)
+		return nil, fmt.Errorf("zktest: %s applies only to a cluster", name)
 	}
 	alone := cluster.NewAlone(cfg.Rules, cfg.Tick)
 	s := newServer(cfg, alone, "127.0.0.1:2181")
@@ -96,23 +97,25 @@ func (s *Server) keeperConfig() {
 	}
 }
 
-// Addr returns the server's address, host:port. In memory the server does not listen on it.
+// Addr returns the server's address as host:port. A server with [WithInMemory] does not listen on
+// it.
 func (s *Server) Addr() string {
 	s.core.Lock()
 	defer s.core.Unlock()
 	return s.core.Address()
 }
 
-// Servers returns Addr as a list.
+// Servers returns a list of the address from [Server.Addr].
 func (s *Server) Servers() []string { return []string{s.Addr()} }
 
 // closeReport is how long Close waits before it reports the reason.
 const closeReport = 5 * time.Second
 
-// Close stops the server and waits for its goroutines. It always returns nil. It may be called
-// again, but not from a [Server.Trace] or a [Match].
+// Close stops the server, waits for its goroutines and returns nil. Later calls do the same. A
+// function passed to [Server.Trace] or [On] must not call Close.
 //
-// If it takes more than five seconds, it logs the reason to the test, or to [log/slog] without one.
+// If Close takes more than five seconds, it logs the reason to the test, or to [log/slog] without
+// one.
 func (s *Server) Close() error {
 	s.core.Lock()
 	s.hangUp()
@@ -136,8 +139,9 @@ func (s *Server) waitsFor() string {
 	return fmt.Sprintf("zktest: Close waits for %d connections: %s", count, strings.Join(who, "; "))
 }
 
-// Stop takes the server off the network, like the end of its process. Data, sessions and the
-// address remain. Sessions do not expire until it restarts, as in an ensemble without a quorum.
+// Stop cuts all connections and refuses new ones, as if the server's process had exited. Data,
+// sessions and the address remain. Sessions do not expire until the server restarts, as in an
+// ensemble without a quorum.
 func (s *Server) Stop() {
 	s.core.Lock()
 	defer s.core.Release()
@@ -156,11 +160,11 @@ func (s *Server) hangUp() {
 	}
 }
 
-// Restart starts the server again at the same address with the same data, also if it runs or is
-// paused. Each session has its whole timeout again, as with a new leader.
+// Restart starts the server with the same address and data, and first stops it if it runs or is
+// paused. Each session's timeout starts again, as with a new leader. Faults of the network, such as
+// [Server.Freeze], remain.
 //
-// Faults of the network, such as [Server.Freeze], remain. Errors are [ErrClosed] and errors of the
-// network.
+// Restart returns [ErrClosed] if the server is closed, and another error if it cannot listen.
 func (s *Server) Restart() error {
 	s.Stop()
 	s.core.Lock()

@@ -8,15 +8,15 @@ import (
 	"github.com/gocurator/curator/zktest/internal/cluster"
 )
 
-// ErrNoSession means that the server has no such session.
+// ErrNoSession is returned if the server does not know the session.
 var ErrNoSession = cluster.ErrNoSession
 
-// Session is a session as the server sees it.
+// Session is a live session of a server.
 type Session struct {
 	ID        int64
-	Timeout   time.Duration // as granted
+	Timeout   time.Duration // timeout, as granted by the server
 	Connected bool
-	Owns      []string // its ephemeral nodes, sorted
+	Owns      []string // sorted paths of its ephemeral nodes
 }
 
 // Sessions returns the live sessions, sorted by id.
@@ -32,20 +32,21 @@ func (s *Server) Sessions() []Session {
 }
 
 // ExpireSession expires a session now, as if its client were silent. Its ephemeral nodes are
-// deleted and its connection is cut; its client notices when it reconnects. The error is
-// [ErrNoSession].
+// deleted and its connection is cut. It returns [ErrNoSession] if the session does not exist, and
+// [ErrNoLeader] on a member without a leader.
 func (s *Server) ExpireSession(id int64) error { return s.quorum.Expire(id) }
 
 // ReapContainers checks containers and TTL nodes now, as the server does periodically (see
 // [WithProperties]). It deletes empty containers that once had a child or have reached
 // maxNeverUsedIntervalMs, and empty TTL nodes that were not written for their TTL.
 //
-// It repeats the check for nodes that it has emptied. A periodic check does not, nor does a
-// cluster, where the leader checks; without a leader nothing is deleted.
+// It repeats the check for nodes that became empty, unlike a periodic check. In a cluster the
+// leader checks once, and without a leader nothing is deleted.
 func (s *Server) ReapContainers() { s.quorum.Reap() }
 
-// Advance advances the server's clock by d, as if no client had sent anything. Sessions and TTL
-// nodes expire, connected or not, and containers are checked. Later stats are ahead by d.
+// Advance advances the server's clock by d, as if all clients were silent for that time. Sessions
+// and TTL nodes expire, even of connected clients, and containers are checked. The times of later
+// stats include d.
 //
 // A negative d counts as 0. The members of a cluster share one clock. A testing/synctest bubble
 // does not need Advance.

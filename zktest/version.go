@@ -6,9 +6,8 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// WithVersion starts a server that behaves as this release of ZooKeeper does: "3.8.0" or "3.9.6",
-// which is the default. The package comment lists the differences. With [LikeKeeper] it is an
-// error.
+// WithVersion starts a server that behaves as this release of ZooKeeper: "3.8.0" or "3.9.6", the
+// default. The package comment lists the differences. It cannot be combined with [LikeKeeper].
 func WithVersion(name string) Option {
 	return func(c *config) error {
 		for v, other := range tree.VersionNames {
@@ -17,6 +16,6 @@ func WithVersion(name string) Option {
 				return nil
 			}
 		}
-		return fmt.Errorf("zktest: no version %q: 3.8.0 and 3.9.6 are known", name)
+		return fmt.Errorf("zktest: unknown version %q: must be 3.8.0 or 3.9.6", name)
 	}
 }

@@ -28,16 +28,17 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// Option configures a handler.
+// Option configures a [Handler].
 type Option func(*handler)
 
-// WithListeners names additional addresses of the server, from [zktest.Server.Listen].
+// WithListeners lets requests show, stop and restart these additional addresses from
+// [zktest.Server.Listen].
 func WithListeners(listeners ...*zktest.Listener) Option {
 	return func(h *handler) { h.listeners = append(h.listeners, listeners...) }
 }
 
-// Handler serves the faults and controls of a server. It is safe for concurrent use. Requests that
-// wait, such as for a trace, end with their client or with the http.Server.
+// Handler serves the faults and controls of a server. It is safe for concurrent use. A request that
+// waits, such as for a trace, returns when its client disconnects or the http.Server closes.
 func Handler(server *zktest.Server, opts ...Option) http.Handler {
 	h := &handler{server: server, handles: make(map[string]handle)}
 	for _, opt := range opts {
@@ -121,7 +122,7 @@ func decode(body []byte, in any) error {
 		return fmt.Errorf("invalid body: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("invalid body: data after the object")
+		return errors.New("invalid body: data after the JSON object")
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func guard(next http.Handler) http.Handler {
 			host = name
 		}
 		if r.Header.Get("Origin") != "" || host != "localhost" && net.ParseIP(strings.Trim(host, "[]")) == nil {
-			answer(w, http.StatusForbidden, failure{"requests of web pages are refused"})
+			answer(w, http.StatusForbidden, failure{"requests from web pages are refused"})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -14,7 +14,7 @@ func (h *handler) faultRoutes() []route {
 	s := h.server
 	return []route{
 		{"POST", "/freeze", `drop the traffic of sessions, or of all sessions: {"sessions": ["0x1"]}`, call(h.links(s.Freeze))},
-		{"POST", "/thaw", "end all freezes", call(h.links(s.Thaw))},
+		{"POST", "/thaw", "resume the traffic of sessions, or of all sessions", call(h.links(s.Thaw))},
 		{"POST", "/cut", "cut all connections", call(func(*http.Request, none) (none, error) {
 			s.CutConnections()
 			return none{}, nil
@@ -24,7 +24,7 @@ func (h *handler) faultRoutes() []route {
 		{"POST", "/block", `hold requests, or with "replies" their replies: {"replies": true, "ops": ["delete"]}`, call(h.block)},
 		{"POST", "/delay", `delay requests: {"by": "200ms", "path": "/a"}`, call(h.delay)},
 		{"GET", "/handles/{id}", "report whether a request has met an injection or waits at a gate; ?wait=5s waits for one", call(h.look)},
-		{"DELETE", "/handles/{id}", "open a gate, or end a delay", call(h.end)},
+		{"DELETE", "/handles/{id}", "open a gate or remove a delay", call(h.end)},
 		{"POST", "/clear", "remove all faults", call(h.clear)},
 	}
 }
@@ -98,7 +98,7 @@ func parseFault(name string) (zktest.Fault, error) {
 			return f, nil
 		}
 	}
-	return 0, fmt.Errorf("no fault %q: there are %q, %q, %q, %q and %q", name,
+	return 0, fmt.Errorf("unknown fault %q: must be %q, %q, %q, %q or %q", name,
 		zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter, zktest.LoseWakeup)
 }
 
@@ -148,7 +148,7 @@ func (h *handler) inject(_ *http.Request, in struct {
 		return handleAnswer{}, err
 	}
 	if in.Nth < 0 {
-		return handleAnswer{}, fmt.Errorf("bad nth %d: it counts from 0", in.Nth)
+		return handleAnswer{}, fmt.Errorf("invalid nth %d: must be at least 0", in.Nth)
 	}
 	matches, err := in.parse()
 	if err != nil {
@@ -167,9 +167,9 @@ func (h *handler) block(_ *http.Request, in struct {
 	if err != nil {
 		return handleAnswer{}, err
 	}
-	block, what := h.server.Block, "a gate for requests"
+	block, what := h.server.Block, "gate for requests"
 	if in.Replies {
-		block, what = h.server.BlockReplies, "a gate for answers"
+		block, what = h.server.BlockReplies, "gate for replies"
 	}
 	gate := block(matches...)
 	return h.add(handle{gate.Arrived(), func() string { return what }, gate.Open}), nil
@@ -189,7 +189,7 @@ func (h *handler) delay(_ *http.Request, in struct {
 		return handleAnswer{}, err
 	}
 	remove := h.server.Delay(by, matches...)
-	return h.add(handle{what: func() string { return "a delay by " + by.String() }, end: remove}), nil
+	return h.add(handle{what: func() string { return "delay by " + by.String() }, end: remove}), nil
 }
 
 func (h *handler) look(r *http.Request, _ none) (handleAnswer, error) {
@@ -225,7 +225,7 @@ func (h *handler) end(r *http.Request, _ none) (none, error) {
 		return none{}, err
 	}
 	if one.end == nil {
-		return none{}, fmt.Errorf("handle %s is an injection: it ends when a request meets it, or with /clear", id)
+		return none{}, fmt.Errorf("handle %s is an injection, which only /clear removes", id)
 	}
 	one.end()
 	h.mu.Lock()

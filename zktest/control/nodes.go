@@ -20,14 +20,14 @@ func (h *handler) nodeRoutes() []route {
 		{"GET", "/nodes", "dump all nodes, in the form of POST /nodes", call(func(*http.Request, none) (nodes, error) {
 			return nodes{h.server.Dump()}.orEmpty(), nil
 		})},
-		{"POST", "/nodes", "create or change these nodes; ephemeral ones are left out", call(func(_ *http.Request, in nodes) (none, error) {
+		{"POST", "/nodes", "create or change these nodes; skip ephemeral ones", call(func(_ *http.Request, in nodes) (none, error) {
 			return none{}, h.server.Load(in.Nodes)
 		})},
 		{"POST", "/flush", "delete all nodes", call(func(*http.Request, none) (none, error) {
 			h.server.Flush()
 			return none{}, nil
 		})},
-		{"GET", "/trace", "stream requests and watch events, one line of text each, until the client hangs up", h.trace},
+		{"GET", "/trace", "stream requests and watch events, one line of text each, until the client disconnects", h.trace},
 	}
 }
 
@@ -69,7 +69,7 @@ func (h *handler) get(r *http.Request, _ none) (nodeAnswer, error) {
 
 func (h *handler) put(_ *http.Request, in zktest.Node) (none, error) {
 	if in.Owner != 0 {
-		return none{}, errors.New("only a session can create an ephemeral node")
+		return none{}, errors.New("cannot create an ephemeral node: only a session can")
 	}
 	return none{}, h.server.Load([]zktest.Node{in})
 }

@@ -24,7 +24,7 @@ func (h *handler) serverRoutes() []route {
 		{"POST", "/reset-counts", "reset the counts", do(s.ResetCounts)},
 		{"POST", "/expire", `expire a session: {"session": "0x1"}`, call(h.expire)},
 		{"POST", "/stop", `stop the server, or one address: {"addr": "127.0.0.1:2181"}`, call(h.stop)},
-		{"POST", "/restart", "restart it", call(h.restart)},
+		{"POST", "/restart", "restart the server, or one address", call(h.restart)},
 		{"POST", "/pause", "suspend the server and its clock", do(s.Pause)},
 		{"POST", "/resume", "resume after a pause", do(s.Resume)},
 		{"POST", "/clock", `advance the clock: {"advance": "30s"}`, call(h.clock)},
@@ -82,7 +82,7 @@ func sessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 func parseSession(text string) (int64, error) {
 	id, err := strconv.ParseUint(text, 0, 64)
 	if err != nil {
-		return 0, fmt.Errorf("session %q is not a number such as 0x1000", text)
+		return 0, fmt.Errorf("invalid session %q: must be a number such as 0x1000", text)
 	}
 	return int64(id), nil
 }
@@ -101,7 +101,7 @@ func parseSessions(texts []string) (ids []int64, err error) {
 func parseDuration(what, text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%s %q is not a duration such as 1.5s", what, text)
+		return 0, fmt.Errorf("invalid %s %q: must be a duration such as 1.5s", what, text)
 	}
 	return d, nil
 }
@@ -132,7 +132,7 @@ func (h *handler) listener(at where) (*zktest.Listener, error) {
 			return l, nil
 		}
 	}
-	return nil, fmt.Errorf("no address %s", at.Addr)
+	return nil, fmt.Errorf("unknown address %s", at.Addr)
 }
 
 func (h *handler) stop(_ *http.Request, at where) (none, error) {

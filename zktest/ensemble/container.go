@@ -43,7 +43,7 @@ func (e *Ensemble) image(ctx context.Context) (string, error) {
 	repository, tag := splitImage(wanted[0])
 	err := e.docker.PullImage(docker.PullImageOptions{Repository: repository, Tag: tag, Context: ctx}, docker.AuthConfiguration{})
 	if err != nil {
-		return "", fmt.Errorf("%w: %s cannot be pulled (scripts/zookeeper-image.sh builds one): %w", ErrNoImage, wanted[0], err)
+		return "", fmt.Errorf("%w (scripts/zookeeper-image.sh builds one): pull %s: %w", ErrNoImage, wanted[0], err)
 	}
 	return wanted[0], nil
 }
@@ -151,7 +151,7 @@ func (e *Ensemble) published(s *server) (string, error) {
 	}
 	bindings := c.NetworkSettings.Ports[clientPort]
 	if len(bindings) == 0 {
-		return "", fmt.Errorf("%s does not run", s.host)
+		return "", fmt.Errorf("container %s is not running", s.host)
 	}
 	return net.JoinHostPort(bindings[0].HostIP, bindings[0].HostPort), nil
 }
@@ -183,9 +183,9 @@ func abandoned(labels map[string]string) bool {
 	return host == here && err == nil && ended(id)
 }
 
-// Sweep removes containers and networks that ended processes of this machine have left behind, as
-// [New] does, and everything of the processes pids, ended or not. Errors are [ErrNoDocker] and
-// Docker's.
+// Sweep removes containers and networks left behind by exited processes of this machine, as [New]
+// does. It also removes those of the processes pids, exited or not. It returns [ErrNoDocker] if no
+// Docker engine is running, and otherwise the errors of the removals.
 func Sweep(ctx context.Context, pids ...int) error {
 	client, err := connect(ctx)
 	if err != nil {

@@ -23,16 +23,17 @@ type T interface {
 }
 
 // ErrNoDocker is returned if no Docker engine is running.
-var ErrNoDocker = errors.New("no Docker engine answers")
+var ErrNoDocker = errors.New("no Docker engine is running")
 
-// ErrNoImage is returned if no ZooKeeper image exists or can be pulled.
+// ErrNoImage is returned if no ZooKeeper image is present and none can be pulled.
 var ErrNoImage = errors.New("no ZooKeeper image")
 
 // startTimeout ends a start that hangs. On a loaded machine three JVMs need minutes.
 const startTimeout = 20 * time.Minute
 
-// Start starts an ensemble for a test and waits for a quorum. It is closed when the test ends, also
-// by a panic. Without a Docker engine the test is skipped, or fails if CURATOR_TEST_DOCKER=1.
+// Start starts an ensemble for a test and waits for a quorum. It closes the ensemble when the test
+// completes or panics. Without a Docker engine or an image it skips the test, or fails it if
+// CURATOR_TEST_DOCKER=1.
 func Start(t T, opts ...Option) *Ensemble {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -54,8 +55,8 @@ func Start(t T, opts ...Option) *Ensemble {
 	return e
 }
 
-// Ensemble is a running ensemble. All methods are safe for concurrent use. Servers are
-// counted from 0.
+// Ensemble is a running ensemble, whose servers are numbered from 0. All methods are safe for
+// concurrent use.
 type Ensemble struct {
 	docker  *docker.Client
 	cfg     config
@@ -78,8 +79,13 @@ type server struct {
 	cut bool       // off the peers' network
 }
 
-// New starts an ensemble and waits for a quorum. The caller must call [Ensemble.Close]. Errors are
-// [ErrNoDocker], [ErrNoImage], and errors of Docker and ctx.
+// New starts an ensemble and waits for a quorum. The caller must call [Ensemble.Close].
+//
+// Errors:
+//
+//   - [ErrNoDocker] if no Docker engine is running.
+//   - [ErrNoImage] if no ZooKeeper image is present and none can be pulled.
+//   - Another error if an option is invalid, Docker fails, or ctx is done first.
 func New(ctx context.Context, opts ...Option) (*Ensemble, error) {
 	cfg := defaults()
 	for _, opt := range opts {
@@ -138,7 +144,7 @@ func (e *Ensemble) start(ctx context.Context) error {
 	return e.WaitForQuorum(ctx)
 }
 
-// Close removes all containers and networks. It may be called again.
+// Close removes all containers and networks. Later calls return the same error.
 func (e *Ensemble) Close() error {
 	e.closing.Do(func() {
 		var errs []error
@@ -160,7 +166,7 @@ func (e *Ensemble) Close() error {
 	return e.closed
 }
 
-// Servers returns the servers' addresses for clients.
+// Servers returns the client addresses of all servers, in their order.
 func (e *Ensemble) Servers() []string {
 	list := make([]string, len(e.servers))
 	for i, s := range e.servers {
@@ -169,13 +175,14 @@ func (e *Ensemble) Servers() []string {
 	return list
 }
 
-// ConnectString returns Servers, joined by commas.
+// ConnectString returns the addresses of [Ensemble.Servers], joined by commas.
 func (e *Ensemble) ConnectString() string { return strings.Join(e.Servers(), ",") }
 
 // Size returns the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.servers) }
 
-// WaitForQuorum waits until a leader serves, and with it every server that runs and is reachable.
+// WaitForQuorum waits until a majority and every running, reachable server serves, and one leads.
+// It fails when ctx is done.
 func (e *Ensemble) WaitForQuorum(ctx context.Context) error {
 	return poll(ctx, "a quorum", func() error {
 		serving, leaders := 0, 0
@@ -197,13 +204,14 @@ func (e *Ensemble) WaitForQuorum(ctx context.Context) error {
 			}
 		}
 		if leaders != 1 || 2*serving <= len(e.servers) {
-			return fmt.Errorf("%d servers serve, %d of them lead", serving, leaders)
+			return fmt.Errorf("%d servers serve, %d of which lead", serving, leaders)
 		}
 		return nil
 	})
 }
 
-// Mode asks a server for its mode: leader, follower or standalone. It fails without a quorum.
+// Mode returns the mode of server i: leader, follower or standalone. It fails if the server has no
+// quorum or does not run.
 func (e *Ensemble) Mode(ctx context.Context, i int) (string, error) {
 	text, err := e.word(ctx, i, "srvr")
 	if err != nil {
@@ -214,10 +222,10 @@ func (e *Ensemble) Mode(ctx context.Context, i int) (string, error) {
 			return strings.TrimSpace(mode), nil
 		}
 	}
-	return "", fmt.Errorf("not serving: %s", strings.TrimSpace(text))
+	return "", fmt.Errorf("server is not serving: %s", strings.TrimSpace(text))
 }
 
-// Leader waits for a leader and returns its number.
+// Leader waits until a server leads, and returns its number. It fails when ctx is done.
 func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	leader := -1
 	err := poll(ctx, "a leader", func() error {
@@ -227,7 +235,7 @@ func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 				return nil
 			}
 		}
-		return errors.New("nobody leads")
+		return errors.New("no server leads")
 	})
 	return leader, err
 }
@@ -247,7 +255,7 @@ func poll(ctx context.Context, what string, f func() error) error {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return fmt.Errorf("waited in vain for %s: %w: %w", what, context.Cause(ctx), err)
+			return fmt.Errorf("wait for %s: %w: %w", what, context.Cause(ctx), err)
 		}
 	}
 }

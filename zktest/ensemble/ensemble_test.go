@@ -248,7 +248,7 @@ func TestWithoutDockerTheTestIsSkippedOrFails(t *testing.T) {
 			got = "failed"
 		}
 		assert.Equal(t, want, got)
-		assert.Contains(t, test.failed+test.skipped, "no Docker engine answers")
+		assert.Contains(t, test.failed+test.skipped, "no Docker engine is running")
 	}
 }
 

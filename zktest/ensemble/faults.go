@@ -13,25 +13,25 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// StartServer starts a stopped or killed server with its data. To wait until it serves, see
-// [Ensemble.WaitForQuorum].
+// StartServer starts server i, with its data, if it is stopped or killed. To wait until it serves,
+// call [Ensemble.WaitForQuorum].
 func (e *Ensemble) StartServer(i int) error {
 	return e.on(i, "start", func(s *server) error { return e.docker.StartContainer(s.container, nil) })
 }
 
-// StopServer stops a server gracefully.
+// StopServer stops the container of server i gracefully, with 10 s for the process to exit.
 func (e *Ensemble) StopServer(i int) error {
 	return e.on(i, "stop", func(s *server) error { return e.docker.StopContainer(s.container, 10) })
 }
 
-// KillServer kills a server's process (SIGKILL).
+// KillServer kills the process of server i with SIGKILL.
 func (e *Ensemble) KillServer(i int) error {
 	return e.on(i, "kill", func(s *server) error {
 		return e.docker.KillContainer(docker.KillContainerOptions{ID: s.container, Signal: docker.SIGKILL})
 	})
 }
 
-// PauseServer suspends a server's process. Its connections remain.
+// PauseServer suspends the process of server i. Its connections stay open.
 func (e *Ensemble) PauseServer(i int) error {
 	return e.on(i, "pause", func(s *server) (err error) {
 		for range pauseTries {
@@ -47,12 +47,12 @@ func (e *Ensemble) PauseServer(i int) error {
 // threads in time on a busy machine, and then the engine lets them run again.
 const pauseTries = 10
 
-// ResumeServer ends [Ensemble.PauseServer].
+// ResumeServer continues server i after [Ensemble.PauseServer].
 func (e *Ensemble) ResumeServer(i int) error {
 	return e.on(i, "resume", func(s *server) error { return e.docker.UnpauseContainer(s.container) })
 }
 
-// Partition cuts a server off from its peers. Clients still reach it.
+// Partition disconnects server i from its peers until [Ensemble.Heal]. Clients can still reach it.
 func (e *Ensemble) Partition(i int) error {
 	return e.on(i, "partition", func(s *server) error {
 		s.mu.Lock()
@@ -66,8 +66,8 @@ func (e *Ensemble) Partition(i int) error {
 	})
 }
 
-// Freeze drops all packets between clients and a server, in both directions and without closing a
-// connection.
+// Freeze drops all packets between clients and server i until [Ensemble.Heal]. No connection is
+// closed.
 func (e *Ensemble) Freeze(i int) error {
 	return e.on(i, "freeze", func(s *server) error {
 		s.proxy.freeze()
@@ -75,14 +75,14 @@ func (e *Ensemble) Freeze(i int) error {
 	})
 }
 
-// FreezeAll is Freeze for all servers.
+// FreezeAll freezes all servers, as [Ensemble.Freeze] does.
 func (e *Ensemble) FreezeAll() {
 	for _, s := range e.servers {
 		s.proxy.freeze()
 	}
 }
 
-// CutConnections closes the connections of all clients of a server. They may reconnect at once.
+// CutConnections closes all client connections of server i. The clients may reconnect at once.
 func (e *Ensemble) CutConnections(i int) error {
 	return e.on(i, "cut the connections of", func(s *server) error {
 		s.proxy.cut()
@@ -90,7 +90,8 @@ func (e *Ensemble) CutConnections(i int) error {
 	})
 }
 
-// RefuseConnections lets a server refuse new connections of clients. Existing ones continue.
+// RefuseConnections makes server i refuse new client connections until [Ensemble.Heal]. Existing
+// connections continue.
 func (e *Ensemble) RefuseConnections(i int) error {
 	return e.on(i, "refuse connections to", func(s *server) error {
 		s.proxy.refuse(true)
@@ -98,8 +99,8 @@ func (e *Ensemble) RefuseConnections(i int) error {
 	})
 }
 
-// Heal ends all partitions, freezes and refusals of connections. Paused and stopped servers stay as
-// they are.
+// Heal removes all partitions, freezes and refusals of connections. Paused and stopped servers
+// remain paused and stopped.
 func (e *Ensemble) Heal() error {
 	var errs []error
 	for i, s := range e.servers {
@@ -121,7 +122,7 @@ func (e *Ensemble) Heal() error {
 
 func (e *Ensemble) on(i int, what string, f func(*server) error) error {
 	if i < 0 || i >= len(e.servers) {
-		return fmt.Errorf("ensemble: %s server %d: there are %d", what, i, len(e.servers))
+		return fmt.Errorf("ensemble: %s server %d: must be 0 to %d", what, i, len(e.servers)-1)
 	}
 	if err := f(e.servers[i]); err != nil {
 		return fmt.Errorf("ensemble: %s server %d: %w", what, i, err)
@@ -160,16 +161,17 @@ func (e *Ensemble) dial(ctx context.Context, i int) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(2 * time.Second))
 }
 
-// KillSession expires a session of any client on any server, and returns when it has expired. Its
+// KillSession expires the session of any client on any server, and returns when it has expired. The
 // client notices when it reconnects. An expired session is not an error.
 //
-// It takes the session over, with the password that servers derive from the id, and closes it.
+// KillSession takes the session over, with the password that servers derive from the id, and closes
+// it.
 func (e *Ensemble) KillSession(ctx context.Context, id int64) error {
 	if id == 0 {
-		return errors.New("ensemble: 0 is no session")
+		return errors.New("ensemble: invalid session id 0")
 	}
 	// Its owner reconnects at once, and may take the session back before it is closed.
-	return poll(ctx, fmt.Sprintf("the end of session %#x", id), func() error {
+	return poll(ctx, fmt.Sprintf("session %#x to expire", id), func() error {
 		var errs []error
 		for i := range e.servers {
 			gone, err := e.closeSession(ctx, i, id)
@@ -212,7 +214,7 @@ func (e *Ensemble) closeSession(ctx context.Context, i int, id int64) (gone bool
 		return true, nil
 	}
 	_, _ = io.Copy(io.Discard, conn) // until the server hangs up, when it is done
-	return false, fmt.Errorf("session %#x lived until now", id)
+	return false, fmt.Errorf("session %#x was still alive", id)
 }
 
 // password returns a session's password as servers derive it: the first 16 bytes of

@@ -35,18 +35,19 @@ func defaults() config {
 	}
 }
 
-// WithServers sets the number of servers. The default is 3; 1 is a standalone server.
+// WithServers sets the number of servers, from 1 to 9. The default is 3, and 1 is a standalone
+// server.
 func WithServers(n int) Option {
 	return func(c *config) error {
 		if n < 1 || n > 9 {
-			return fmt.Errorf("ensemble: %d servers", n)
+			return fmt.Errorf("ensemble: invalid number of servers %d: must be 1 to 9", n)
 		}
 		c.servers = n
 		return nil
 	}
 }
 
-// WithImage sets the image, instead of ZOOKEEPER_IMAGE.
+// WithImage sets the Docker image, instead of the one named by ZOOKEEPER_IMAGE.
 func WithImage(name string) Option {
 	return func(c *config) error {
 		c.image = name
@@ -54,18 +55,19 @@ func WithImage(name string) Option {
 	}
 }
 
-// WithTick sets the servers' tick; sessions have 2 to 20. The default is 2 s, as in ZooKeeper.
+// WithTick sets the servers' tick. A session's timeout is 2 to 20 ticks. The default is 2 s, as in
+// ZooKeeper.
 func WithTick(d time.Duration) Option {
 	return func(c *config) error {
 		if d < time.Millisecond {
-			return fmt.Errorf("ensemble: tick %v", d)
+			return fmt.Errorf("ensemble: tick %v is shorter than 1ms", d)
 		}
 		c.env["ZOO_TICK_TIME"] = strconv.FormatInt(d.Milliseconds(), 10)
 		return nil
 	}
 }
 
-// WithEnv sets an environment variable of the containers, as the image documents them.
+// WithEnv sets an environment variable of the containers, such as those that the image documents.
 func WithEnv(name, value string) Option {
 	return func(c *config) error {
 		c.env[name] = value
@@ -73,12 +75,12 @@ func WithEnv(name, value string) Option {
 	}
 }
 
-// WithFile puts a file, such as a JAAS file of JVMFLAGS, at an absolute path of the containers,
-// readable for all.
+// WithFile writes a file, such as a JAAS file for JVMFLAGS, to an absolute path of the containers.
+// All users can read it.
 func WithFile(path, content string) Option {
 	return func(c *config) error {
 		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
-			return fmt.Errorf("ensemble: file %q", path)
+			return fmt.Errorf("ensemble: invalid file path %q: must be absolute without a trailing slash", path)
 		}
 		if c.files == nil {
 			c.files = make(map[string]string)
@@ -96,9 +98,9 @@ func WithConfig(line string) Option {
 	}
 }
 
-// WithProperties sets properties of the servers, as zktest.WithProperties does. tickTime defaults
-// to 2000. By default clients of one host may have any number of connections, and all four-letter
-// words are answered. An unknown name is an error.
+// WithProperties sets properties of the servers, as zktest.WithProperties does. Defaults are a
+// tickTime of 2000, no limit of connections per host, and all four-letter words. [New] fails for an
+// unknown name.
 func WithProperties(properties map[string]string) Option {
 	return func(c *config) error {
 		for _, name := range slices.Sorted(maps.Keys(properties)) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Agenda runs functions at their times, one at a time and with the lock of a cluster held.
-// Functions of one time run in the order in which they were added.
+// Agenda runs functions at scheduled times, one at a time and with the cluster's lock held.
+// Functions with the same time run in the order in which they were added.
 type Agenda struct {
 	items items
 	count int
@@ -23,13 +23,14 @@ type item struct {
 // NewAgenda returns an empty agenda.
 func NewAgenda() *Agenda { return &Agenda{wake: make(chan struct{}, 1)} }
 
-// Add has f run at a time.
+// Add schedules f to run at this time.
 func (a *Agenda) Add(at time.Time, f func()) {
 	a.count++
 	heap.Push(&a.items, item{at, a.count, f})
 }
 
-// Settle runs the functions that are due.
+// Settle runs the functions that are due, and wakes Run if the next time is earlier than Run
+// expects.
 func (a *Agenda) Settle() {
 	for len(a.items) > 0 && !time.Now().Before(a.items[0].at) {
 		heap.Pop(&a.items).(item).run()
@@ -42,7 +43,7 @@ func (a *Agenda) Settle() {
 	}
 }
 
-// Run settles at each time of the agenda, until done is closed. The lock is not held.
+// Run calls Settle at each scheduled time, until done is closed. The lock must not be held.
 func (a *Agenda) Run(m *Monitor, done <-chan struct{}) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -7,24 +7,25 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// Alone is the quorum of a server of its own. It applies each transaction at once.
+// Alone is the quorum of a standalone server. It applies each transaction at once.
 type Alone struct {
 	*Replica
 	tracker *Tracker
 	ahead   time.Duration // see Advance
 }
 
-// NewAlone returns the quorum of a server without sessions, with a lock of its own.
+// NewAlone returns the quorum of a standalone server without sessions, with a new lock.
 func NewAlone(rules tree.Rules, tick time.Duration) *Alone {
 	return &Alone{Replica: newReplica(&Monitor{}, rules, 1), tracker: NewTracker(tick, time.Now())}
 }
 
-// Run expires sessions at each tick, until done is closed. The lock is not held.
+// Run expires sessions at each tick until done is closed. The lock must not be held.
 func (a *Alone) Run(done <-chan struct{}) {
 	a.repeat(done, a.untilTick, a.expireDue)
 }
 
-// Scan deletes containers and TTL nodes that are due, until done is closed. The lock is not held.
+// Scan periodically deletes empty containers and expired TTL nodes, until done is closed. The lock
+// must not be held.
 func (a *Alone) Scan(every time.Duration, done <-chan struct{}) {
 	a.repeat(done, func() time.Duration { return every }, func() { a.reap() })
 }
@@ -123,7 +124,7 @@ func (a *Alone) Expire(session int64) error {
 	return nil
 }
 
-// Reap also deletes the nodes that become empty by that.
+// Reap deletes all containers and TTL nodes that are due, including parents that it has emptied.
 func (a *Alone) Reap() {
 	a.Lock()
 	defer a.Release()
@@ -147,7 +148,7 @@ func (a *Alone) Advance(d time.Duration) {
 
 func (a *Alone) Halted() {}
 
-// Started gives each session its whole timeout again, as a new leader does.
+// Started restarts the timeout of each session, as a new leader does.
 func (a *Alone) Started() {
 	for id, sess := range a.Sessions {
 		a.tracker.Touch(id, sess.began, time.Now())

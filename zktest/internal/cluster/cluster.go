@@ -11,18 +11,18 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// Config has the settings of a cluster.
+// Config configures a cluster.
 type Config struct {
-	Seed          uint64        // of all random choices
-	Tick          time.Duration // the unit of the servers' time
-	ContainerScan time.Duration // the time between two checks of containers and TTL nodes
-	Lag           time.Duration // a follower applies a transaction up to this long after its commit
-	Latency       time.Duration // a message between members takes up to this long
-	Election      time.Duration // an election takes up to this long
-	SyncTimeout   time.Duration // a link that is silent for this long is given up
+	Seed          uint64        // seed of all random choices
+	Tick          time.Duration // unit of the servers' time
+	ContainerScan time.Duration // interval between checks of containers and TTL nodes
+	Lag           time.Duration // maximum delay between a commit and its application by a follower
+	Latency       time.Duration // maximum delay of a message between members
+	Election      time.Duration // maximum duration of an election
+	SyncTimeout   time.Duration // a link that is silent for this long is closed
 }
 
-// Cluster is the ensemble: its members, the committed log, and the leader.
+// Cluster is an ensemble: its members, the committed log, and the leader.
 type Cluster struct {
 	*Monitor
 	cfg    Config
@@ -70,7 +70,7 @@ func (h *history) forget(n int) {
 	}
 }
 
-// New returns a cluster without members, with a lock of its own.
+// New returns a cluster without members, with a new lock.
 func New(cfg Config, rules tree.Rules) *Cluster {
 	c := &Cluster{
 		Monitor: &Monitor{},
@@ -86,16 +86,16 @@ func New(cfg Config, rules tree.Rules) *Cluster {
 	return c
 }
 
-// MaxMembers is the number of members that the upper byte of a session's id can tell apart.
+// MaxMembers is the number of members that a session id can distinguish by its upper byte.
 const MaxMembers = 127
 
-// NewMember returns a member that takes no part yet. It needs a server, see [Replica.Attach]. The
-// lock is not held.
+// NewMember returns a member that is not yet in the cluster. Its server must call [Replica.Attach].
+// The lock must not be held.
 func (c *Cluster) NewMember() (*Member, error) {
 	c.Lock()
 	defer c.Unlock()
 	if c.made == MaxMembers {
-		return nil, fmt.Errorf("zktest: a cluster has at most %d members in its life", MaxMembers)
+		return nil, fmt.Errorf("zktest: cannot add a member: the cluster has had %d already", MaxMembers)
 	}
 	c.made++
 	return &Member{
@@ -106,8 +106,8 @@ func (c *Cluster) NewMember() (*Member, error) {
 	}, nil
 }
 
-// Begin starts the cluster with its first members, which run. One of them leads when it returns.
-// The lock is not held.
+// Begin starts the cluster with its first members, which must run, and elects a leader. The lock
+// must not be held.
 func (c *Cluster) Begin(members []*Member) {
 	c.Lock()
 	defer c.Release()
@@ -122,13 +122,13 @@ func (c *Cluster) Begin(members []*Member) {
 	c.every(c.cfg.ContainerScan, c.reap)
 }
 
-// Run runs the agenda, until Close. The lock is not held.
+// Run runs the agenda until Close. The lock must not be held.
 func (c *Cluster) Run() { c.agenda.Run(c.Monitor, c.done) }
 
-// Close ends Run and all waits. It is called once. The lock is not held.
+// Close makes Run and all waits return. It must be called once, and the lock must not be held.
 func (c *Cluster) Close() { close(c.done) }
 
-// Members lists the members.
+// Members returns the members in the order in which they joined, including members without a vote.
 func (c *Cluster) Members() []*Member { return c.members }
 
 // Has reports whether a server is a member.
@@ -145,7 +145,8 @@ func (c *Cluster) Leader() *Member {
 // led reports whether a leader can commit transactions.
 func (c *Cluster) led() bool { return c.term != nil && c.voters.majority(c.term.reaches) }
 
-// WaitLeader waits until a member leads a majority. The lock is not held.
+// WaitLeader waits until a member leads a majority, the cluster is closed or ctx is done. The lock
+// must not be held.
 func (c *Cluster) WaitLeader(ctx context.Context) (*Member, error) {
 	for {
 		c.Lock()
@@ -164,7 +165,8 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Member, error) {
 	}
 }
 
-// Part cuts these members off from all others. It replaces the partition before it.
+// Part disconnects these members from all others, in place of an earlier partition. No members
+// means no partition.
 func (c *Cluster) Part(members []*Member) {
 	for _, m := range c.members {
 		m.apart = slices.Contains(members, m)
@@ -172,7 +174,8 @@ func (c *Cluster) Part(members []*Member) {
 	c.review()
 }
 
-// Expire has the leader end a session now.
+// Expire makes the leader expire a session now. It returns ErrNoLeader without a leader, and
+// ErrNoSession if the leader does not know the session.
 func (c *Cluster) Expire(session int64) error {
 	switch {
 	case !c.led():

@@ -9,7 +9,7 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// Member is the quorum of a server that is a member of a cluster. The leader decides.
+// Member is the quorum of one server in a cluster. It sends transactions to the leader.
 type Member struct {
 	*Replica
 	cluster *Cluster
@@ -49,7 +49,8 @@ type touch struct {
 	at      time.Time
 }
 
-// SetLag has the member apply each transaction this long after it has heard of the commit.
+// SetLag sets the delay between the member's receipt of a commit and its application of the
+// transaction.
 func (m *Member) SetLag(d time.Duration) { m.lag = &d }
 
 func (m *Member) runs() bool { return m.host.Runs() }
@@ -135,8 +136,8 @@ func (m *Member) refuse(e *Entry) {
 	e.Origin.Hang()
 }
 
-// Resume asks the leader. As in a real ensemble, the leader's answer does not say which handshake
-// it is for: it answers the newest one of the session.
+// Resume asks the leader whether the session exists. As in a real ensemble, the reply does not
+// identify a handshake: it answers the session's newest one.
 func (m *Member) Resume(q Caller, session int64, timeout time.Duration) {
 	if earlier := m.resuming[session]; earlier != nil {
 		earlier.Hang()
@@ -157,8 +158,9 @@ func (m *Member) Resume(q Caller, session int64, timeout time.Duration) {
 	})
 }
 
-// Sync answers q once this member has applied all transactions that were committed when the leader
-// received it. As in a real ensemble, the leader does not ask a majority whether it still leads.
+// Sync answers q when this member has applied all transactions that were committed when the leader
+// received the request. As in a real ensemble, the leader does not ask a majority whether it still
+// leads.
 func (m *Member) Sync(q Caller, path string) {
 	then := func() { m.do(func() { q.Answer(m.Tree.Zxid, tree.Result{Body: &proto.PathResponse{Path: path}}) }) }
 	if m.leads() {
@@ -168,7 +170,7 @@ func (m *Member) Sync(q Caller, path string) {
 	m.toLeader(func(t *term) { t.afterOutstanding(func() { t.runAt(m, then) }) })
 }
 
-// Heard notes a session for the next report to the leader.
+// Heard records for the next report to the leader that the session's client was heard.
 func (m *Member) Heard(session int64, timeout time.Duration, at time.Time) {
 	m.touched[session] = touch{timeout, at}
 }
@@ -181,7 +183,7 @@ func (m *Member) report() map[int64]touch {
 	return heard
 }
 
-// Expires asks the leader's tracker: the member does not know.
+// Expires returns the time from the leader's tracker. Without a leader it returns the present time.
 func (m *Member) Expires(session int64) time.Time {
 	if m.term == nil {
 		return time.Now()
@@ -189,8 +191,8 @@ func (m *Member) Expires(session int64) time.Time {
 	return m.term.tracker.expires(session)
 }
 
-// Edit hands the leader a transaction, and waits until this member has applied it. The error is
-// ErrNoLeader or ErrClosed.
+// Edit sends a transaction to the leader, and waits until this member has applied it. It returns
+// ErrNoLeader if the member has no leader or loses it, and ErrClosed if the server is closed.
 func (m *Member) Edit(change func(*tree.Txn) proto.Code) (tree.Result, error) {
 	q := newEdit()
 	m.Lock()
@@ -354,5 +356,5 @@ func (m *Member) Resumed(pause time.Duration) {
 	}
 }
 
-// String names the member in the failures of tests.
+// String returns the member's number, such as "member 1", for test failures.
 func (m *Member) String() string { return fmt.Sprintf("member %d", m.Number) }

@@ -2,8 +2,8 @@ package cluster
 
 import "sync"
 
-// Monitor guards a server, or all members of a cluster, and orders their output. A function that
-// may have output ends with Release instead of Unlock.
+// Monitor is the lock of a server, or of all members of a cluster, and orders their output. A
+// function that may produce output calls Release instead of Unlock.
 type Monitor struct {
 	sync.Mutex
 	outputs    []Output
@@ -11,19 +11,19 @@ type Monitor struct {
 	settle     func() // runs the agenda; nil for a server of its own
 }
 
-// Output is a frame on its way to a client, or a call of a test's function.
+// Output is a frame to a client, or a call of a test's function.
 type Output interface {
 	// Deliver is called once. It may release the lock temporarily, with [Monitor.Outside].
 	Deliver()
 }
 
-// Put adds an output. All outputs have one order: a trace sees an answer before the client does,
-// and a client receives events in the order of transactions.
+// Put adds an output to the single queue of all outputs. So a trace sees a reply before the client
+// does, and a client receives events in the order of transactions.
 func (m *Monitor) Put(o Output) { m.outputs = append(m.outputs, o) }
 
-// Release delivers all outputs and unlocks. A test's function may use the server, and what that
-// puts out is delivered here as well, after the outputs before it, and not by the goroutine that
-// put it.
+// Release delivers all outputs in order, and unlocks. If another goroutine is in Release, that
+// goroutine delivers them. A test's function may therefore call the server while an output is
+// delivered.
 func (m *Monitor) Release() {
 	if m.settle != nil {
 		m.settle()
@@ -45,12 +45,12 @@ func (m *Monitor) Release() {
 	m.outputs = nil
 }
 
-// Outside runs f without the lock.
+// Outside runs f without the lock, which must be held.
 func (m *Monitor) Outside(f func()) {
 	m.Unlock()
 	defer m.Lock()
 	f()
 }
 
-// Delivering reports whether a goroutine is in Release.
+// Delivering reports whether a goroutine is delivering outputs in Release.
 func (m *Monitor) Delivering() bool { return m.delivering }

@@ -16,7 +16,7 @@ var (
 	ErrClosed    = errors.New("zktest: server closed")
 )
 
-// Quorum decides on the transactions and the sessions of a server.
+// Quorum orders the transactions of a server, and decides when its sessions expire.
 type Quorum interface {
 	State() *Replica
 
@@ -52,7 +52,7 @@ type Quorum interface {
 	Resumed(pause time.Duration)
 }
 
-// Role is the part that a server has.
+// Role is a server's role in its ensemble.
 type Role int
 
 // The roles.
@@ -62,21 +62,21 @@ const (
 	Follower
 )
 
-// String is the role as a real server reports it.
+// String returns the role as a real server reports it, such as "leader".
 func (r Role) String() string {
 	return [...]string{"standalone", "leader", "follower"}[r]
 }
 
-// Entry is a transaction in the log of a server.
+// Entry is a transaction in a server's log.
 type Entry struct {
 	tree.Request
-	Timeout time.Duration // of a new session
-	Origin  Caller        // the client that waits for the result; nil: none
+	Timeout time.Duration // timeout of a new session
+	Origin  Caller        // client that waits for the result; may be nil
 	at      *Member       // the member that it was submitted to; nil for a server of its own
 	voters  voters        // who decides once this is committed; nil: as before
 }
 
-// Caller waits for the result of a transaction, or for the leader's word on a session.
+// Caller waits for the result of a transaction, or for the leader's answer about a session.
 type Caller interface {
 	Op() proto.Op
 	Xid() int32 // the number that the client has given the request

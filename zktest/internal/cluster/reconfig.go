@@ -46,13 +46,13 @@ func (v voters) config(rules tree.Rules, version int64) (path, text string) {
 	return "/zookeeper/config", strings.Join(append(lines, fmt.Sprintf("version=%x", version)), "\n")
 }
 
-// KeeperLine is the line of a server in the configuration of a ClickHouse Keeper.
+// KeeperLine returns the line for a server in the configuration of a ClickHouse Keeper.
 func KeeperLine(number int, addr string) string {
 	return fmt.Sprintf("server.%d=%s;participant;1", number, addr)
 }
 
-// Admit adds a member that does not vote. It has what the others have committed, and it follows the
-// leader. The lock is not held.
+// Admit adds a member without a vote. It copies the most advanced member's state, and follows the
+// leader. The lock must not be held.
 func (c *Cluster) Admit(m *Member) error {
 	c.Lock()
 	defer c.Release()
@@ -67,11 +67,12 @@ func (c *Cluster) Admit(m *Member) error {
 	return nil
 }
 
-// Promote has a member that was admitted become a voter. If ctx ends, it may become one later. The
-// lock is not held.
+// Promote makes an admitted member a voter. If ctx is done first, it returns ctx.Err(), but the
+// member may still become a voter. The lock must not be held.
 func (c *Cluster) Promote(ctx context.Context, m *Member) error { return c.reconfigure(ctx, m, true) }
 
-// Remove takes a member out of the cluster. The lock is not held.
+// Remove removes a member from the cluster by a reconfiguration. It returns ErrNotMember if it is
+// not in the cluster, and another error if it is the last voter. The lock must not be held.
 func (c *Cluster) Remove(ctx context.Context, m *Member) error {
 	c.Lock()
 	has, last := c.Has(m), len(c.voters) == 1 && c.voters[0] == m

@@ -8,22 +8,22 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// Replica is one server's copy of the data and the sessions. It changes by transactions only.
+// Replica is one server's copy of the data and the sessions. Only transactions change it.
 type Replica struct {
 	*Monitor
 	Tree        *tree.Tree
 	Sessions    map[int64]*Session
-	Number      int // of the server among the members of its cluster, from 1
+	Number      int // number of the server in its cluster, from 1
 	lastSession int64
 	host        Host
 }
 
-// Session is a session whose opening the replica has applied.
+// Session is a session whose creation the replica has applied.
 type Session struct {
 	ID      int64
 	began   time.Duration // the timeout in its first transaction; a new leader knows no other
-	Timeout time.Duration // as granted last by this server
-	Conn    Conn          // nil while the client is not connected to this server
+	Timeout time.Duration // timeout that this server granted last
+	Conn    Conn          // nil unless the client is connected to this server
 }
 
 // Conn is a client's connection.
@@ -32,7 +32,7 @@ type Conn interface {
 	Cut()
 }
 
-// Host is the server around a replica.
+// Host is the server that serves the clients of a replica.
 type Host interface {
 	// Runs reports whether the server's process exists and is not paused.
 	Runs() bool
@@ -61,19 +61,19 @@ func newReplica(monitor *Monitor, rules tree.Rules, number int) *Replica {
 	}
 }
 
-// Attach gives the replica its server. It is called once, before all else.
+// Attach sets the replica's server. It must be called once, before all other methods.
 func (r *Replica) Attach(h Host) { r.host = h }
 
-// State returns the replica itself: it is the part that all quorums share.
+// State returns the replica, the part that all quorums share.
 func (r *Replica) State() *Replica { return r }
 
-// NewSession returns the id of a session to be opened.
+// NewSession returns the id for a new session.
 func (r *Replica) NewSession() int64 {
 	r.lastSession++
 	return r.lastSession
 }
 
-// Session returns the session with this id. If there is none, it is created.
+// Session returns the session with this id, and creates it if it does not exist.
 func (r *Replica) Session(id int64) *Session {
 	if r.Sessions[id] == nil {
 		r.Sessions[id] = &Session{ID: id}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Tracker knows when sessions expire. A server of its own has one, and so has each leader of a
+// Tracker records when sessions expire. A standalone server has one, and so has each leader of a
 // cluster.
 type Tracker struct {
 	tick     time.Duration
@@ -20,12 +20,12 @@ type tracked struct {
 	ending  bool // chosen to expire: it is not resumed, and has no more transactions
 }
 
-// NewTracker returns a tracker without sessions. Its ticks are counted from began.
+// NewTracker returns a tracker without sessions, whose ticks start at began.
 func NewTracker(tick time.Duration, began time.Time) *Tracker {
 	return &Tracker{tick: tick, began: began, sessions: make(map[int64]*tracked)}
 }
 
-// Open adds a session that was heard now.
+// Open adds a session, whose timeout starts now.
 func (t *Tracker) Open(id int64, timeout time.Duration, now time.Time) {
 	t.sessions[id] = &tracked{}
 	t.Touch(id, timeout, now)
@@ -34,8 +34,8 @@ func (t *Tracker) Open(id int64, timeout time.Duration, now time.Time) {
 // Close removes a session.
 func (t *Tracker) Close(id int64) { delete(t.sessions, id) }
 
-// Touch notes that a session was heard at a time. Like a real server, it rounds the expiry up to
-// the next tick. It reports whether the session exists and is not about to expire.
+// Touch records that a session's client was heard at a time, and rounds the expiry up to the next
+// tick, like a real server. It reports whether the session exists and is not about to expire.
 func (t *Tracker) Touch(id int64, timeout time.Duration, at time.Time) bool {
 	sess := t.sessions[id]
 	if sess == nil || sess.ending {
@@ -49,7 +49,7 @@ func (t *Tracker) Touch(id int64, timeout time.Duration, at time.Time) bool {
 	return true
 }
 
-// Shift moves the expiry of all sessions, as if the clock had stood still for this time.
+// Shift postpones the expiry of all sessions by this duration, which may be negative.
 func (t *Tracker) Shift(by time.Duration) {
 	t.began = t.began.Add(by)
 	for _, sess := range t.sessions {
@@ -57,7 +57,7 @@ func (t *Tracker) Shift(by time.Duration) {
 	}
 }
 
-// Due lists the sessions whose time has passed, in the order of their ids.
+// Due returns the ids of the sessions whose timeout has passed, sorted.
 func (t *Tracker) Due(now time.Time) []int64 {
 	var ids []int64
 	for id, sess := range t.sessions {
@@ -69,7 +69,7 @@ func (t *Tracker) Due(now time.Time) []int64 {
 	return ids
 }
 
-// UntilTick returns the time until the next tick begins.
+// UntilTick returns the time from now until the next tick.
 func (t *Tracker) UntilTick(now time.Time) time.Duration { return t.tick - now.Sub(t.began)%t.tick }
 
 // expires returns the time at which a session expires, or now if there is no such session.

@@ -13,7 +13,8 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Identity is an identity of a client: "world" "anyone", "digest" "user:hash", "ip" "127.0.0.1".
+// Identity is an identity of a client, such as "world" "anyone", "digest" "user:hash" or "ip"
+// "127.0.0.1".
 type Identity struct{ Scheme, ID string }
 
 // The permissions.
@@ -28,14 +29,14 @@ const (
 
 // Identities with a meaning of their own.
 var (
-	Super  = Identity{Scheme: "super"} // may do everything
+	Super  = Identity{Scheme: "super"} // has all permissions
 	anyone = Identity{"world", "anyone"}
 )
 
-// OpenACL grants every right to every client.
+// OpenACL grants all permissions to every client.
 var OpenACL = []proto.ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
 
-// Allowed reports whether a list grants all of perms to one of the identities.
+// Allowed reports whether an access list grants all of perms to one of the identities.
 func Allowed(list []proto.ACL, perms int32, who []Identity) bool {
 	if slices.Contains(who, Super) {
 		return true
@@ -104,7 +105,7 @@ func (c *Rules) validEntry(a proto.ACL) bool {
 	return false
 }
 
-// AddNew adds an element, unless the list has it.
+// AddNew appends an element, unless the list contains it.
 func AddNew[E comparable](list []E, e E) []E {
 	if slices.Contains(list, e) {
 		return list
@@ -198,7 +199,7 @@ func javaNumber(text string, base int, limit int64) (int64, bool) {
 	return n, err == nil && n >= 0 && n <= limit
 }
 
-// User returns the name in an identity, without the hash of the password.
+// User returns the identity's name, without the hash of the password.
 func (i Identity) User() string {
 	if i.Scheme == "digest" {
 		name, _, _ := strings.Cut(i.ID, ":")
@@ -207,15 +208,15 @@ func (i Identity) User() string {
 	return i.ID
 }
 
-// Digest returns the id that access lists use for the scheme "digest" and this user:password: user,
-// a colon, and the SHA-1 of user:password in base64.
+// Digest returns the id for user:password in access lists of scheme "digest": user, a colon, and
+// the SHA-1 of user:password in base64.
 func Digest(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
 	sum := sha1.Sum([]byte(userPassword))
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Credentials returns the identity of user:password, as a client has sent it.
+// Credentials returns the digest identity for user:password as received from a client.
 func Credentials(cred string) Identity {
 	text := javaString(cred)
 	user, hash, _ := strings.Cut(Digest(text), ":")

@@ -6,27 +6,27 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Request is a transaction. It has the same result on every tree to which the same transactions
-// were applied before.
+// Request is a transaction. Its result is the same on all trees to which the same transactions were
+// applied before.
 type Request struct {
 	Zxid    int64
 	Time    time.Time
-	Session int64 // 0: of the server itself
+	Session int64 // 0 for the server itself
 	Who     []Identity
-	Op      proto.Op // proto.OpConnect opens the session, proto.OpCloseSession ends it
+	Op      proto.Op // proto.OpConnect opens the session, proto.OpCloseSession closes it
 	Body    proto.Record
-	Edit    func(*Txn) proto.Code // instead of Op
+	Edit    func(*Txn) proto.Code // replaces Op
 }
 
 // Result is the outcome of a transaction.
 type Result struct {
 	Code   proto.Code
-	Failed string       // where an edit did
-	Body   proto.Record // of the reply; nil: none
+	Failed string       // path at which an edit failed
+	Body   proto.Record // body of the reply; may be nil
 	Events []Event
 }
 
-// Apply carries a transaction out. A transaction that fails changes nothing but the zxid.
+// Apply applies a transaction. A transaction that fails changes only the zxid.
 func (t *Tree) Apply(e *Request) Result {
 	x := t.begin(e.Zxid, e.Time)
 	x.session, x.who = e.Session, e.Who

@@ -6,10 +6,10 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// EveryRight is the identity of a test.
+// EveryRight is the identity of a test, which has all permissions.
 var EveryRight = []Identity{Super}
 
-// Own reports whether a node is the server's own.
+// Own reports whether a node belongs to the server, such as /zookeeper.
 func (t *Tree) Own(path string) bool {
 	if t.Rules.Keeper != 0 {
 		_, below := keeperPaths[path]
@@ -32,7 +32,7 @@ func (x *Txn) CreateAll(m NewNode) proto.Code {
 	return code
 }
 
-// RemoveAll deletes a node with everything below it.
+// RemoveAll deletes a node and all its descendants.
 func (x *Txn) RemoveAll(path string) {
 	for _, name := range slices.Clone(x.Tree.Nodes[path].List()) {
 		x.RemoveAll(path + "/" + name)
@@ -40,8 +40,8 @@ func (x *Txn) RemoveAll(path string) {
 	x.Remove(path)
 }
 
-// Put creates a node and its missing parents, or changes the data and the access list of a node
-// that exists.
+// Put creates a node and its missing parents, or replaces the data and access list of an existing
+// node.
 func (x *Txn) Put(m NewNode) proto.Code {
 	if x.Tree.Nodes[m.Path] == nil {
 		return x.CreateAll(m)
@@ -53,13 +53,13 @@ func (x *Txn) Put(m NewNode) proto.Code {
 	return code
 }
 
-// Fail notes the path at which the edit fails, and returns code.
+// Fail records the path at which the edit fails, and returns code.
 func (x *Txn) Fail(path string, code proto.Code) proto.Code {
 	x.failed = path
 	return code
 }
 
-// SetSequence sets the number of the next sequential child of a node that exists.
+// SetSequence sets the number of the next sequential child of an existing node.
 func (x *Txn) SetSequence(path string, next int32) {
 	n := x.Tree.Nodes[path]
 	x.save(n)
@@ -75,7 +75,7 @@ func (x *Txn) SetConfig(path, text string) proto.Code {
 	return code
 }
 
-// InitConfig sets the text of a configuration before the first transaction.
+// InitConfig sets the configuration's text before the first transaction.
 func (t *Tree) InitConfig(path, text string) {
 	n := t.Nodes[path]
 	n.Data = []byte(text)

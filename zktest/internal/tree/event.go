@@ -6,10 +6,10 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// EventType is the kind of an event.
+// EventType is the type of a watch event.
 type EventType int32
 
-// The kinds of events.
+// The types of events.
 const (
 	EventCreated  = EventType(proto.EventCreated)
 	EventDeleted  = EventType(proto.EventDeleted)
@@ -21,14 +21,14 @@ var eventNames = map[EventType]string{
 	EventCreated: "created", EventDeleted: "deleted", EventChanged: "changed", EventChildren: "children changed",
 }
 
-// String returns the kind in words.
+// String returns the type in words, such as "children changed".
 func (e EventType) String() string { return eventNames[e] }
 
-// Event is a change of a node.
+// Event is a change of a node that may fire watches.
 type Event struct {
 	Kind EventType
 	Path string
-	ACL  []proto.ACL // of the node: a client that may not read it gets no event
+	ACL  []proto.ACL // of the node; a client without read permission receives no event
 }
 
 // Below reports whether path is under root.

@@ -7,7 +7,7 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// ReapDue lists the containers and TTL nodes that are to be deleted, sorted.
+// ReapDue returns the sorted paths of the empty containers and TTL nodes that are due for deletion.
 func (t *Tree) ReapDue(now time.Time) []string {
 	var due []string
 	for path, n := range t.reapable {
@@ -27,7 +27,7 @@ func (t *Tree) ReapDue(now time.Time) []string {
 	return due
 }
 
-// Reap deletes a container or TTL node, unless it has a child by now.
+// Reap deletes a container or TTL node. It fails if the node does not exist or has a child.
 func (x *Txn) Reap(path string) proto.Code {
 	n := x.Tree.reapable[path]
 	switch {

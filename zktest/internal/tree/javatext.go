@@ -7,7 +7,8 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// ReadAsJava replaces the strings of a request by the strings that a real server returns for them.
+// ReadAsJava replaces each string of a request by the string that a Java server decodes, which
+// replaces malformed UTF-8.
 func ReadAsJava(body proto.Record) {
 	switch r := body.(type) {
 	case *proto.PathRequest:

@@ -6,7 +6,7 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Creates reports whether a request creates a node.
+// Creates reports whether an operation creates a node.
 func Creates(op proto.Op) bool {
 	switch op {
 	case proto.OpCreate, proto.OpCreate2, proto.OpCreateContainer, proto.OpCreateTTL:
@@ -15,7 +15,7 @@ func Creates(op proto.Op) bool {
 	return false
 }
 
-// Writes reports whether a request is a transaction, which uses up a zxid even if it fails.
+// Writes reports whether an operation is a transaction, which consumes a zxid even if it fails.
 func Writes(op proto.Op) bool {
 	switch op {
 	case proto.OpCheck, proto.OpDeleteContainer:
@@ -24,7 +24,7 @@ func Writes(op proto.Op) bool {
 	return op.IsWrite()
 }
 
-// Mode is the kind of a node to be created.
+// Mode is the mode of a create request, which selects the kind of node.
 type Mode int32
 
 // The kinds of nodes.

@@ -42,8 +42,8 @@ func (x *Txn) multi(ops []proto.MultiOp) (proto.Record, proto.Code) {
 	return &proto.MultiResponse{Results: results}, proto.OK
 }
 
-// AcceptsMulti reports whether 3.9 carries these operations out, which it checks before the first
-// one, and whether it takes a zxid for them.
+// AcceptsMulti reports whether ZooKeeper 3.9 accepts the operations of a multi, and whether the
+// multi consumes a zxid. The server checks that before it applies the first one.
 func AcceptsMulti(ops []proto.MultiOp) (accepted, zxid bool) {
 	for _, op := range ops {
 		m, creates := op.Body.(*proto.CreateRequest)

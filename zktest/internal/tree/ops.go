@@ -10,17 +10,18 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// ParseOp finds an operation by the name that it has in ZooKeeper's documentation.
+// ParseOp returns the operation with this name in ZooKeeper's documentation. It fails if the name
+// is unknown.
 func ParseOp(name string) (proto.Op, error) {
 	for op := proto.OpCloseSession; op <= proto.OpWhoAmI; op++ {
 		if op.String() == name && op != proto.OpError && op != proto.OpDeleteContainer && !strings.HasPrefix(name, "op ") {
 			return op, nil
 		}
 	}
-	return 0, fmt.Errorf("zktest: no operation is called %q; names are those of ZooKeeper's documentation, such as getChildren2", name)
+	return 0, fmt.Errorf("zktest: unknown operation %q: must be a name of ZooKeeper's documentation, such as getChildren2", name)
 }
 
-// CheckOps returns an error if one of these is not the name of an operation.
+// CheckOps returns an error if one of these names is not an operation's name.
 func CheckOps(names []string) error {
 	for _, name := range names {
 		if _, err := ParseOp(name); err != nil {

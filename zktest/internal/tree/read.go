@@ -8,7 +8,7 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Read answers exists, getData, getChildren or getChildren2.
+// Read returns the reply to exists, getData, getChildren or getChildren2.
 func (t *Tree) Read(op proto.Op, path string, who []Identity) (proto.Record, proto.Code) {
 	if op == proto.OpExists && strings.ContainsRune(path, 0) {
 		return nil, proto.BadArguments
@@ -31,7 +31,7 @@ func (t *Tree) Read(op proto.Op, path string, who []Identity) (proto.Record, pro
 	return &proto.StatResponse{Stat: n.Public()}, proto.OK
 }
 
-// MultiRead answers each of several reads on its own.
+// MultiRead returns the reply to a multiRead. Each read succeeds or fails on its own.
 func (t *Tree) MultiRead(ops []proto.MultiOp, who []Identity) (proto.Record, proto.Code) {
 	results := make([]proto.MultiResult, 0, len(ops))
 	for _, op := range ops {
@@ -49,7 +49,8 @@ func (t *Tree) MultiRead(ops []proto.MultiOp, who []Identity) (proto.Record, pro
 	return &proto.MultiResponse{Results: results}, proto.OK
 }
 
-// AccessList answers getACL.
+// AccessList returns the reply to getACL. It hides password hashes from clients without admin
+// permission.
 func (t *Tree) AccessList(path string, who []Identity) (proto.Record, proto.Code) {
 	n := t.Node(path)
 	if n == nil {
@@ -68,7 +69,7 @@ func (t *Tree) AccessList(path string, who []Identity) (proto.Record, proto.Code
 	return &proto.ACLResponse{ACL: list, Stat: n.Public()}, proto.OK
 }
 
-// EphemeralsBelow answers getEphemerals of a session.
+// EphemeralsBelow returns the reply to getEphemerals of a session.
 func (t *Tree) EphemeralsBelow(session int64, prefix string) proto.Record {
 	if strings.TrimSpace(prefix) == "" {
 		prefix = "/"
@@ -78,7 +79,7 @@ func (t *Tree) EphemeralsBelow(session int64, prefix string) proto.Record {
 	})}
 }
 
-// NumberBelow answers getAllChildrenNumber.
+// NumberBelow returns the reply to getAllChildrenNumber.
 func (t *Tree) NumberBelow(path string, who []Identity) (proto.Record, proto.Code) {
 	n := t.Node(path)
 	if n == nil {

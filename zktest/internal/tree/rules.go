@@ -6,15 +6,15 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Rules are the settings by which a tree behaves. They are the same on every member of a cluster.
+// Rules are a tree's settings, which are the same on every member of a cluster.
 type Rules struct {
 	Version   version
-	Keeper    KeeperAge // 0: ZooKeeper
+	Keeper    KeeperAge // 0 for ZooKeeper
 	TTLNodes  bool
 	Quotas    bool
 	Reconfig  bool
-	SASL      bool          // access lists may have the scheme sasl
-	NeverUsed time.Duration // a container without a first child is deleted at this age; 0: never
+	SASL      bool          // access lists may use the scheme sasl
+	NeverUsed time.Duration // age at which an unused container is deleted; 0 for never
 }
 
 // reconfigCode returns the answer to a reconfiguration.
@@ -28,25 +28,25 @@ func (c *Rules) reconfigCode() proto.Code {
 // version is a release of ZooKeeper that a server can be like.
 type version int
 
-// The releases.
+// The releases that a server can imitate.
 const (
 	V38 version = iota + 1
 	V39
 )
 
-// Newest is the version of a server by default.
+// Newest is a server's default version.
 const Newest = V39
 
-// VersionNames are the releases by which options name them.
+// VersionNames maps the versions to the release numbers that options accept.
 var VersionNames = map[version]string{V38: "3.8.0", V39: "3.9.6"}
 
 // String returns the number of the release, such as "3.9.6".
 func (v version) String() string { return VersionNames[v] }
 
-// KeeperAge says which ClickHouse Keeper a server is like. See zktest.LikeKeeper.
+// KeeperAge selects the ClickHouse Keeper that a server imitates, see zktest.LikeKeeper.
 type KeeperAge int
 
-// The ages of Keepers.
+// The ages of Keepers, oldest first.
 const (
 	KeeperOld KeeperAge = iota + 1
 	KeeperRecent
@@ -54,10 +54,10 @@ const (
 	KeeperNewest
 )
 
-// KeeperAges are the ages by name.
+// KeeperAges maps the names that options accept to ages.
 var KeeperAges = map[string]KeeperAge{"old": KeeperOld, "recent": KeeperRecent, "new": KeeperNew, "newest": KeeperNewest}
 
-// EventPath returns the path in the event for a recursive watch of the path watched.
+// EventPath returns the path in an event for a recursive watch on the path watched.
 func (c *Rules) EventPath(e Event, watched string) string {
 	if c.Keeper != 0 {
 		return watched

@@ -10,7 +10,8 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Node is a znode. Stat.Cversion counts creates of children only: clients see Public.
+// Node is a znode. Its Stat.Cversion counts only creates of children; Public returns the clients'
+// view.
 type Node struct {
 	Data      []byte
 	ACL       []proto.ACL
@@ -22,8 +23,8 @@ type Node struct {
 	shown     int64 // ephemeralOwner of a container, as clients see it
 }
 
-// Public returns the stat that clients see. The server counts creates; clients see creates and
-// deletes, and on a Keeper also writes.
+// Public returns the stat as clients see it. Its cversion counts creates and deletes of children,
+// and on a Keeper also their writes.
 func (n *Node) Public() proto.Stat {
 	s := n.Stat
 	s.DataLength = int32(len(n.Data))
@@ -33,20 +34,21 @@ func (n *Node) Public() proto.Stat {
 	return s
 }
 
-// List returns the names of a node's children, in the order in which clients see them. The list is
-// the node's own.
+// List returns the names of a node's children in the order in which clients see them. The caller
+// must not modify the list.
 func (n *Node) List() []string { return n.children }
 
-// Tree is the data of a server. It changes by transactions only.
+// Tree is a server's data. Only transactions change it.
 type Tree struct {
 	Nodes      map[string]*Node
 	ephemerals map[int64]map[string]struct{} // paths, by the session that owns them
 	reapable   map[string]*Node              // containers and TTL nodes, by path
 	Rules      Rules
-	Zxid       int64 // of the last transaction
+	Zxid       int64 // zxid of the last transaction
 }
 
-// Node finds a node as a client names it. The root has two names: the parent of "/a" is "".
+// Node returns the node at a client's path, or nil. The root has two names: "/" and "", the parent
+// of "/a".
 func (t *Tree) Node(path string) *Node {
 	if path == "" {
 		path = "/"
@@ -104,7 +106,7 @@ func scatter(name string) uint32 {
 	return h
 }
 
-// Owned lists the ephemeral nodes of a session, sorted.
+// Owned returns the sorted paths of a session's ephemeral nodes.
 func (t *Tree) Owned(owner int64) []string {
 	return slices.Sorted(maps.Keys(t.ephemerals[owner]))
 }
@@ -119,13 +121,13 @@ func (t *Tree) countBelow(path string, n *Node) int {
 	return count
 }
 
-// Split splits a path into the path of its parent, which is a key of Tree.Nodes, and the name.
+// Split splits a path into its parent's path, which is a key of Tree.Nodes, and the node's name.
 func Split(path string) (dir, name string) {
 	slash := strings.LastIndexByte(path, '/')
 	return path[:max(slash, 1)], path[slash+1:]
 }
 
-// NewTree returns a tree with the server's own nodes.
+// NewTree returns a tree that contains only the server's own nodes.
 func NewTree(rules Rules) *Tree {
 	t := &Tree{
 		Nodes:      map[string]*Node{"/": {Data: []byte{}, ACL: OpenACL}},
@@ -171,7 +173,8 @@ func validPath(path string) bool {
 	})
 }
 
-// Clone returns a copy. It shares data and access lists, which are replaced and never changed.
+// Clone returns a copy. Both trees share data and access lists, which are replaced and never
+// modified.
 func (t *Tree) Clone() *Tree {
 	copied := &Tree{
 		Nodes: make(map[string]*Node), ephemerals: make(map[int64]map[string]struct{}), reapable: make(map[string]*Node), Rules: t.Rules, Zxid: t.Zxid,

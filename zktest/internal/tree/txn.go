@@ -10,8 +10,7 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Txn is a transaction that is being applied: what to undo if it fails, and its events if it
-// succeeds.
+// Txn is a transaction that is being applied, with its undo log and its events.
 type Txn struct {
 	Tree     *Tree
 	Zxid     int64
@@ -50,7 +49,7 @@ func (x *Txn) save(n *Node) {
 	})
 }
 
-// NewNode is a node to be created.
+// NewNode describes a node to be created.
 type NewNode struct {
 	Path       string
 	Data       []byte
@@ -165,7 +164,7 @@ func (x *Txn) delete(path string, version int32, who []Identity) proto.Code {
 // special are the nodes that cannot be deleted.
 var special = map[string]bool{"/": true, "/zookeeper": true, "/zookeeper/quota": true, "/zookeeper/config": true}
 
-// Remove deletes a node that exists and has no children.
+// Remove deletes an existing node without children.
 func (x *Txn) Remove(path string) {
 	dir, _ := Split(path)
 	n, parent := x.Tree.Nodes[path], x.Tree.Nodes[dir]
@@ -179,7 +178,7 @@ func (x *Txn) Remove(path string) {
 	x.events = append(x.events, Event{EventDeleted, path, n.ACL}, Event{EventChildren, dir, parent.ACL})
 }
 
-// SetData changes the data of a node.
+// SetData replaces a node's data if the version matches and who may write it.
 func (x *Txn) SetData(path string, data []byte, version int32, who []Identity) (proto.Stat, proto.Code) {
 	if !validPath(path) {
 		return proto.Stat{}, proto.BadArguments

@@ -10,36 +10,36 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// Config has the settings of a server.
+// Config configures a server.
 type Config struct {
 	tree.Rules
 	Timing
 	Security
 	Limits
-	Unknown []proto.Op // operations at which the server cuts the connection
-	Words   []string   // the four-letter words that are answered; * is all
+	Unknown []proto.Op // operations on which the server cuts the connection
+	Words   []string   // allowed four-letter words; * allows all
 }
 
-// Timing has the times of a server.
+// Timing configures a server's tick, session timeouts and latency.
 type Timing struct {
 	Tick       time.Duration
 	MinTimeout time.Duration
 	MaxTimeout time.Duration
-	Latency    time.Duration // of each answer
+	Latency    time.Duration // delay of each reply
 }
 
-// Security says who a client may be.
+// Security configures how clients authenticate.
 type Security struct {
 	SuperDigest string
-	SASLUsers   map[string]string // nil: no SASL
+	SASLUsers   map[string]string // passwords by user; nil without SASL
 	RequireSASL bool
 }
 
-// Limits says what a server takes.
+// Limits configures the requests and connections that a server accepts.
 type Limits struct {
-	Containers bool // it knows them
-	MaxFrame   int  // bytes of a request
-	MaxConns   int  // of one host; 0: no limit
+	Containers bool // whether containers are supported
+	MaxFrame   int  // maximum size of a request, in bytes
+	MaxConns   int  // maximum number of connections per host; 0 for no limit
 }
 
 // grant returns the timeout that a client gets.

@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// Conn is one connection of a client.
+// Conn is a client's connection to the server.
 type Conn struct {
 	server   *Server
 	net      net.Conn
@@ -76,15 +76,15 @@ func newConn(s *Server, n net.Conn, route *Route, host string) *Conn {
 	return c
 }
 
-// Cut ends the connection. It does not wait. The lock need not be held.
+// Cut closes the connection asynchronously. The lock may be held or not.
 func (c *Conn) Cut() { c.once.Do(func() { close(c.done) }) }
 
-// String describes the connection in the report of Close.
+// String describes the connection for the log message of a slow Close.
 func (c *Conn) String() string {
 	if c.session == nil {
 		return fmt.Sprintf("a connection from %s", c.net.RemoteAddr())
 	}
-	return fmt.Sprintf("session %#x from %s, last asked for %s", c.session.ID, c.net.RemoteAddr(), c.last)
+	return fmt.Sprintf("session %#x from %s, last request %s", c.session.ID, c.net.RemoteAddr(), c.last)
 }
 
 // hangUp closes the network connection once it is cut. The client of a frozen link must not learn

@@ -7,12 +7,12 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// Request is a request of a client.
+// Request is a client's decoded request.
 type Request struct {
 	Session   int64
 	Op        proto.Op
-	Body      proto.Record // nil if the kind of the request is unknown
-	Malformed bool         // Body has only the part that could be understood
+	Body      proto.Record // nil if the operation is unknown
+	Malformed bool         // Body contains only the decoded part
 }
 
 // decode reads a request after its header.
@@ -33,7 +33,7 @@ func (r Request) understood() proto.Record {
 	return r.Body
 }
 
-// Hooks are the faults and observers of a test.
+// Hooks are a test's faults and observers, which the server calls for each request.
 type Hooks interface {
 	// Received is called when a request has arrived. The lock is not held.
 	Received()
@@ -50,14 +50,14 @@ type Hooks interface {
 	Notified(session int64, e tree.EventType, path string)
 }
 
-// Fate is what a test does to a request. The zero value does nothing.
+// Fate is the fault that a test applies to a request. The zero value applies none.
 type Fate struct {
-	Fault   int                 // the number that the hooks have given it; 0: none
-	Skip    bool                // the request is not applied
-	Expire  bool                // its session is expired: if it is applied, afterwards
-	Mute    bool                // the connection is cut instead of an answer
-	Hold    func() bool         // waits until the answer may be sent; false: the server is closed
-	Rewrite func([]byte) []byte // replaces the answer; it is called without the lock
+	Fault   int                 // number that the hooks assigned; 0 without a fault
+	Skip    bool                // do not apply the request
+	Expire  bool                // expire the session, after the request if it is applied
+	Mute    bool                // cut the connection instead of sending a reply
+	Hold    func() bool         // waits until the reply may be sent; false if the server is closed
+	Rewrite func([]byte) []byte // replaces the reply; called without the lock
 }
 
 // free reports whether nothing delays the answer or prevents it.

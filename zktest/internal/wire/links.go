@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Refusals are what a server refuses to new clients.
+// Refusals is a set of the things that a server refuses to clients.
 type Refusals int
 
-// The refusals.
+// The refusals. Sessions are refused as by a Keeper without a leader.
 const (
 	Connections Refusals = 1 << iota
-	Sessions             // as a Keeper without a leader
+	Sessions
 	Credentials
 )
 
@@ -30,13 +30,13 @@ type links struct {
 	flow      chan struct{}  // closed and replaced when one of these ends
 }
 
-// Route is an address that accepts connections.
+// Route is an address on which a server accepts connections.
 type Route struct{ frozen bool }
 
-// Frozen reports whether nothing passes at the address.
+// Frozen reports whether the traffic of the address is stopped.
 func (r *Route) Frozen() bool { return r.frozen }
 
-// Refuse starts or ends refusals.
+// Refuse adds refusals to the server's set, or removes them.
 func (s *Server) Refuse(what Refusals, refuse bool) {
 	if refuse {
 		s.refuses |= what
@@ -45,7 +45,7 @@ func (s *Server) Refuse(what Refusals, refuse bool) {
 	}
 }
 
-// Freeze stops the traffic of these sessions, or of all if none is named.
+// Freeze stops the traffic of these sessions, or of all sessions if none is named.
 func (s *Server) Freeze(sessions []int64) {
 	s.frozenAll = s.frozenAll || len(sessions) == 0
 	for _, id := range sessions {
@@ -54,7 +54,7 @@ func (s *Server) Freeze(sessions []int64) {
 	s.flowChanged()
 }
 
-// Thaw ends Freeze for these sessions, or for all if none is named.
+// Thaw resumes the traffic of these sessions, or of all sessions if none is named.
 func (s *Server) Thaw(sessions []int64) {
 	for _, id := range sessions {
 		delete(s.frozen, id)
@@ -66,13 +66,13 @@ func (s *Server) Thaw(sessions []int64) {
 	s.flowChanged()
 }
 
-// FreezeRoute stops the traffic of an address, or ends that.
+// FreezeRoute stops or resumes the traffic of an address.
 func (s *Server) FreezeRoute(r *Route, frozen bool) {
 	r.frozen = frozen
 	s.flowChanged()
 }
 
-// Pause stops the process and its clock.
+// Pause suspends the server's process and its clock.
 func (s *Server) Pause() {
 	if s.paused.IsZero() {
 		s.paused = time.Now()
@@ -81,7 +81,7 @@ func (s *Server) Pause() {
 	}
 }
 
-// Resume ends Pause. No session has lost time.
+// Resume continues the process and its clock. The pause does not count for session timeouts.
 func (s *Server) Resume() {
 	if s.paused.IsZero() {
 		return
@@ -92,7 +92,7 @@ func (s *Server) Resume() {
 	s.quorum.Resumed(pause)
 }
 
-// LinkFaults lists the faults of the network in words.
+// LinkFaults describes each fault of the network in force, such as "refuse connections".
 func (s *Server) LinkFaults() []string {
 	var list []string
 	for what, name := range refusalNames {
@@ -112,7 +112,7 @@ func (s *Server) LinkFaults() []string {
 	return list
 }
 
-// SessionText is the id of a session as real servers print it.
+// SessionText returns a session's id as real servers print it, such as 0x1000.
 func SessionText(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
 // blocked reports whether nothing passes between the server and c's client now.
@@ -167,7 +167,7 @@ func (s *Server) lockRunning() bool {
 	}
 }
 
-// ClearLinks ends all faults of the network.
+// ClearLinks removes all refusals, freezes of sessions and a pause.
 func (s *Server) ClearLinks() {
 	s.refuses = 0
 	s.Thaw(nil)

@@ -2,7 +2,7 @@ package wire
 
 import "sync"
 
-// Queue holds items between two goroutines. It has no limit, so that Push never blocks.
+// Queue passes items from one goroutine to another. It is unbounded, so Push never blocks.
 type Queue struct {
 	*queueState
 	wake chan struct{} // capacity 1
@@ -17,7 +17,7 @@ type queueState struct {
 // NewQueue returns an empty queue.
 func NewQueue() Queue { return Queue{&queueState{}, make(chan struct{}, 1)} }
 
-// Push adds an item, unless the queue has ended.
+// Push adds an item. It does nothing after End.
 func (q Queue) Push(item []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -27,14 +27,14 @@ func (q Queue) Push(item []byte) {
 	}
 }
 
-// Len returns the number of items that wait.
+// Len returns the number of queued items.
 func (q Queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items)
 }
 
-// End ends the queue after the items in it.
+// End closes the queue. Next still returns the queued items.
 func (q Queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -42,8 +42,8 @@ func (q Queue) End() {
 	signal(q.wake)
 }
 
-// Next waits for an item. It reports false at the queue's end, and when stop is closed while
-// there is none.
+// Next returns the next item, and waits for one if the queue is empty. It reports false if the
+// queue is empty and End was called or stop is closed.
 func (q Queue) Next(stop <-chan struct{}) ([]byte, bool) {
 	for {
 		q.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
-// Server serves the clients of a replica. It is the replica's host.
+// Server serves the clients of a replica, as the replica's host.
 type Server struct {
 	*cluster.Replica
 	cfg    Config
@@ -51,7 +51,7 @@ type meters struct {
 	sent     int64
 }
 
-// New returns a server that is stopped.
+// New returns a server whose process is stopped.
 func New(cfg Config, q cluster.Quorum, hooks Hooks, addr string) *Server {
 	s := &Server{
 		Replica: q.State(),
@@ -68,44 +68,45 @@ func New(cfg Config, q cluster.Quorum, hooks Hooks, addr string) *Server {
 	return s
 }
 
-// Go runs f in a goroutine that Wait waits for.
+// Go starts f in a goroutine that Wait waits for.
 func (s *Server) Go(f func()) { s.wg.Go(f) }
 
-// Wait waits for all goroutines of the server. The lock is not held.
+// Wait waits for all goroutines of the server. The lock must not be held.
 func (s *Server) Wait() { s.wg.Wait() }
 
-// Done is closed when the server is closed.
+// Done returns a channel that is closed when the server is closed.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Runs reports whether the process exists and is not paused.
+// Runs reports whether the process is started and not paused.
 func (s *Server) Runs() bool { return !s.stopped && s.paused.IsZero() }
 
-// Stopped reports whether the process does not exist.
+// Stopped reports whether the process is stopped.
 func (s *Server) Stopped() bool { return s.stopped }
 
 // Closed reports whether the server was closed.
 func (s *Server) Closed() bool { return s.closed }
 
-// Address returns the address for clients.
+// Address returns the address that clients use.
 func (s *Server) Address() string { return s.addr }
 
-// SetAddress sets the address for clients.
+// SetAddress sets the address that clients use.
 func (s *Server) SetAddress(addr string) { s.addr = addr }
 
-// Start starts the process.
+// Start starts the server's process.
 func (s *Server) Start() { s.stopped, s.started = false, time.Now() }
 
-// Halt ends the process. Requests that were not applied are lost.
+// Halt stops the process and cuts all connections. Requests that were not applied are lost.
 func (s *Server) Halt() {
 	s.stopped = true
 	s.HangUp()
 	s.quorum.Halted()
 }
 
-// Restarted follows a Start after a Halt.
+// Restarted tells the quorum that the process was started again. It is called after Halt and Start.
 func (s *Server) Restarted() { s.quorum.Started() }
 
-// Close ends the process and all goroutines. It reports false if that was done already.
+// Close stops the process, and makes all goroutines of the server exit. It reports false if the
+// server was closed before.
 func (s *Server) Close() bool {
 	if s.closed {
 		return false
@@ -119,8 +120,7 @@ func (s *Server) Close() bool {
 // serves reports whether clients are served.
 func (s *Server) serves() bool { return !s.closed && !s.stopped && s.quorum.Serves() }
 
-// HangUp cuts all connections. Requests that were not applied are lost, and sessions are left
-// without a connection.
+// HangUp cuts all connections and detaches their sessions. Requests that were not applied are lost.
 func (s *Server) HangUp() {
 	for c := range s.conns {
 		if c.session != nil && c.session.Conn == c {
@@ -138,11 +138,11 @@ func (s *Server) CutConnections() {
 	}
 }
 
-// ErrRefused means that a server does not accept a connection.
+// ErrRefused is returned if the server does not accept a connection.
 var ErrRefused = errors.New("zktest: connection refused")
 
-// Accept serves a connection of a route, unless the server refuses it. The lock is not
-// held.
+// Accept serves a connection that has arrived at route. It closes the connection and returns
+// [ErrRefused] if the server refuses it. The lock must not be held.
 func (s *Server) Accept(n net.Conn, route *Route) error {
 	host, _, err := net.SplitHostPort(n.RemoteAddr().String())
 	if err != nil {
@@ -189,10 +189,10 @@ func (s *Server) full(host string) bool {
 	return count >= s.cfg.MaxConns
 }
 
-// Notify sends a transaction's events to the clients that watch.
+// Notify sends a transaction's events to the clients whose watches it fires.
 func (s *Server) Notify(zxid int64, events []tree.Event) { s.watches.notify(zxid, events) }
 
-// Hear counts for all sessions that their clients were heard.
+// Hear reports to the quorum which sessions' clients were heard.
 func (s *Server) Hear() {
 	for c := range s.conns {
 		c.hear()
@@ -215,7 +215,7 @@ func (s *Server) bind(c *Conn, id int64, timeout time.Duration) *cluster.Session
 	return sess
 }
 
-// ConnOf returns the connection of a session and the time since which it exists, or nil.
+// ConnOf returns a session's connection and the time at which it was accepted, or nil without one.
 func (s *Server) ConnOf(session int64) (*Conn, time.Time) {
 	if sess := s.Sessions[session]; sess != nil && sess.Conn != nil {
 		c := sess.Conn.(*Conn)
@@ -224,7 +224,7 @@ func (s *Server) ConnOf(session int64) (*Conn, time.Time) {
 	return nil, time.Time{}
 }
 
-// Connections describes all connections, sorted.
+// Connections returns the sorted descriptions of all connections.
 func (s *Server) Connections() []string {
 	var who []string
 	for c := range s.conns {
@@ -234,7 +234,7 @@ func (s *Server) Connections() []string {
 	return who
 }
 
-// WatchCount returns the number of watches as a real server counts them.
+// WatchCount returns the number of watches, counted as a real server does.
 func (s *Server) WatchCount() int {
 	count := 0
 	for c := range s.conns {
@@ -243,7 +243,8 @@ func (s *Server) WatchCount() int {
 	return count
 }
 
-// Counts returns the numbers of requests, of bytes in both directions, and of events.
+// Counts returns the numbers of applied requests by operation, of received and sent bytes, and of
+// events.
 func (s *Server) Counts() (requests map[proto.Op]int, in, out int64, events int) {
 	return maps.Clone(s.requests), s.bytesIn.Load(), s.bytesOut, s.events
 }

@@ -37,7 +37,7 @@ var words = map[string]func(s *Server) string{
 // wordsUnknown are the other words of a real server, for its own trace.
 var wordsUnknown = []string{"hash", "lead", "orst", "stmk"}
 
-// KnownWord reports whether a server can answer a four-letter word.
+// KnownWord reports whether the server implements a four-letter word.
 func KnownWord(word string) bool { return words[word] != nil }
 
 // isWord reports whether the first bytes of a connection are a four-letter word. As the length of a

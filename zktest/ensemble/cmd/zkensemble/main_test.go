@@ -61,7 +61,7 @@ func TestWithoutCommandOrDocker(t *testing.T) {
 	}{
 		{nil, 2, "usage: zkensemble -- command"},
 		{[]string{"--"}, 2, "usage: zkensemble -- command"},
-		{[]string{"--", "true"}, 1, "no Docker engine answers"},
+		{[]string{"--", "true"}, 1, "no Docker engine is running"},
 	} {
 		cmd := zkensemble(t, c.args...)
 		out, err := cmd.CombinedOutput()

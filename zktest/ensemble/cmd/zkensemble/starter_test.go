@@ -21,7 +21,7 @@ type counted struct {
 func (c counted) Close() error { *c.closed++; return nil }
 
 func TestSharedEnsembleIsStartedOnceAndRemovedAtTheEnd(t *testing.T) {
-	started, closed, fails := 0, 0, errors.New("no Docker engine answers")
+	started, closed, fails := 0, 0, errors.New("no Docker engine is running")
 	s := &starter{start: func(context.Context, control.Order) (control.Ensemble, error) {
 		if fails != nil {
 			return nil, fails

@@ -22,7 +22,7 @@ import (
 	"sync"
 )
 
-// Ensemble is what a client can reach of an ensemble.
+// Ensemble is the part of an ensemble that a client can control.
 type Ensemble interface {
 	Servers() []string
 	StartServer(i int) error
@@ -41,25 +41,25 @@ type Ensemble interface {
 	Close() error
 }
 
-// Order describes the ensemble to start. Zero fields have their defaults.
+// Order describes the ensemble to start. Zero fields select the defaults.
 type Order struct {
-	Servers    int               `json:"servers,omitempty"`    // how many
-	Env        map[string]string `json:"env,omitempty"`        // of the containers
-	Properties map[string]string `json:"properties,omitempty"` // of the servers
-	Files      map[string]string `json:"files,omitempty"`      // in the containers: content by path
-	// Shared asks for the ensemble that other tests use, now and later. No other field is set then.
+	Servers    int               `json:"servers,omitempty"`    // number of servers
+	Env        map[string]string `json:"env,omitempty"`        // environment of the containers
+	Properties map[string]string `json:"properties,omitempty"` // properties of the servers
+	Files      map[string]string `json:"files,omitempty"`      // contents by path in the containers
+	// Shared requests the ensemble that all tests share. No other field is set then.
 	Shared bool `json:"shared,omitempty"`
 }
 
-// Started says that an ensemble has a quorum.
+// Started reports that an ensemble has a quorum.
 type Started struct {
 	ID      string   `json:"id"`
-	Servers []string `json:"servers"` // addresses
+	Servers []string `json:"servers"` // client addresses
 }
 
-// New returns a handler that starts ensembles with start. The context of start ends when its client
-// disconnects. An ensemble is removed when its client disconnects, or when the context of its
-// request ends: the server must cancel that context at shutdown, and wait for the handlers.
+// New returns a handler that starts ensembles with start. When a client disconnects, its call of
+// start is canceled and its ensemble is removed. At shutdown the server must cancel the contexts of
+// its requests, and wait for the handlers.
 func New(start func(context.Context, Order) (Ensemble, error)) http.Handler {
 	c := &control{start: start, running: make(map[string]*entry)}
 	mux := http.NewServeMux()
@@ -88,7 +88,7 @@ func (c *control) create(w http.ResponseWriter, r *http.Request) {
 	body := json.NewDecoder(r.Body)
 	body.DisallowUnknownFields()
 	if err := body.Decode(&order); err != nil {
-		http.Error(w, fmt.Sprintf("bad order: %v", err), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("invalid order: %v", err), http.StatusBadRequest)
 		return
 	}
 	_, _ = io.Copy(io.Discard, r.Body) // the context ends with the client only after the whole body
@@ -103,7 +103,7 @@ func (c *control) create(w http.ResponseWriter, r *http.Request) {
 			return // the client asked for the removal, and gets its error
 		}
 		if err := e.Close(); err != nil {
-			slog.Error("cannot remove an ensemble", "id", id, "err", err)
+			slog.Error("cannot remove ensemble", "id", id, "err", err)
 		}
 	}()
 	if err := json.NewEncoder(w).Encode(Started{id, e.Servers()}); err != nil {
@@ -121,7 +121,7 @@ func (c *control) create(w http.ResponseWriter, r *http.Request) {
 func (c *control) remove(w http.ResponseWriter, r *http.Request) {
 	e := c.take(r.PathValue("id"))
 	if e == nil {
-		http.Error(w, "no such ensemble", http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("no such ensemble: %q", r.PathValue("id")), http.StatusNotFound)
 		return
 	}
 	defer close(e.removed)
@@ -165,13 +165,13 @@ func (c *control) act(w http.ResponseWriter, r *http.Request) {
 	e := c.running[r.PathValue("id")]
 	c.mu.Unlock()
 	if action == nil || e == nil {
-		http.Error(w, "no such ensemble or action", http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("no such ensemble or action: %q, %q", r.PathValue("id"), r.PathValue("action")), http.StatusNotFound)
 		return
 	}
 	// No server has the number -1.
 	n, err := strconv.ParseInt(cmp.Or(r.URL.Query().Get("n"), "-1"), 10, 64)
 	if err != nil {
-		http.Error(w, fmt.Sprintf("bad n: %v", err), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("invalid n: %v", err), http.StatusBadRequest)
 		return
 	}
 	answer, err := action(r.Context(), e, n)

@@ -176,13 +176,13 @@ func TestOrderReachesStart(t *testing.T) {
 	orders := make(chan control.Order, 1)
 	server, _ := serve(t, control.New(func(_ context.Context, o control.Order) (control.Ensemble, error) {
 		orders <- o
-		return nil, errors.New("no Docker engine answers")
+		return nil, errors.New("no Docker engine is running")
 	}))
 	response := send(t, server, "POST /ensembles", `{"servers":1,"env":{"JVMFLAGS":"-Da=b"},"files":{"/a":"b"},"shared":true}`)
 	require.Equal(t,
 		control.Order{Servers: 1, Env: map[string]string{"JVMFLAGS": "-Da=b"}, Files: map[string]string{"/a": "b"}, Shared: true}, receive(t, orders))
 	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
-	require.Equal(t, "no Docker engine answers", text(t, response))
+	require.Equal(t, "no Docker engine is running", text(t, response))
 }
 
 func TestEachErrorHasAStatusAndAText(t *testing.T) {
