@@ -67,7 +67,7 @@ func (c *config) complete() error {
 	c.SASL = c.SASLUsers != nil
 	c.MinTimeout, c.MaxTimeout = cmp.Or(c.MinTimeout, 2*c.Tick), cmp.Or(c.MaxTimeout, 20*c.Tick)
 	if c.MaxTimeout < c.MinTimeout {
-		return fmt.Errorf("zktest: minSessionTimeout %v exceeds maxSessionTimeout %v", c.MinTimeout, c.MaxTimeout)
+		return fmt.Errorf("zktest: invalid session timeouts: minSessionTimeout %v exceeds maxSessionTimeout %v", c.MinTimeout, c.MaxTimeout)
 	}
 	c.cluster.Tick = c.Tick
 	c.cluster.SyncTimeout = cmp.Or(c.cluster.SyncTimeout, 2*c.Tick)
