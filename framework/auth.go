@@ -23,14 +23,14 @@ func WithAuth(scheme string, cred []byte) Option {
 	}
 }
 
-// AddAuth presents credentials on the present connection and on every later one, of the client and
-// all its views. Operations that begin after it has returned have the rights of the credentials. It
-// is ZooKeeper's addAuthInfo.
+// AddAuth presents credentials on the current connection and on every later one, for the client and
+// all its views. Operations that start after AddAuth has returned have the rights of the
+// credentials. It is ZooKeeper's addAuthInfo.
 //
-// A server that refuses them ends the connection, and with it holds under
-// [connstate.SuspendedEndsHold]. The error is then zk.ErrAuthFailed, and they are not presented
-// again. After another error for which [retry.Unknown] is true they may be presented from now on.
-// An empty scheme is [ErrBadArgument].
+// A server that refuses the credentials closes the connection, which ends holds under
+// [connstate.SuspendedEndsHold]. AddAuth then returns zk.ErrAuthFailed, and the credentials are not
+// presented again. After another error for which [retry.Unknown] is true, they may still be
+// presented on later connections. If scheme is empty, it returns [ErrBadArgument].
 func (c *Client) AddAuth(ctx context.Context, scheme string, cred []byte) error {
 	const op, path = "addAuth", "/"
 	auth, err := newAuth(scheme, cred)

@@ -13,9 +13,9 @@ import (
 // Client is a client of a ZooKeeper ensemble. It is Curator's CuratorFramework. All methods are
 // safe for concurrent use.
 //
-// An operation waits for a connection if there is none. It is retried under the client's policy
-// after a lost connection or a temporary refusal, and returns at once when ctx is done or the
-// client is closed.
+// An operation waits until the client is connected. After a lost connection or a temporary refusal
+// it is retried under the client's policy. It returns at once when ctx is done or the client is
+// closed.
 //
 // Errors of operations are [*OpError] values. They wrap the error of ZooKeeper, the error of ctx,
 // [ErrClosed], or [ErrBadPath] for an invalid path. The package comment describes writes whose
@@ -27,8 +27,8 @@ type Client struct {
 // Engine is for recipes of this module.
 func (c *Client) Engine() *engine.Client { return &c.engine }
 
-// New creates a client of the ensemble of these servers, and begins to connect. It does not wait
-// for a connection: see [Client.WaitConnected]. The caller must call [Client.Close].
+// New creates a client of the ensemble and connects in the background: see [Client.WaitConnected].
+// The caller must call [Client.Close].
 //
 // Each server is host:port, or host for port 2181; for a connect string see [ParseConnectString].
 // Errors are [ErrBadArgument] and [ErrBadPath].
@@ -64,9 +64,9 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	return &Client{c.Below(cfg.namespace)}, nil
 }
 
-// Close ends the session and waits for all goroutines of the client except state listeners. If a
+// Close closes the session and waits for all goroutines of the client except state listeners. If a
 // server can be reached, the ephemeral nodes are deleted at once. Operations return [ErrClosed],
-// and holds of locks end with that cause.
+// which is also the cause of the contexts of holds.
 //
 // Close always returns nil. It may be called several times, and by a listener. Closing a view
 // closes its client and all other views.
@@ -84,19 +84,19 @@ func (c *Client) Namespace(ns string) (*Client, error) {
 	return &Client{c.engine.Below(ns)}, nil
 }
 
-// In returns a view of the client whose operations run in session s or fail with [ErrSessionLost].
-// Ephemeral nodes that the view creates belong to s. If s is nil or another client's, each
-// operation fails with [ErrBadArgument].
+// In returns a view of the client whose operations run in session s, or fail with [ErrSessionLost]
+// after it has expired. Ephemeral nodes that the view creates belong to s. If s is nil or another
+// client's, each operation fails with [ErrBadArgument].
 func (c *Client) In(s *Session) *Client {
 	return &Client{c.engine.In(s.engine())}
 }
 
-// State returns the state of the connection, described in package connstate. Zero means not
-// connected yet, or closed.
+// State returns the state of the connection: see package connstate. It is zero before the first
+// connection and after Close.
 func (c *Client) State() connstate.State { return c.engine.State() }
 
 // Listen calls f with every new state, in order, on a goroutine of the client, until remove is
-// called. f is not called with the present state. Errors are [ErrBadArgument] if f is nil, and
+// called. f is not called with the current state. Errors are [ErrBadArgument] if f is nil, and
 // [ErrClosed].
 //
 // Calls of one listener never overlap. f may block and may call the client. A listener that blocks
@@ -117,8 +117,8 @@ func (c *Client) orDefault(data []byte) []byte {
 // WaitConnected blocks until the client has a connection. It is Curator's blockUntilConnected.
 //
 // Errors are
-//   - the error of ctx, which also wraps zk.ErrNoServer if WaitConnected had to wait,
-//   - [ErrClosed],
+//   - the error of ctx, wrapped with zk.ErrNoServer if WaitConnected had to wait,
+//   - [ErrClosed] after Close,
 //   - zk.ErrAuthFailed if a server refuses the client's credentials.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	return opError("connect", "/", c.engine.WaitConnected(ctx))

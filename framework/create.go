@@ -32,8 +32,8 @@ func As(mode Mode) CreateOption {
 }
 
 // TTL lets the servers delete a [Persistent] or [PersistentSequential] node that has no children
-// and was not written for d, at least a millisecond. Servers that do not support it return
-// [ErrUnimplemented]: see the package comment.
+// and was not written for d, at least a millisecond. If the server does not support TTL nodes,
+// Create returns [ErrUnimplemented]: see the package comment.
 func TTL(d time.Duration) CreateOption {
 	return createOption(func(o *creation) error {
 		if d < time.Millisecond {
@@ -72,8 +72,8 @@ func parents(mode Mode) CreateOption {
 
 // Protected puts "_c_", an id and "-" in front of the node's name, as Curator's withProtection
 // does, so that the client finds the node if the reply to the create is lost. Exactly one node is
-// created, in the session that is alive when Create returns. If Create fails, the client removes
-// the node, even if the server carries out the request later.
+// created, in the session that is alive when Create returns. If Create fails, the client deletes
+// the node, even if the server applies the request later.
 func Protected() CreateOption {
 	return createOption(func(o *creation) error {
 		o.Protected = true
@@ -85,8 +85,8 @@ func Protected() CreateOption {
 // Curator's storingStatIn.
 //
 // The stat is from the reply to the create, or from a later read if Create had to find its
-// [Protected] node. With [OrSet] its Version is 0 if the node was created. Servers that do not
-// return a stat fail with [ErrUnimplemented]: see the package comment.
+// [Protected] node. With [OrSet] its Version is 0 if the node was created. If the server does not
+// return a stat, Create returns [ErrUnimplemented]: see the package comment.
 func StatTo(stat *zk.Stat) CreateOption {
 	return createOption(func(o *creation) error {
 		if stat == nil {
@@ -116,8 +116,8 @@ type IdempotentOption interface {
 	DeleteOption
 }
 
-// Idempotent lets a caller repeat a call of unknown outcome: it succeeds if the node is already in
-// the state that the call leaves. Empty data equal no data. It is Curator's idempotent().
+// Idempotent lets a caller repeat a call of unknown outcome: the call succeeds if the node is
+// already in the requested state. Empty data equal no data. It is Curator's idempotent().
 //
 //   - [Client.Create] succeeds if the node exists with the same data, was never written, and is
 //     persistent or ephemeral as requested; an ephemeral node must belong to this client's session.

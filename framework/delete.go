@@ -32,31 +32,32 @@ func (o deleteOption) delete(d *deletion) error {
 func IfExists() DeleteOption { return deleteOption(func(d *deletion) { d.ifExists = true }) }
 
 // Guaranteed makes [Client.Delete] retry, whatever the policy, until the node is deleted, the
-// server refuses for good (zk.ErrNoAuth, zk.ErrNotEmpty) or the client is closed. If ctx ends
-// first, the client continues in the background. It is Curator's guaranteed().
+// server refuses (zk.ErrNoAuth, zk.ErrNotEmpty) or the client is closed. If ctx is done first, the
+// client continues in the background. It is Curator's guaranteed().
 //
-// It excludes [IfVersion]. In a view of [Client.In] it ends with the session.
+// It excludes [IfVersion]. In a view of [Client.In], retries stop when the session has ended.
 func Guaranteed() DeleteOption { return deleteOption(func(d *deletion) { d.guaranteed = true }) }
 
 // WithChildren makes [Client.Delete] delete all descendants first, children before parents, with
 // many requests in flight. [IfVersion] applies to the node itself. It is Curator's
 // deletingChildrenIfNeeded().
 //
-// If the node keeps getting new children, the error is zk.ErrNotEmpty after ten lists.
+// If other clients keep creating children, Delete returns zk.ErrNotEmpty after listing them ten
+// times.
 func WithChildren() DeleteOption { return deleteOption(func(d *deletion) { d.nested = true }) }
 
 // Delete deletes a node, whatever its version. The node must not have children.
 //
 // Errors are
-//   - zk.ErrNoNode if the node is missing,
+//   - zk.ErrNoNode if the node does not exist,
 //   - zk.ErrNotEmpty if it has children,
-//   - zk.ErrBadVersion with [IfVersion],
-//   - [ErrBadPath] for the root with [WithChildren].
+//   - zk.ErrBadVersion if the node does not have the version of [IfVersion],
+//   - [ErrBadPath] if path is the root and [WithChildren] is given.
 //
-// If a reply was lost and the node is missing at the retry, another client may have deleted it: the
-// error wraps zk.ErrNoNode, and [retry.Unknown] is true. With [IfExists], [Idempotent] or
-// [Guaranteed] Delete then succeeds. A retry also deletes a node that another client created in
-// between, if the version matches; new nodes have version 0.
+// If a reply was lost and the retry finds no node, another client may have deleted it. The error
+// then wraps zk.ErrNoNode, and [retry.Unknown] is true; with [IfExists], [Idempotent] or
+// [Guaranteed] Delete succeeds. A retry also deletes a node that another client has created since,
+// if the version matches. New nodes have version 0.
 func (c *Client) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
 	const op = "delete"
 	d := deletion{version: anyVersion}

@@ -13,8 +13,8 @@ var (
 	// ErrClosed is returned after the client was closed, before or during the call.
 	ErrClosed = engine.ErrClosed
 
-	// ErrShutdown is returned for new holds and registrations after [Client.Shutdown], and is the
-	// cause of ended holds.
+	// ErrShutdown is returned for new holds and registrations after [Client.Shutdown]. It is also
+	// the cause of the contexts of the holds that Shutdown has ended.
 	ErrShutdown = engine.ErrShutdown
 
 	// ErrEnded is returned after a Cache, Node or Member was closed.

@@ -18,15 +18,15 @@ import (
 //
 //   - *zk.CreateRequest. Flags may be zk.FlagContainer.
 //   - *zk.CreateTTLRequest. Flags are zk.FlagTTL or zk.FlagPersistentSequentialWithTTL.
-//   - *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version of -1 is any
-//     version; 0 is not.
+//   - *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version of -1 matches
+//     any version, 0 only version 0.
 //
-// A create without Acl has the ACL of [WithACLProvider]. Each response has its own error, and the
-// path of its node in String. Responses to containers and TTL nodes have a Stat.
+// A create without Acl uses the ACL of [WithACLProvider]. Each response contains its own error, and
+// the path of its node in String. Responses to containers and TTL nodes have a Stat.
 //
-// On failure the error wraps a [*MultiError] for the first operation that failed, and has its path.
-// [ErrUnimplemented] means that the server does not support an operation. No operations, and values
-// of other types, are [ErrBadArgument].
+// If an operation fails, the error wraps a [*MultiError] for the first that failed, and names its
+// path. Multi returns [ErrUnimplemented] if the server does not support an operation, and
+// [ErrBadArgument] if there are no operations or one has another type.
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if len(ops) == 0 {
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))

@@ -9,20 +9,20 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 )
 
-// Observer has functions that are called with what a client does: see [WithObserver]. Any of them
-// may be nil, and later versions may have more. Packages observe/promobserve and
-// observe/otelobserve provide observers for metrics and traces.
+// Observer is a set of functions that the client calls after operations and on state changes: see
+// [WithObserver]. Any of them may be nil, and later versions may add more. Packages
+// observe/promobserve and observe/otelobserve provide observers for metrics and traces.
 type Observer struct {
 	// Operation is called when an operation has succeeded or failed, but not for ErrBadPath,
 	// ErrBadArgument and work in the background. ctx has the values of the operation's context, and
 	// may be done.
 	//
 	// It is called on the goroutine of the operation, which waits for it. It must be quick and safe
-	// for concurrent use. It may call the client, but not Close, which may wait for it. If it
-	// panics on a goroutine of the client, the process ends.
+	// for concurrent use. It may call the client, but not Close, which may wait for it. A panic on
+	// a goroutine of the client terminates the process.
 	//
 	// Operations for which no caller waits, such as reads of caches, are reported one at a time on
-	// a goroutine of the client, and do not wait for Operation.
+	// a goroutine of the client. They do not wait for Operation.
 	Operation func(ctx context.Context, e OperationEvent)
 
 	// State is called on every state change, in order, as a listener of [Client.Listen]. The last
@@ -31,8 +31,7 @@ type Observer struct {
 	State func(e StateEvent)
 }
 
-// OperationEvent is an operation of a client that has ended. Op, Path and Err are as in the
-// [OpError].
+// OperationEvent describes a completed operation. Op, Path and Err are as in the [OpError].
 type OperationEvent struct {
 	Op string // "create", "get", "set", ...; "connect" is [Client.Session]
 	// Path is the caller's, without the namespace. If a cache or admin.MultiRead reads several
@@ -44,8 +43,8 @@ type OperationEvent struct {
 	Err      error         // nil if it succeeded
 }
 
-// StateEvent is a change of a connection's state. The first From and, when the client is closed,
-// the last To are zero.
+// StateEvent is a change of a connection's state. From is zero in the first event, and To is zero
+// in the last one, when the client is closed.
 type StateEvent struct {
 	From, To connstate.State
 }

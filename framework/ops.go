@@ -15,16 +15,16 @@ import (
 )
 
 // Create creates a node and returns its path, which differs from path if the node is sequential or
-// protected. The default mode is persistent. nil data mean the client's default data; pass []byte{}
-// for an empty node.
+// protected. The default mode is persistent. If data is nil, the node gets the client's default
+// data; pass []byte{} for an empty node.
 //
 // Errors are
-//   - zk.ErrNodeExists,
-//   - zk.ErrNoNode if a parent is missing and neither [ContainerParents] nor
-//     [PersistentParents] is given,
-//   - zk.ErrNoChildrenForEphemerals,
-//   - zk.ErrInvalidACL,
-//   - [ErrBadArgument] for options that exclude each other,
+//   - zk.ErrNodeExists if the node exists,
+//   - zk.ErrNoNode if a parent is missing and neither [ContainerParents] nor [PersistentParents] is
+//     given,
+//   - zk.ErrNoChildrenForEphemerals if the parent is ephemeral,
+//   - zk.ErrInvalidACL if the server refuses the ACL,
+//   - [ErrBadArgument] if options exclude each other,
 //   - [ErrUnimplemented] if the server does not support containers, TTL nodes or [StatTo].
 //
 // If a reply was lost and Create fails, [retry.Unknown] is true of the error. Without [Protected]
@@ -39,7 +39,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	return created, opError("create", path, err)
 }
 
-// Get returns a node's data and stat. The error of a missing node is zk.ErrNoNode.
+// Get returns a node's data and stat. It returns zk.ErrNoNode if the node does not exist.
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := unwatched(ctx, c, "get", path, wire.AskGet)
 	if err == nil {
@@ -51,7 +51,8 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 	return r.Value, r.Stat, nil
 }
 
-// GetW is Get with a watch for the node's next write or deletion. A missing node gets no watch.
+// GetW is Get with a watch for the node's next write or deletion. If the node does not exist, no
+// watch is set.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
 	r, watch, err := watched(ctx, c, "get", path, wire.WatchData, wire.AskGet)
 	if err == nil {
@@ -60,8 +61,8 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watc
 	return r.Value, r.Stat, watch, err
 }
 
-// Children returns the unsorted names of a node's children, and its stat. The error of a missing
-// node is zk.ErrNoNode.
+// Children returns the unsorted names of a node's children, and its stat. It returns zk.ErrNoNode
+// if the node does not exist.
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	r, err := unwatched(ctx, c, "children", path, wire.AskChildren)
 	return r.Value, r.Stat, err
@@ -86,17 +87,17 @@ func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk
 	return stat != nil, stat, watch, err
 }
 
-// AddWatch sets a persistent watch on path, which need not exist. It reports no existing nodes: add
-// the watch first, then read. It is Curator's watchers().add().
+// AddWatch sets a persistent watch on path, which need not exist. It does not report existing
+// nodes: add the watch first, then read. It is Curator's watchers().add().
 //
 // f is called with every event, on the connection's goroutine. An event that the server sent before
 // a reply is delivered before the operation of that reply returns. So f must be quick, and must
-// neither block nor call the client. A panic of f is logged; if f ends its goroutine, as t.FailNow
-// does, the connection ends.
+// neither block nor call the client. A panic of f is logged. If f calls [runtime.Goexit], as
+// t.FailNow does, the connection is closed.
 //
-// The watch ends with its connection, even if the session continues. Nothing is replayed: add the
-// watch again, then read again. Errors are [ErrWatchUnsupported], [ErrBadPath] and
-// [ErrBadArgument].
+// The watch is lost with its connection, even if the session continues. Events are not replayed:
+// add the watch again, then read again. Errors are [ErrWatchUnsupported], [ErrBadPath], and
+// [ErrBadArgument] if f is nil or mode is invalid.
 func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
 	const op = "addWatch"
 	if f == nil {
@@ -126,8 +127,8 @@ type setting struct {
 const anyVersion int32 = -1
 
 // IfVersion makes [Client.Set] and [Client.Delete] fail with zk.ErrBadVersion unless the node's
-// data have this version, and [Client.SetACL] unless its ACL has it. -1 is [ErrBadArgument],
-// because servers take it for any version.
+// data have this version, and [Client.SetACL] unless its ACL has it. They return [ErrBadArgument]
+// for -1, which servers treat as any version.
 type IfVersion int32
 
 func (v IfVersion) version(to *int32) error {
@@ -155,9 +156,11 @@ func newSetting[O any](opts []O, apply func(o O, s *setting) error) (s setting, 
 	return s, nil
 }
 
-// Set replaces a node's data, whatever its version, and returns the new stat. Errors are
-// zk.ErrNoNode, and zk.ErrBadVersion with [IfVersion]. Unlike in [Client.Create], nil means no
-// data, which differs from empty data.
+// Set replaces a node's data, whatever its version, and returns the new stat. Unlike in
+// [Client.Create], nil means no data, which differs from empty data.
+//
+// Errors are zk.ErrNoNode if the node does not exist, and zk.ErrBadVersion if it does not have the
+// version of [IfVersion].
 func (c *Client) Set(ctx context.Context, path string, data []byte, opts ...SetOption) (*zk.Stat, error) {
 	s := setting{version: anyVersion}
 	if len(opts) > 0 {
@@ -192,9 +195,9 @@ func (c *Client) setIdempotent(ctx context.Context, path string, data []byte, ve
 	})
 }
 
-// Sync returns when the connected server has applied every write, of any client, that was answered
-// before the call. It costs one write, or two after a long idle period. When it returns,
-// [Session.Depend] succeeds.
+// Sync returns when the connected server has applied every write that any client completed before
+// the call. It costs one write, or two after a long idle period. After Sync, [Session.Depend]
+// succeeds.
 //
 // Unlike the sync of ZooKeeper and of Curator for Java, it cannot be answered by a deposed leader
 // alone.
@@ -203,14 +206,16 @@ func (c *Client) Sync(ctx context.Context) error {
 	return opError("sync", "/", err)
 }
 
-// GetACL returns a node's ACL and stat. The error of a missing node is zk.ErrNoNode.
+// GetACL returns a node's ACL and stat. It returns zk.ErrNoNode if the node does not exist.
 func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := asked(ctx, c, "getACL", path, askGetACL)
 	return r.Value, r.Stat, err
 }
 
-// SetACL replaces a node's ACL and returns the new stat. Errors are zk.ErrNoNode, zk.ErrInvalidACL,
-// and zk.ErrBadVersion with [IfVersion].
+// SetACL replaces a node's ACL and returns the new stat.
+//
+// Errors are zk.ErrNoNode if the node does not exist, zk.ErrInvalidACL if the server refuses the
+// ACL, and zk.ErrBadVersion if the ACL does not have the version of [IfVersion].
 func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...SetACLOption) (*zk.Stat, error) {
 	s, err := newSetting(opts, SetACLOption.setACL)
 	if err != nil {
@@ -219,8 +224,8 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...
 	return asked(ctx, c, "setACL", path, func(real string) wire.Request[*zk.Stat] { return askSetACL(real, acl, s.version) })
 }
 
-// Session returns the session of the connection, for which it waits as an operation does. The error
-// wraps zk.ErrNoServer.
+// Session returns the session of the connection, for which it waits as an operation does. If no
+// server can be used, the error wraps zk.ErrNoServer.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return do(ctx, c, "connect", "/", func(l *engine.Connection, _ string) (*Session, error) { return (*Session)(l.Session()), nil })
 }

@@ -52,18 +52,18 @@ func defaults() config {
 	}
 }
 
-// WithSessionTimeout requests a session timeout of at least a millisecond and less than 2^31 of
-// them. The servers may grant less or more, by default 2 to 20 of their ticks, 4 s to 40 s: see
-// [Session.Timeout]. The default is 60 s, as in Curator.
+// WithSessionTimeout requests a session timeout between 1 and 2^31-1 milliseconds. The default is
+// 60 s, as in Curator. The servers may grant another one, by default 2 to 20 of their ticks, or 4 s
+// to 40 s: see [Session.Timeout].
 //
-// A grant longer than d is trusted for ten minutes at most. How slow writes may be is in the
-// package comment.
+// A granted timeout above d is trusted for ten minutes at most. The package comment says how slow
+// writes may be.
 func WithSessionTimeout(d time.Duration) Option {
 	return opt.Checked(d >= time.Millisecond && d.Milliseconds() <= 1<<31-1, func(c *config) { c.SessionTimeout = d }, "session timeout %v", d)
 }
 
-// WithConnectionTimeout limits how long an attempt of an operation waits for a connection before it
-// counts as failed. It must be positive. The default is 15 s, as in Curator.
+// WithConnectionTimeout limits how long an attempt of an operation waits for a connection. It must
+// be positive. The default is 15 s, as in Curator.
 func WithConnectionTimeout(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.ConnectionTimeout = d }, "connection timeout %v", d)
 }
@@ -71,9 +71,9 @@ func WithConnectionTimeout(d time.Duration) Option {
 // minMaxRequest leaves room for the requests that maintain a session.
 const minMaxRequest = 1 << 10
 
-// WithMaxRequest limits the length of a request in bytes, paths, data and ACLs included: at least
-// 1024, and less than 2^31. A longer one is not sent, and fails with [ErrTooLong]. The default is
-// 0xfffff, 1 MB less one byte, as in the servers and in Java's client.
+// WithMaxRequest limits the length of a request to n bytes, between 1024 and 2^31-1. A longer
+// request is not sent, and fails with [ErrTooLong]. The default is 0xfffff, one byte less than 1
+// MB, as in the servers and in Java's client.
 //
 // The limit must not exceed the servers' jute.maxbuffer: they close the connection on a longer
 // request.
@@ -81,18 +81,18 @@ func WithMaxRequest(bytes int) Option {
 	return opt.Checked(bytes >= minMaxRequest && bytes <= math.MaxInt32, func(c *config) { c.MaxRequest = bytes }, "max request %d is not in 1024..2^31-1", bytes)
 }
 
-// WithRetryPolicy sets how often and after which pauses an operation is retried if it was lost, not
-// sent, or refused temporarily. The default is retry.ExponentialBackoff(100*time.Millisecond, 5).
+// WithRetryPolicy sets the policy under which an operation is retried that was lost, not sent, or
+// refused temporarily. The default is retry.ExponentialBackoff(100*time.Millisecond, 5).
 func WithRetryPolicy(p retry.Policy) Option {
 	return opt.Checked(p != nil, func(c *config) { c.Policy = p }, "nil retry policy")
 }
 
 // WithNamespace puts all paths of the client below "/"+ns. Paths in results, events and errors do
-// not contain it. An empty ns means none.
+// not contain it. If ns is empty, there is no namespace.
 //
 // The first [Client.Create] directly below the namespace creates its node; until then reads fail
-// with zk.ErrNoNode. A leading slash is [ErrBadArgument], and a part of a path that ZooKeeper does
-// not allow is [ErrBadPath].
+// with zk.ErrNoNode. [New] returns [ErrBadArgument] if ns begins with a slash, and [ErrBadPath] if
+// ZooKeeper does not allow one of its elements.
 func WithNamespace(ns string) Option {
 	return func(c *config) error {
 		c.namespace = ns
@@ -104,14 +104,14 @@ func WithNamespace(ns string) Option {
 // included. path is the path on the server, with the namespace. acl must be safe for concurrent
 // use.
 //
-// A nil ACL, and the default, grant everyone all rights. It is Curator's ACLProvider.
+// The default, and a nil ACL, grant all rights to every client. It is Curator's ACLProvider.
 func WithACLProvider(acl func(path string) []zk.ACL) Option {
 	return opt.Checked(acl != nil, func(c *config) { c.ACL = acl }, "nil ACL provider")
 }
 
-// WithDialer sets how connections are opened, for example by a zktest.Server's DialContext. dial is
-// like [net.Dialer.DialContext], which is the default. It must return when ctx is done, or
-// [Client.Close] waits for it.
+// WithDialer sets the function that opens connections, for example a zktest.Server's DialContext.
+// The default is [net.Dialer.DialContext]. dial must return when ctx is done: [Client.Close] waits
+// for it.
 //
 // dial must resolve the names of servers. If several members share one name and dial always
 // connects to the first that accepts, the others are never tried: add [WithResolver].
@@ -119,9 +119,9 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 	return opt.Checked(dial != nil, func(c *config) { c.Dial = dial }, "nil dialer")
 }
 
-// WithResolver sets how host names of servers are resolved, in each round over all servers. resolve
-// is like [net.Resolver.LookupHost], and must return when ctx is done. All addresses of a name are
-// tried, in random order.
+// WithResolver sets the function that resolves host names of servers, in each round over all
+// servers. resolve is like [net.Resolver.LookupHost], and must return when ctx is done. All
+// addresses of a name are tried, in random order.
 //
 // The default is [net.DefaultResolver], or the dialer's own with [WithDialer]. With TLS the
 // certificate must be for the name.
@@ -138,9 +138,10 @@ func WithTLS(conf *tls.Config) Option {
 	return opt.Checked(conf != nil, func(c *config) { c.tls = conf.Clone() }, "nil TLS configuration")
 }
 
-// WithTLSFiles is [WithTLS] with PEM files, which are read for each connection, so certificates can
-// be renewed while the client runs. Without ca, the system's authorities count; cert and key may
-// both be empty. Other settings may be given by WithTLS, in either order.
+// WithTLSFiles is [WithTLS] with PEM files. They are read for each connection, so certificates can
+// be renewed while the client runs. For other settings add WithTLS, before or after it.
+//
+// If ca is empty, the system's authorities are trusted. cert and key may both be empty.
 //
 // If a file cannot be read, or cert does not match key, the client keeps the previous files and
 // logs a warning. [New] refuses such files with [ErrBadArgument]. Existing connections are not
@@ -185,21 +186,21 @@ func (c *config) tlsConfig(host string) *tls.Config {
 // returns host:port or host (port 2181), and must return when ctx is done. It is Curator's
 // EnsembleProvider.
 //
-// list is called before each round over all servers, so it may follow DNS or a registry.
+// list is called before each round over all servers, so it may look up DNS or a registry.
 func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
 
-// WithDefaultData sets the data of nodes that are created without any. The default is "host:pid",
-// which identifies the owner of a node. nil means empty data: Java's recipes fail on a node without
-// data.
+// WithDefaultData sets the data of nodes that are created with nil data. The default is "host:pid",
+// which identifies the owner of a node. nil means empty data, because Java's recipes fail on a node
+// without data.
 func WithDefaultData(data []byte) Option {
 	return opt.Set(func(c *config) { c.Data = append([]byte{}, data...) })
 }
 
 // WithCompression compresses the data of all nodes with gzip, and decompresses read data, in every
-// operation, recipe and cache and in service discovery. All clients of the same nodes, in Java and
-// in Go, must have it or none. It is enableCompression() of Curator 5.8 and newer.
+// operation, recipe and cache and in service discovery. Either all clients of the same nodes, in
+// Java and in Go, must compress, or none. It is enableCompression() of Curator 5.8 and newer.
 //
 // Uncompressed and empty data fail with [ErrNotCompressed], as in Java. A cache shows a node
 // without data, such as a parent, and omits a node with uncompressed data and its descendants.
@@ -218,16 +219,16 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	return opt.Checked(p == connstate.SuspendedEndsHold || p == connstate.LostEndsHold, func(c *config) { c.ErrorPolicy = p }, "error policy %v", p)
 }
 
-// WithExpirationPercent declares the session lost after this percentage of its timeout, 50 to 100,
-// without a confirmation. The default is 100. With less, the client always confirms the session,
-// and more often, so that a healthy one is not lost.
+// WithExpirationPercent declares the session lost when no server has confirmed it for this
+// percentage of its timeout, 50 to 100. The default is 100. Below 100, the client confirms the
+// session even without dependents, and more often, so that a healthy session is not lost.
 //
 // It is Curator's simulatedSessionExpirationPercent, which counts from the loss of the connection.
 func WithExpirationPercent(percent int) Option {
 	return opt.Checked(percent >= 50 && percent <= 100, func(c *config) { c.ExpirationPercent = percent }, "expiration percent %d is not in 50..100", percent)
 }
 
-// WithLogger sets the log of the client and its recipes. By default nothing is logged.
+// WithLogger sets the logger of the client and its recipes. By default nothing is logged.
 //
 //   - Error: a panic of a function given to Listen, a watch or a cache.
 //   - Warn: the loss of a session or a lock, and failures in the background.
@@ -237,9 +238,8 @@ func WithLogger(log *slog.Logger) Option {
 	return opt.Checked(log != nil, func(c *config) { c.Log = log }, "nil logger")
 }
 
-// WithObserver reports the client's operations and states to o; for locks see lock.WithObserver. If
-// it is given several times, the observers are called in that order. Without it observing costs
-// nothing.
+// WithObserver reports the client's operations and states to o; for locks see lock.WithObserver.
+// Several observers are called in the order of the options. Without an observer there is no cost.
 func WithObserver(o Observer) Option {
 	return opt.Set(func(c *config) { c.observers = append(c.observers, o) })
 }
@@ -250,8 +250,9 @@ func WithObserver(o Observer) Option {
 // EnsembleTracker; the default is off.
 //
 // An address for all interfaces (0.0.0.0 or [::]) stands for the host of its server. With TLS, and
-// with Keeper, the configuration does not name the port: if the original servers do not have the
-// same port, it is ignored. A configuration that the client may not read is logged once a minute.
+// with Keeper, the configuration does not name the port: if the ports of the original servers
+// differ, the configuration is ignored. If the client may not read the configuration, that is
+// logged once a minute.
 func WithEnsembleTracking() Option {
 	return opt.Set(func(c *config) { c.Tracking = true })
 }

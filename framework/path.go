@@ -89,6 +89,6 @@ func Join(parent, child string) string { return proto.Join(parent, child) }
 // Split returns the parent's path and the last element of an absolute path: the inverse of [Join].
 func Split(path string) (parent, child string) { return proto.Split(path) }
 
-// Unprotected splits the name of a [Protected] node into the given name and the id, which is empty
-// for other names.
+// Unprotected splits the name of a [Protected] node into its original name and its id. The id of
+// other names is empty.
 func Unprotected(child string) (name, id string) { return engine.Unprotected(child) }

@@ -7,7 +7,7 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 )
 
-// ParseConnectString parses a connect string of Java's clients: "zk1:2181,zk2:2181/app/a" are two
+// ParseConnectString parses a connect string of Java's clients: "zk1:2181,zk2:2181/app/a" names two
 // servers and the chroot "app/a". Pass the chroot, which may be empty, to [WithNamespace]. Unlike
 // in Java, its node need not exist.
 //
@@ -15,9 +15,9 @@ import (
 //	if err != nil { ... }
 //	client, err := framework.New(servers, framework.WithNamespace(chroot))
 //
-// A chroot with a comma is refused: Java takes "zk1/app,zk2/app" for the server zk1 and the chroot
-// "app,zk2/app", where no other client looks for a lock. Errors are [ErrBadArgument] and
-// [ErrBadPath].
+// It returns [ErrBadPath] if ZooKeeper does not allow the chroot as a path, and [ErrBadArgument]
+// for other mistakes. A chroot with a comma is refused: Java reads "zk1/app,zk2/app" as the server
+// zk1 and the chroot "app,zk2/app", where no other client looks for a lock.
 func ParseConnectString(s string) (servers []string, chroot string, err error) {
 	if err := engine.CheckScheme(s); err != nil {
 		return nil, "", err

@@ -8,17 +8,17 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Shutdown closes the client gracefully, like [net/http.Server.Shutdown]. It ends all holds and
+// Shutdown closes the client gracefully, like [net/http.Server.Shutdown]. It cancels all holds and
 // registrations, waits until they are released or ctx is done, and calls [Client.Close].
 //
 //   - New holds, campaigns and kept nodes fail with [ErrShutdown]. Other operations work until
 //     Close.
-//   - The contexts of holds and terms end with the cause [ErrShutdown]. Their nodes stay until
-//     Release, so that no other client holds while the work may still run.
+//   - The contexts of holds and terms are cancelled with the cause [ErrShutdown]. Their nodes stay
+//     until Release, so that no other client holds while the work may still run.
 //   - Ephemeral nodes of recipes/node, such as members and registrations of services, are deleted
 //     at once. Persistent ones stay.
 //
-// If some were not released, the error names their paths, and wraps the error of ctx, or
+// If some holds were not released, the error names their paths. It wraps the error of ctx, or
 // [ErrClosed] if Close was called first. Shutdown may be called several times.
 func (c *Client) Shutdown(ctx context.Context) error {
 	left := c.engine.Shutdown(ctx)

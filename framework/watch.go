@@ -7,15 +7,15 @@ import (
 	"github.com/gocurator/curator/internal/engine/wire"
 )
 
-// Watch fires once, when something has happened to a node since it was read. To continue, read
-// again, which sets another watch. It may fire for a change that the read had already seen.
+// Watch fires once, when a node has changed since it was read. To continue, read again, which sets
+// another watch. It may fire for a change that the read has already seen.
 //
 // A Watch also fires with an event of type [zk.EventNotWatching]
-//   - when the connection is lost: read again, since the node may have changed.
-//   - when the context of the read ends. The event's Err is the context's. The server then removes
-//     the watch unless another one shares it.
-//   - if the client sets a recursive watch on the path of a [Client.ChildrenW], because the server
-//     may drop the first watch. The event's Err is nil.
+//   - when the connection is lost. Read again, since the node may have changed.
+//   - when the context of the read is done. The event's Err is the context's error. The server
+//     removes the watch unless another one shares it.
+//   - when the client sets a recursive watch on the path of a [Client.ChildrenW], because the
+//     server may drop the first watch. The event's Err is nil.
 //
 // All methods are safe for concurrent use.
 type Watch engine.Watch
@@ -23,7 +23,7 @@ type Watch engine.Watch
 // Done returns a channel that is closed when the watch has fired.
 func (w *Watch) Done() <-chan struct{} { return (*engine.Watch)(w).Done() }
 
-// Event returns what happened. It is the zero Event until Done is closed.
+// Event returns the event that fired the watch, or the zero Event until Done is closed.
 func (w *Watch) Event() zk.Event { return (*engine.Watch)(w).Event() }
 
 // ErrWatchUnsupported is returned if the server has no persistent watches that the client can use:
@@ -31,7 +31,7 @@ func (w *Watch) Event() zk.Event { return (*engine.Watch)(w).Event() }
 // [Client.GetW] and [Client.ChildrenW] instead.
 var ErrWatchUnsupported = engine.ErrWatchUnsupported
 
-// WatchMode says which nodes a persistent watch covers.
+// WatchMode is the set of nodes that a persistent watch covers.
 type WatchMode int32
 
 // The modes of ZooKeeper's addWatch.
@@ -41,20 +41,20 @@ const (
 	WatchPersistent WatchMode = 0
 
 	// WatchRecursive covers a node and all its descendants: creation, deletion and changes of data,
-	// each with the path of the node concerned. There are no events about lists of children.
+	// each with the path of the node concerned. It reports no zk.EventNodeChildrenChanged.
 	WatchRecursive WatchMode = 1
 )
 
 // PersistentWatch is a watch of [Client.AddWatch]. All methods are safe for concurrent use.
 type PersistentWatch struct{ watch *wire.PersistentWatch }
 
-// Done returns a channel that is closed when the watch was removed or its connection has ended.
+// Done returns a channel that is closed when the watch is removed or its connection is lost.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.watch.Done() }
 
-// Err returns nil until the watch has ended, and then zk.ErrConnectionClosed, [ErrSessionLost],
-// [ErrClosed], or nil after Remove.
+// Err returns nil until Done is closed and after Remove, and otherwise zk.ErrConnectionClosed,
+// [ErrSessionLost] or [ErrClosed].
 func (w *PersistentWatch) Err() error { return w.watch.Err() }
 
-// Remove ends the watch without waiting: a call of its function may still be running. If no other
-// watch shares it, the server removes it in the background.
+// Remove removes the watch without waiting: a call of its function may still be running. If no
+// other watch shares it, the client removes it from the server in the background.
 func (w *PersistentWatch) Remove() { w.watch.Remove() }

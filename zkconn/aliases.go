@@ -119,7 +119,7 @@ var (
 	ErrUnknown                 = zk.ErrUnknown
 )
 
-// DefaultLogger is the log of a Conn without [WithLogger].
+// DefaultLogger is the logger of a Conn without [WithLogger].
 var DefaultLogger Logger = zk.DefaultLogger
 
 // AuthACL returns an ACL for all clients with the same credentials.
@@ -134,8 +134,8 @@ func DigestACL(perms int32, user, password string) []ACL { return zk.DigestACL(p
 // FormatServers adds [DefaultPort] to addresses without a port.
 func FormatServers(servers []string) []string { return zk.FormatServers(servers) }
 
-// NewDNSHostProvider returns go-zookeeper's default host provider. A Conn needs none: it resolves
-// names at each connect.
+// NewDNSHostProvider returns go-zookeeper's default host provider. A Conn does not need one: it
+// resolves names at each connect.
 func NewDNSHostProvider(options ...DNSHostProviderOption) *DNSHostProvider {
 	return zk.NewDNSHostProvider(options...)
 }

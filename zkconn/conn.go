@@ -33,12 +33,13 @@ const (
 // Conn is a connection to a ZooKeeper ensemble with go-zookeeper's methods. The package comment
 // describes the differences. All methods are safe for concurrent use.
 //
-// Operations wait for a connection if there is none. Their errors can be compared with ==:
+// Operations wait until the Conn is connected. Their errors can be compared with ==:
 //   - [ErrNoServer]: no server was reached in time, and no request was sent.
 //   - [ErrConnectionClosed]: the connection was lost before the reply, or the Conn was closed.
-//   - [ErrSessionExpired].
-//   - [ErrInvalidPath], [ErrInvalidACL], [ErrBadArguments] and, for a request that is too long,
-//     [ErrShortBuffer]: no request was sent.
+//   - [ErrSessionExpired]: the session of the operation has expired.
+//   - [ErrInvalidPath], [ErrInvalidACL], [ErrBadArguments]: an argument is invalid, and no request
+//     was sent.
+//   - [ErrShortBuffer]: the request is too long, and was not sent.
 //   - The server's error, such as [ErrNoNode], [ErrNodeExists] and [ErrBadVersion].
 //
 // Only the error of invalid flags wraps its value, [ErrInvalidFlags].
@@ -77,22 +78,21 @@ var background = context.Background()
 // Option configures a Conn, as go-zookeeper's unexported connOption does.
 type Option func(*Conn)
 
-// WithDialer sets how connections are opened. The dialer receives an IP address and a port, except
-// with [WithHostProvider], and must observe the timeout of one second that it receives.
+// WithDialer sets the function that opens connections. It receives an IP address and a port, except
+// with [WithHostProvider], and must observe its timeout, which is one second.
 func WithDialer(dialer Dialer) Option { return func(c *Conn) { c.dialer = dialer } }
 
 // WithHostProvider sets the source of the servers' addresses. Next is called Len times before each
-// round over the servers. They are tried in random order, and the dialer receives the results of
-// Next.
+// round over the servers, which are tried in random order. The dialer receives the results of Next.
 func WithHostProvider(hostProvider HostProvider) Option {
 	return func(c *Conn) { c.hosts = hostProvider }
 }
 
-// WithLogger sets the Conn's log. The default is [DefaultLogger].
+// WithLogger sets the Conn's logger. The default is [DefaultLogger].
 func WithLogger(logger Logger) Option { return func(c *Conn) { c.SetLogger(logger) } }
 
-// WithLogInfo sets whether connections and their ends are logged, which is the default, or failures
-// only.
+// WithLogInfo sets whether every connect and disconnect is logged, or failures only. The default is
+// true.
 func WithLogInfo(logInfo bool) Option { return func(c *Conn) { c.log.setInfo(logInfo) } }
 
 // WithEventCallback calls cb with each event of the event channel, including dropped ones. Calls
@@ -113,12 +113,13 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 	return Connect(servers, sessionTimeout, WithDialer(dialer))
 }
 
-// Connect begins to connect to one of servers, which are host:port or host, and returns at once.
-// Operations wait for the connection. Errors report invalid arguments.
+// Connect connects to one of servers in the background, and returns at once. Each server is
+// host:port or host. It returns an error only if an argument is invalid.
 //
-// The channel, which holds 100, receives events of the connection and of watches; if it is full,
-// they are dropped. [Conn.Close] closes it. Host names are resolved at each connect, and all
-// addresses of a name are tried.
+// The channel receives events of the connection and of watches. It buffers 100 events; when it is
+// full, events are dropped. [Conn.Close] closes it.
+//
+// Host names are resolved at each connect, and all addresses of a name are tried.
 func Connect(servers []string, sessionTimeout time.Duration, options ...Option) (*Conn, <-chan Event, error) {
 	c := &Conn{
 		events: make(chan Event, eventRoom),
@@ -218,9 +219,10 @@ func (c *Conn) dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 }
 
-// Close ends the session, which deletes its ephemeral nodes, closes the event channel, and ends all
-// watches with an event of type [EventNotWatching]. If no server replies, it returns after about a
-// second. It may be called several times.
+// Close closes the session, which deletes its ephemeral nodes, and closes the event channel. All
+// watches fire with an event of type [EventNotWatching].
+//
+// If no server replies, it returns after about a second. It may be called several times.
 func (c *Conn) Close() {
 	c.mu.Lock()
 	first := !c.closing
@@ -240,8 +242,10 @@ func (c *Conn) Close() {
 }
 
 // Client returns the client of the Conn, on the same session, for programs that migrate step by
-// step. Its operations are retried under the framework's default policy, and nil data mean the
-// default data: see [framework.WithDefaultData]. Use [Conn.Close] to close it.
+// step. Use [Conn.Close] to close it.
+//
+// Its operations are retried under the framework's default policy. It stores default data for nil:
+// see [framework.WithDefaultData].
 func (c *Conn) Client() *framework.Client { return c.client }
 
 // State returns the state of the connection: [StateDisconnected], [StateConnecting],
@@ -266,7 +270,7 @@ func (c *Conn) Server() string {
 	return c.server
 }
 
-// SetLogger sets the Conn's log.
+// SetLogger sets the Conn's logger.
 func (c *Conn) SetLogger(l Logger) { c.log.set(l) }
 
 // onState is called by the client with each step of its connection.

@@ -34,10 +34,10 @@ func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{conn: c, path
 // Lock acquires the lock: see [Lock.LockWithData].
 func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 
-// LockWithData blocks until it holds the lock, with data in its node. Without a connection it waits
-// as the framework's default retry policy allows. If it fails, no node remains.
+// LockWithData blocks until it holds the lock, and stores data in its node. Without a connection it
+// waits as long as the framework's default retry policy allows. If it fails, its node is deleted.
 //
-// Errors are [ErrDeadlock] if this Lock holds already, or was lost and is not unlocked yet, and
+// It returns [ErrDeadlock] if this Lock is held, or was lost and not unlocked since, and otherwise
 // errors of operations.
 func (l *Lock) LockWithData(data []byte) error {
 	if l.Hold() != nil {
@@ -97,7 +97,7 @@ func (l *Lock) Unlock() error {
 	return err
 }
 
-// Hold returns the present hold, or nil. Its context ends when the lock may be lost.
+// Hold returns the current hold, or nil. Its context is cancelled when the lock may be lost.
 func (l *Lock) Hold() *lock.Hold {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// AddAuth presents credentials on this and every later connection. The error is [ErrAuthFailed] if
+// AddAuth presents credentials on this and every later connection. It returns [ErrAuthFailed] if
 // the server refuses them.
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	return unwrapped(c.once.AddAuth(background, scheme, auth))
@@ -61,7 +61,7 @@ func ifVersion[O any](version int32, o O) []O {
 	return []O{o}
 }
 
-// Set replaces the data of a node if it has the given version; -1 is any version.
+// Set replaces the data of a node if it has the given version. A version of -1 matches any.
 func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
 	return given(c.once.Set(background, path, data, ifVersion[framework.SetOption](version, framework.IfVersion(version))...))
 }
@@ -79,8 +79,8 @@ func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string,
 	return c.create(c.once, path, data, acl, engine.Creation{Mode: int32(mode)})
 }
 
-// CreateContainer creates a container, which the servers delete after its last child. flag must be
-// [FlagContainer].
+// CreateContainer creates a container, a node that the servers delete after its last child. flag
+// must be [FlagContainer].
 func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
 	if flag != FlagContainer {
 		return "", badFlags("create container", flag)
@@ -88,8 +88,8 @@ func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) 
 	return c.create(c.once, path, data, acl, engine.Creation{Mode: FlagContainer})
 }
 
-// CreateTTL creates a node that the servers delete when it is childless and unwritten for ttl. flag
-// is [FlagTTL] or [FlagPersistentSequentialWithTTL].
+// CreateTTL creates a node that the servers delete when it has no children and was not written for
+// ttl. flag must be [FlagTTL] or [FlagPersistentSequentialWithTTL].
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
 	mode := framework.Persistent
 	switch flag {
@@ -107,7 +107,7 @@ func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl ti
 
 // CreateProtectedEphemeralSequential creates an ephemeral sequential node named "_c_", a UUID, "-"
 // and the name, so that it is found if the reply is lost. It is retried when the connection is
-// lost. If it fails, no node remains.
+// lost. If it fails, the node is deleted.
 func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
 	return c.create(c.client, path, data, acl, engine.Creation{Mode: FlagEphemeralSequential, Protected: true})
 }
@@ -135,7 +135,7 @@ func (c *Conn) create(client *framework.Client, path string, data []byte, acl []
 	return created, unwrapped(err)
 }
 
-// Delete deletes a node if it has the given version; -1 is any version.
+// Delete deletes a node if it has the given version. A version of -1 matches any.
 func (c *Conn) Delete(path string, version int32) error {
 	return unwrapped(c.once.Delete(background, path, ifVersion[framework.DeleteOption](version, framework.IfVersion(version))...))
 }
@@ -167,7 +167,7 @@ func (c *Conn) GetACL(path string) ([]ACL, *Stat, error) {
 	return acl, stat, err
 }
 
-// SetACL replaces the ACL of a node if the ACL has the given version; -1 is any version.
+// SetACL replaces the ACL of a node if the ACL has the given version. A version of -1 matches any.
 func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
 	return given(c.once.SetACL(background, path, acl, ifVersion[framework.SetACLOption](version, framework.IfVersion(version))...))
 }
@@ -187,8 +187,8 @@ func (c *Conn) Sync(path string) (string, error) {
 	return path, nil
 }
 
-// Multi carries out all operations or none: [*CreateRequest], [*DeleteRequest], [*SetDataRequest]
-// and [*CheckVersionRequest]. The servers check paths and flags.
+// Multi applies all operations or none. Each is a [*CreateRequest], [*DeleteRequest],
+// [*SetDataRequest] or [*CheckVersionRequest]. The servers check paths and flags.
 func (c *Conn) Multi(ops ...any) ([]MultiResponse, error) {
 	if len(ops) == 0 {
 		return []MultiResponse{}, nil
@@ -249,8 +249,8 @@ func step(op any) (proto.MultiOp, error) {
 }
 
 // IncrementalReconfig adds and removes servers of the ensemble if its configuration has the given
-// version; -1 is any version. joining has lines of the configuration such as
-// "server.4=host:2888:3888;2181", leaving has ids. It returns the stat of /zookeeper/config.
+// version, and returns the stat of /zookeeper/config. A version of -1 matches any. joining lists
+// lines of the configuration, such as "server.4=host:2888:3888;2181", and leaving lists ids.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Joining: listed(joining), Leaving: listed(leaving), Config: version}))
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// FLWSrvr sends srvr to servers. For a missing or invalid answer, ServerStats has an Error and the
-// result is false.
+// FLWSrvr sends srvr to each server. If an answer is missing or invalid, its ServerStats contains
+// an Error and the result is false.
 func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
 	return eachServer(servers, func(server string) (*ServerStats, bool) {
 		answer, err := word(server, "srvr", timeout)
@@ -26,7 +26,7 @@ func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
 	})
 }
 
-// FLWRuok sends ruok to servers, and reports which of them answer imok.
+// FLWRuok sends ruok to each server, and reports for each whether it answers imok.
 func FLWRuok(servers []string, timeout time.Duration) []bool {
 	oks, _ := eachServer(servers, func(server string) (bool, bool) {
 		answer, err := word(server, "ruok", timeout)
@@ -35,8 +35,8 @@ func FLWRuok(servers []string, timeout time.Duration) []bool {
 	return oks
 }
 
-// FLWCons sends cons to servers, and skips connections without a session. For a missing or invalid
-// answer, ServerClients has an Error and the result is false.
+// FLWCons sends cons to each server, and skips connections without a session. If an answer is
+// missing or invalid, its ServerClients contains an Error and the result is false.
 func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
 	return eachServer(servers, func(server string) (*ServerClients, bool) {
 		answer, err := word(server, "cons", timeout)

@@ -31,8 +31,8 @@ import (
 // "digest".
 type Identity struct{ Scheme, User string }
 
-// WhoAmI returns the identities of the connection, from credentials, a certificate and its address.
-// It is ZooKeeper's whoAmI, since 3.7.
+// WhoAmI returns the identities that the server knows for the connection, from its credentials, its
+// certificate and its address. It is ZooKeeper's whoAmI, since 3.7.
 func WhoAmI(ctx context.Context, client *framework.Client) ([]Identity, error) {
 	q := wire.Request[[]Identity]{Op: proto.OpWhoAmI, Frame: conn.Begin(0), Parse: func(d *proto.Decoder) []Identity {
 		var r proto.WhoAmIResponse
@@ -66,8 +66,8 @@ func Ephemerals(ctx context.Context, client *framework.Client, path string) ([]s
 	return paths, nil
 }
 
-// CountDescendants returns the number of nodes below a node, at any depth. The error is
-// zk.ErrNoNode if the node is missing. It is ZooKeeper's getAllChildrenNumber, since 3.6.
+// CountDescendants returns the number of nodes below a node, at any depth. It returns zk.ErrNoNode
+// if the node does not exist. It is ZooKeeper's getAllChildrenNumber, since 3.6.
 func CountDescendants(ctx context.Context, client *framework.Client, path string) (int, error) {
 	return ask(ctx, client, "countDescendants", path, func(real string) wire.Request[int] {
 		return wire.AskAbout(proto.OpGetChildrenNumber, real, func(d *proto.Decoder) int { return int(d.Int32()) })

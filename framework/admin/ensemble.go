@@ -23,7 +23,7 @@ var (
 	ErrReconfigInProgress = conn.CodeError(proto.ReconfigInProgress)
 )
 
-// Ensemble is the configuration that the servers of an ensemble keep, without groups and weights.
+// Ensemble is the configuration stored on the servers of an ensemble, without groups and weights.
 type Ensemble struct {
 	Version int64
 	Members []Member // empty if the server runs alone and has no dynamic configuration
@@ -32,13 +32,13 @@ type Ensemble struct {
 // Member is a server of an ensemble.
 type Member struct {
 	ID int64
-	// Addresses are for the other servers, as "host:2888:3888". Since ZooKeeper 3.6 there may be
-	// several.
+	// Addresses are the addresses for the other servers, such as "host:2888:3888". Since ZooKeeper
+	// 3.6 a server may have several.
 	Addresses []string
 	Observer  bool // does not vote
 
-	// Client is where clients connect: "2181", "host:2181", or "" if the configuration does not
-	// say. From ZooKeeper 3.10 on ";2281" or ";host:2281" may follow, for TLS.
+	// Client is the address for clients: "2181", "host:2181", or "" if the configuration has none.
+	// Since ZooKeeper 3.10 the address for TLS may follow: ";2281" or ";host:2281".
 	Client string
 }
 
@@ -64,10 +64,16 @@ type Change struct {
 	Members []Member // the complete new list
 }
 
-// Config returns the configuration of the ensemble, whatever the client's namespace. The server may
-// lag: if that matters, call [framework.Client.Sync] first. It is Curator's getConfig.
+// Config returns the configuration of the ensemble. It ignores the client's namespace. It is
+// Curator's getConfig.
 //
-// Errors are zk.ErrNoAuth, zk.ErrNoNode before ZooKeeper 3.5, and [framework.ErrUnimplemented].
+// The server may lag behind the leader: for the latest configuration call [framework.Client.Sync]
+// first.
+//
+// Errors are
+//   - zk.ErrNoAuth if the client may not read /zookeeper/config,
+//   - zk.ErrNoNode if the servers are older than ZooKeeper 3.5,
+//   - [framework.ErrUnimplemented] if they are ClickHouse Keepers.
 func Config(ctx context.Context, client *framework.Client) (Ensemble, error) {
 	return config(ctx, client, func(l *engine.Connection) (wire.WithStat[[]byte], error) {
 		return wire.Call(ctx, l.Conn, wire.AskGet(engine.ConfigPath, false))
@@ -104,16 +110,17 @@ func config(ctx context.Context, client *framework.Client, read func(*engine.Con
 }
 
 // Reconfig changes the members of the ensemble if its configuration has the given version, and
-// returns the new configuration. Version -1 is any version. It is Curator's reconfig.
+// returns the new configuration. A version of -1 matches any. It is Curator's reconfig.
 //
 // Errors are
-//   - zk.ErrReconfigDisabled (-123) without reconfigEnabled,
-//   - zk.ErrNoAuth without the right to write /zookeeper/config, which by default only a super user
-//     has,
-//   - zk.ErrBadVersion, [ErrReconfigInProgress] and [ErrNewConfigNoQuorum],
-//   - zk.ErrBadArguments for members that the servers refuse,
-//   - [framework.ErrBadArgument] for an empty change or an invalid member,
-//   - [framework.ErrUnimplemented], also for a server that runs alone, and before ZooKeeper 3.5.
+//   - zk.ErrReconfigDisabled (-123) if the servers do not set reconfigEnabled,
+//   - zk.ErrNoAuth if the client may not write /zookeeper/config, by default reserved for a super
+//     user,
+//   - zk.ErrBadVersion if the configuration has another version,
+//   - [ErrReconfigInProgress] and [ErrNewConfigNoQuorum],
+//   - zk.ErrBadArguments if the servers refuse a member,
+//   - [framework.ErrBadArgument] if the change is empty or a member is invalid,
+//   - [framework.ErrUnimplemented] if the server runs alone, or is older than ZooKeeper 3.5.
 //
 // If [retry.Unknown] is true of the error, the ensemble may have been changed.
 //

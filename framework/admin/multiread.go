@@ -32,8 +32,8 @@ type ReadResult struct {
 // MultiRead sends all reads in one request, and returns their results in order. A failed read does
 // not fail the others. Another client's write may be applied between two reads.
 //
-// It is ZooKeeper's multi with Op.getData and Op.getChildren, since 3.6. An empty list is
-// [framework.ErrBadArgument].
+// It is ZooKeeper's multi with Op.getData and Op.getChildren, since 3.6. It returns
+// [framework.ErrBadArgument] if reads is empty.
 func MultiRead(ctx context.Context, client *framework.Client, reads ...Read) ([]ReadResult, error) {
 	const op = "multiRead"
 	if len(reads) == 0 {

@@ -30,12 +30,12 @@ var ErrNotCompressed = framework.ErrNotCompressed
 // [framework.Client.Multi].
 func Encode(data []byte) []byte { return gzipped.Encode(data) }
 
-// Decode is the inverse of [Encode]. The result is not nil. The error is [ErrNotCompressed], also
-// for empty data and for more than 256 MB of decompressed data.
+// Decode is the inverse of [Encode]. The result is never nil. It returns [ErrNotCompressed] if data
+// are empty, not compressed, or longer than 256 MB when decompressed.
 func Decode(data []byte) ([]byte, error) { return gzipped.Decode(data, gzipped.MaxDecoded) }
 
-// Create is [framework.Client.Create] with compressed data. The client's default data are
-// compressed as well.
+// Create is [framework.Client.Create] with compressed data. It also compresses the client's default
+// data.
 func Create(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.CreateOption) (string, error) {
 	if data == nil {
 		data = engine.Of(client).DefaultData()
@@ -43,13 +43,13 @@ func Create(ctx context.Context, client *framework.Client, path string, data []b
 	return client.Create(ctx, path, encodeFor(client, data), opts...)
 }
 
-// Set is [framework.Client.Set] with compressed data. nil data are empty data.
+// Set is [framework.Client.Set] with compressed data. It treats nil as empty data.
 func Set(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.SetOption) (*zk.Stat, error) {
 	return client.Set(ctx, path, encodeFor(client, data), opts...)
 }
 
-// Get returns a node's decompressed data and its stat. The error is [ErrNotCompressed] if the data
-// are not compressed.
+// Get returns a node's decompressed data and its stat. If the data are not compressed, it returns
+// [ErrNotCompressed].
 func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, error) {
 	data, stat, err := client.Get(ctx, path)
 	if err == nil {
@@ -61,8 +61,8 @@ func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *z
 	return data, stat, nil
 }
 
-// GetW is [framework.Client.GetW] of compressed data. With [ErrNotCompressed], stat and watch are
-// valid.
+// GetW is [framework.Client.GetW] of compressed data. If it returns [ErrNotCompressed], stat and
+// watch are valid.
 func GetW(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
 	data, stat, watch, err := client.GetW(ctx, path)
 	if err == nil {
