@@ -7,20 +7,20 @@ import "fmt"
 type State int
 
 const (
-	// Connected is the first connection of a client. It occurs once. Only a client that cannot
-	// reach a server at first is Suspended and Lost before: see the package comment.
+	// Connected is the first connection of a client. It occurs once. A client that cannot reach a
+	// server at first is Suspended and Lost before it: see the package comment.
 	Connected State = iota + 1
 
-	// Suspended means that the connection is lost, but the session may still be alive. The client
-	// cannot verify its locks.
+	// Suspended means that the connection is lost, but the session may still be alive. Until it
+	// reconnects, the client cannot verify its locks.
 	Suspended
 
 	// Reconnected means that the client is connected again, in the same session unless the state
 	// before was Lost.
 	Reconnected
 
-	// Lost means that a server has reported the session's end, or none has confirmed the session in
-	// time. Its locks are lost.
+	// Lost means that a server has reported that the session expired, or that no server has
+	// confirmed the session in time. Its locks are lost.
 	Lost
 )
 

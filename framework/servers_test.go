@@ -29,7 +29,7 @@ func TestAnEmptyServerListSaysSo(t *testing.T) {
 			}))
 		require.NoError(t, err)
 		defer client.Close()
-		require.EqualError(t, client.Sync(t.Context()), "sync /: zk: could not connect to a server: server list: it is empty")
+		require.EqualError(t, client.Sync(t.Context()), "sync /: zk: could not connect to a server: server list: the list is empty")
 		there.Store(true)
 		require.NoError(t, client.WaitConnected(t.Context()))
 	})

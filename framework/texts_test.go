@@ -186,7 +186,7 @@ func TestWhyNoServerGrantsASession(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.EqualError(t, client.WaitConnected(ctx),
-			"connect /: context deadline exceeded: zk: could not connect to a server: "+server.Addr()+": it has granted no session within 8s")
+			"connect /: context deadline exceeded: zk: could not connect to a server: "+server.Addr()+": no session was granted within 8s")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		client, err := framework.New([]string{"zk1"}, framework.WithSessionTimeout(8*time.Second),

@@ -30,8 +30,8 @@ const (
 // up after 15 minutes; the policies of this package have no such limit.
 type Policy func() backoff.BackOff
 
-// NewBackOff begins the count and the time of one operation. The result is for one goroutine. A nil
-// Policy, or one that returns nil, allows no retry.
+// NewBackOff returns the BackOff of one operation, whose count and time start at 0. The result is
+// not safe for concurrent use. A nil Policy, or a policy that returns nil, allows no retry.
 func (p Policy) NewBackOff() backoff.BackOff {
 	if p != nil {
 		if b := p(); b != nil {
@@ -72,8 +72,8 @@ func NTimes(n int, pause time.Duration) Policy {
 }
 
 // UntilElapsed allows retries, each after the same pause, until limit has passed since the
-// operation began. The last pause is shortened to end at the limit, so no call begins after it. A
-// limit of 0 or less allows none.
+// operation started. The last pause is shortened, so that no retry starts after the limit. A limit
+// of 0 or less allows no retry.
 //
 // It is Curator's RetryUntilElapsed, which may pause past its limit.
 func UntilElapsed(limit, pause time.Duration) Policy {
@@ -83,8 +83,9 @@ func UntilElapsed(limit, pause time.Duration) Policy {
 	}
 }
 
-// Forever allows any number of retries, each after the same pause: only success, a final error or
-// the end of the context ends the operation. It is Curator's RetryForever.
+// Forever allows any number of retries, each after the same pause. The operation returns only after
+// success, after an error that is not retried, or when its context is done. It is Curator's
+// RetryForever.
 func Forever(pause time.Duration) Policy {
 	return func() backoff.BackOff { return constant(pause) }
 }

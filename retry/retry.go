@@ -26,17 +26,16 @@ import (
 )
 
 // ErrExhausted means that an operation failed as often, or for as long, as its [Policy] allows. It
-// wraps the last error. The server cannot be reached: try again later, or use a policy with more
-// retries.
+// wraps the last error. Call again later, or use a policy with more retries.
 var ErrExhausted = errors.New("retries exhausted")
 
 // Unknown reports whether the server may have carried out the operation that failed with err: a
 // request was or may have been sent, and its reply is missing.
 //
-// It is true of a lost connection and of a server's timeout, also if a context or the client has
-// ended since. It is false of any reply, of zk.ErrNoServer, which means that no request was sent,
-// and of a context's error alone.
+// It is true for a lost connection and for a server's timeout, even if the context is done or the
+// client was closed since. It is false for any reply, for zk.ErrNoServer, which means that no
+// request was sent, and for a context's error alone.
 //
-// An error decides for itself and all that it wraps by a method Unknown() bool. Of joined errors,
-// one is enough.
+// If an error has a method Unknown() bool, the method decides for it and all errors that it wraps.
+// For joined errors, one of unknown outcome is enough.
 func Unknown(err error) bool { return verdict.Unknown(err) }

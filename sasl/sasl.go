@@ -33,7 +33,7 @@ type Mechanism interface {
 // (DigestLoginModule). Use it with TLS: MD5 is weak, and the connection is neither encrypted nor
 // signed.
 //
-// The password is not sent, and a server that does not know it is refused. ZooKeeper 3.9.6 refuses
-// the mechanism by default (FIPS mode); zookeeper.fips-mode=false allows it. ZooKeeper 3.8.0
-// accepts an unknown user name with the password of the previous login; 3.9.6 does not.
+// The password is not sent. A server that does not know it is refused. ZooKeeper 3.9.6 refuses the
+// mechanism by default (FIPS mode); zookeeper.fips-mode=false allows it. ZooKeeper 3.8.0 accepts an
+// unknown user name with the password of the previous login; 3.9.6 does not.
 func DigestMD5(user, password string) Mechanism { return sasl.Client{User: user, Password: password} }

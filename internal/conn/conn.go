@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	// ErrOutOfOrder closes a connection whose server answered another request than the oldest.
+	// ErrOutOfOrder closes a connection whose server answered a request other than the oldest.
 	ErrOutOfOrder = errors.New("replies out of order")
 
 	// ErrSilent closes a connection on which nothing has arrived for two thirds of the timeout.
@@ -73,9 +73,9 @@ const (
 
 // Handlers are called on the connection's goroutine, in the order of the wire. They must not block.
 type Handlers struct {
-	// Answered is called before the reply is passed to its request. An error ends the connection
-	// instead. It is not called for credentials: a server answers them without recording that it
-	// has heard the session.
+	// Answered is called before the reply is passed to its request. If it returns an error, the
+	// connection is closed instead. It is not called for credentials: a server answers them without
+	// recording that it has heard the session.
 	Answered func(Answer) error
 
 	Ended func() // once, when the connection has ended, before requests get their errors
@@ -88,9 +88,9 @@ type Handlers struct {
 	MaxRequest int  // bytes; a longer request gets ErrTooLong and is not sent. 0 is any
 }
 
-// Answer has what a reply says of the session.
+// Answer is the part of a reply that is about the session.
 type Answer struct {
-	Sent, Received time.Time // Sent is before the first byte was written, Received after the last was read
+	Sent, Received time.Time // Sent is before the first byte of the request was written, Received after the last of the reply was read
 	Committed      bool      // see [proto.Code.Committed]
 	Zxid           int64     // the server's last transaction; not positive if it did not say
 	Code           proto.Code
@@ -159,12 +159,12 @@ func (c *Conn) Start(h Handlers) {
 	go c.end()              // waits for these
 }
 
-// Done returns a channel that is closed when the connection has ended: every request has its reply
-// or an error, and all goroutines of the connection but the closing one have exited.
+// Done returns a channel that is closed when every request has its reply or an error, and all
+// goroutines of the connection but the closing one have exited.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Down returns a channel that is closed when the connection begins to end, before requests get
-// their errors.
+// Down returns a channel that is closed when the connection is lost or closed, before requests
+// receive their errors.
 func (c *Conn) Down() <-chan struct{} { return c.down }
 
 // Err returns why the connection was closed, once Down is closed.
@@ -174,8 +174,8 @@ func (c *Conn) Err() error {
 	return c.cause
 }
 
-// Close ends the connection. It does not wait for Done, and may be called again. If cause is nil, a
-// TLS connection is closed with a close notification, which can wait for the peer.
+// Close closes the connection. It does not wait for Done, and may be called again. If cause is nil,
+// a TLS connection is closed with a close notification, which can block until the peer reads.
 func (c *Conn) Close(cause error) {
 	c.mu.Lock()
 	first := c.state < closed
@@ -194,14 +194,14 @@ func (c *Conn) Close(cause error) {
 	_ = nc.Close()
 }
 
-// Drain refuses requests from now on, with zk.ErrNoServer, unless they are marked as Last.
+// Drain makes all later requests fail with zk.ErrNoServer, unless they are marked as Last.
 func (c *Conn) Drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.state = max(c.state, draining)
 }
 
-// CloseSession asks the server to end the session, after all earlier requests. It closes the
+// CloseSession asks the server to close the session, after all earlier requests. It closes the
 // connection when the server has answered or ctx is done, and reports whether the server has
 // answered.
 func (c *Conn) CloseSession(ctx context.Context) (done bool) {
@@ -226,8 +226,9 @@ func (o outcome) Reply(_ *proto.Decoder, err error) { o <- err }
 // blocking a write: less than the buffer of any socket.
 const maxDirect = 4 << 10
 
-// Send sends a request without blocking: it writes it if that cannot block, and otherwise queues it
-// for the writing goroutine. Requests of one goroutine are sent in the order of its calls.
+// Send sends a request without blocking. It writes the request if that cannot block, and otherwise
+// queues it for the writing goroutine. Requests of one goroutine are sent in the order of its
+// calls.
 func (c *Conn) Send(r *Request) {
 	if err := CheckLength(len(r.Frame), c.handlers.MaxRequest); err != nil {
 		r.Handler.Reply(nil, err)

@@ -36,7 +36,8 @@ func CodeError(code proto.Code) error {
 	return ServerError(code)
 }
 
-// ServerError is a code for which go-zookeeper has no error value. Two of the same code are equal.
+// ServerError is a code for which go-zookeeper has no error value. Two errors with the same code
+// are equal.
 type ServerError proto.Code
 
 // Error returns the name of the code, and its number.

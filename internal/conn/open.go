@@ -22,8 +22,8 @@ var (
 	// ErrExpired is returned when the server reports that the requested session has expired.
 	ErrExpired = errors.New("session expired")
 
-	// ErrRefused is returned for a peer that is no usable server: it has no leader, is read-only,
-	// or does not speak the protocol.
+	// ErrRefused is returned if the peer has no leader, is read-only, or does not speak the
+	// protocol.
 	ErrRefused = errors.New("not a usable server")
 )
 
@@ -37,7 +37,7 @@ const maxFrame = 256 << 20
 // delay the next session as long.
 const maxGrant = 10 * time.Minute
 
-// Hello has the client's side of the handshake.
+// Hello is the client's side of the handshake.
 type Hello struct {
 	Session  int64 // 0: a new one
 	Password []byte
@@ -48,10 +48,11 @@ type Hello struct {
 	Numbers  *Numbers // shared by all connections of the session; nil: of this one
 }
 
-// Numbers numbers the requests of a session. No number repeats within a session.
+// Numbers numbers the requests of a session. No number is used twice within a session.
 //
 // A server identifies the transactions of its clients by session and number. If a session moved to
-// another server and a number were used again, its reply could be the one to the earlier request.
+// another server and reused a number, the server could answer with the reply to the earlier
+// request.
 type Numbers struct{ last atomic.Int32 }
 
 // next returns the next number. After the largest it restarts at 1: negative numbers are reserved.
@@ -68,7 +69,7 @@ func (n *Numbers) next() int32 {
 type SASL struct {
 	Name  string // of the mechanism
 	First []byte // the first token
-	// Next returns the reply to a token of the server. done means that the exchange succeeds with
+	// Next returns the answer to a token of the server. If done is true, the exchange succeeds with
 	// the server's reply to answer, or at once if answer is nil.
 	Next func(token []byte) (answer []byte, done bool, err error)
 }
@@ -79,7 +80,7 @@ type Auth struct {
 	Cred   []byte
 }
 
-// Grant is a session as the server grants it.
+// Grant is the session that a server grants.
 type Grant struct {
 	Session  int64         // not 0
 	Timeout  time.Duration // at most the requested timeout, or ten minutes if that is more
@@ -89,7 +90,7 @@ type Grant struct {
 // Open performs the handshake on nc, and presents credentials: SASL first. If it fails, it closes
 // nc.
 //
-// The error wraps ctx's if ctx has ended. Other errors are [ErrExpired], [ErrRefused],
+// The error wraps ctx's if ctx is done. Other errors are [ErrExpired], [ErrRefused],
 // zk.ErrAuthFailed and network errors.
 func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 	c := &Conn{

@@ -16,9 +16,9 @@ var ErrTooLong = errors.New("request is too long for the servers")
 // lengthPrefix is the size of a frame's length field. Servers do not count it.
 const lengthPrefix = 4
 
-// CheckLength returns ErrTooLong if a frame of this many bytes is longer than limit, which excludes
-// the length field; 0 means no limit. A server hangs up on a request that is too long, which would
-// cost all users of the connection.
+// CheckLength returns ErrTooLong if a frame of that many bytes exceeds limit, which excludes the
+// length field. A limit of 0 means no limit. A server closes the connection on a request that is
+// too long, which would affect all users of the connection.
 func CheckLength(frame, limit int) error {
 	length := frame - lengthPrefix
 	if limit == 0 || length <= limit {
@@ -27,9 +27,9 @@ func CheckLength(frame, limit int) error {
 	return fmt.Errorf("%w: %d bytes, limit %d", ErrTooLong, length, limit)
 }
 
-// Withdraw removes a queued request whose caller has given up, and reports whether it did so before
-// the request was written. Its handler has received zk.ErrNoServer then. So requests do not pile up
-// while a peer does not read.
+// Withdraw removes a queued request whose caller has given up, so that requests do not pile up
+// while a peer does not read. It reports whether the request was still unwritten. If so, its
+// handler has received zk.ErrNoServer.
 func (c *Conn) Withdraw(r *Request) bool {
 	c.mu.Lock()
 	i := slices.Index(c.outbox, r)

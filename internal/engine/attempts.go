@@ -11,8 +11,8 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Do runs attempt on a connection, and again on the next one as the policy says. A view of one
-// session stays in that session. op and path are what the caller asked for.
+// Do runs attempt on a connection, and retries it on the next one under the retry policy. A view of
+// one session retries in that session only. op and path name the caller's operation in errors.
 func (c Client) Do(ctx context.Context, op, path string, attempt func(l *Connection) error) error {
 	began := time.Now()
 	tries, err := c.repeat(ctx, false, attempt)
@@ -20,7 +20,7 @@ func (c Client) Do(ctx context.Context, op, path string, attempt func(l *Connect
 	return err
 }
 
-// Repeat is Do without a report.
+// Repeat is Do without a report to the observer.
 func (c Client) Repeat(ctx context.Context, attempt func(l *Connection) error) error {
 	_, err := c.repeat(ctx, false, attempt)
 	return err

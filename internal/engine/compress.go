@@ -6,8 +6,8 @@ import (
 	"github.com/gocurator/curator/internal/gzipped"
 )
 
-// Encode returns the data as they are sent: compressed, if the client compresses. Only the data of
-// callers are: the engine's own nodes, which are missing parents, have none.
+// Encode returns the data to send, compressed if the client compresses. Only data of callers are
+// compressed: missing parents, which the engine creates, have no data.
 func (c Client) Encode(data []byte) []byte {
 	if !c.Compresses() {
 		return data
@@ -15,7 +15,8 @@ func (c Client) Encode(data []byte) []byte {
 	return gzipped.Encode(data)
 }
 
-// Decode is the inverse of Encode. The error is [gzipped.ErrNotCompressed].
+// Decode is the inverse of Encode. It returns [gzipped.ErrNotCompressed] if the data are not
+// compressed.
 func (c Client) Decode(data []byte) ([]byte, error) {
 	if !c.Compresses() {
 		return data, nil

@@ -15,7 +15,7 @@ import (
 )
 
 // Config configures a client. The options of package framework set it. All functions must be safe
-// for concurrent use, and end when their context does.
+// for concurrent use, and return when their context is done.
 type Config struct {
 	Connecting
 	Events
@@ -32,7 +32,7 @@ type Config struct {
 	Log               *slog.Logger
 
 	ACL func(path string) []zk.ACL // nil: no restriction; path is the server's
-	// Operation observes each operation that has ended; nil: no observer.
+	// Operation observes each completed operation; nil: no observer.
 	Operation  func(ctx context.Context, op Operation)
 	Changed    func(from, to connstate.State) // see [session.Machine.Observe]; nil: no observer
 	Nudges     bool                           // see "Nudges" in internal/conn; without only for measurements
@@ -41,7 +41,7 @@ type Config struct {
 	Settings map[any]any // what recipes set with options of their own; keys are types of theirs
 }
 
-// Connecting is how servers are found, and how connections to them are opened.
+// Connecting configures how servers are found, and how connections to them are opened.
 type Connecting struct {
 	Servers  func(ctx context.Context) ([]string, error)
 	Tracking bool // of the ensemble's configuration
@@ -52,20 +52,20 @@ type Connecting struct {
 	Auths    []conn.Auth
 }
 
-// Events are functions that are called with what happens to a client, in its order. They must
-// neither block nor call the client.
+// Events are functions that are called with each event of a client, in order. They must neither
+// block nor call the client.
 type Events struct {
-	// State is called with each step of a connection, in go-zookeeper's words: zk.StateConnecting
-	// before a server is dialed, StateConnected when it was reached, StateHasSession when it has
-	// granted the session and before operations use it, StateDisconnected when the connection has
-	// ended, and StateExpired when the session is over. session is the session's id with
-	// StateHasSession.
+	// State is called with each step of a connection, as a state of go-zookeeper:
+	// zk.StateConnecting before a server is dialed, StateConnected when it was reached,
+	// StateHasSession when it has granted the session and before operations use it,
+	// StateDisconnected when the connection was lost, and StateExpired when the session has
+	// expired. session is the session's id with StateHasSession.
 	State func(state zk.State, server string, session int64)
-	// Node is called with each event that a server sends, before the watches that it is for fire.
+	// Node is called with each event that a server sends, before its watches fire.
 	Node func(zk.Event)
 }
 
-// Operation is an operation that has ended: a framework.OperationEvent.
+// Operation is a completed operation: a framework.OperationEvent.
 type Operation struct {
 	Op       string
 	Path     string

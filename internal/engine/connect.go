@@ -50,11 +50,11 @@ func (f *connector) connect() *Connection {
 			continue // the error is ctx's
 		}
 		if err == nil && len(servers) == 0 {
-			err = errors.New("it is empty")
+			err = errors.New("the list is empty")
 		}
 		if err != nil {
 			c.because(fmt.Errorf("server list: %w", err))
-			c.cfg.Log.Warn("no server list", "reason", err)
+			c.cfg.Log.Warn("cannot read the server list", "reason", err)
 		}
 		if l := f.round(f.ordered(servers)); l != nil {
 			f.rounds.Reset()
@@ -230,7 +230,7 @@ func (f *connector) connectAt(t target, n int) (*Connection, error) {
 			c.cfg.Events.State(zk.StateDisconnected, t.address, 0)
 			opened, err = c.open(c.ctx, t, nil, c.timeFor(nil, n))
 		} else if _, failed := f.failed[t.address]; failed {
-			err = errors.New("it has failed before, and has granted another session")
+			err = errors.New("the server failed before, and has granted another session")
 			opened.Close(err) // the next round tries the others first
 			return nil, err
 		}
@@ -296,7 +296,7 @@ func (c *core) open(ctx context.Context, t target, session *Session, limit time.
 	defer cancel()
 	opened, err := c.openWithin(within, t, session, dialTime(limit))
 	if isTimeout(err) && ctx.Err() == nil {
-		err = fmt.Errorf("it has granted no session within %v", limit.Round(time.Millisecond))
+		err = fmt.Errorf("no session was granted within %v", limit.Round(time.Millisecond))
 	}
 	return opened, err
 }

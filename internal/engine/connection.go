@@ -51,7 +51,7 @@ func newConnection(s *Session, t target, c *conn.Conn, cfg *Config) *Connection 
 	return l
 }
 
-// Session is the session of the connection.
+// Session returns the session of the connection.
 func (l *Connection) Session() *Session { return l.session }
 
 // Confirm calls CaughtUp until the session is dependable, for at most the session timeout: see

@@ -74,7 +74,7 @@ func (c *core) Listen(f func(connstate.State)) (remove func(), err error) {
 	return remove, err
 }
 
-// WaitConnected returns when there is a connection, however long that takes.
+// WaitConnected blocks until the client has a connection, without a time limit.
 func (c Client) WaitConnected(ctx context.Context) error {
 	_, err := c.awaitLink(ctx, c.session, noLimit)
 	return err
@@ -143,8 +143,8 @@ func connectPauses() wait.Pauses {
 	return wait.Pauses{First: 50 * time.Millisecond, Last: time.Second}
 }
 
-// RefusedPause is how long to wait after an error that may pass before the next try: retries may be
-// without a pause.
+// RefusedPause is the pause after a transient error. The retry policy may have no pauses of its
+// own.
 const RefusedPause = 100 * time.Millisecond
 
 // unreachable is why there is no connection. given is the error of the caller's context, or nil.

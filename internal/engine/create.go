@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/internal/uuid"
 )
 
-// Creation says how a node is created.
+// Creation describes how a node is created.
 type Creation struct {
 	Mode       int32    // flags of go-zookeeper
 	ACL        []zk.ACL // nil: the client's
@@ -38,7 +38,7 @@ func (o *Creation) ephemeral() bool {
 
 // Create creates a node and returns its path. The path differs from the given one if the node is
 // sequential or protected. If the parent is the node of the client's namespace and is missing, it
-// is created, too.
+// is created as well.
 func (c Client) Create(ctx context.Context, path string, data []byte, o Creation) (created string, err error) {
 	real := c.prepare(path, &o)
 	data = c.Encode(data)
@@ -291,8 +291,8 @@ func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode i
 	}
 }
 
-// Fits returns ErrTooLong if the create of a node at path with so many bytes of data and the
-// client's ACL exceeds the servers' limit. Data that fit can also be set.
+// Fits returns ErrTooLong if the create of a node with that many bytes of data and the client's ACL
+// exceeds the servers' limit. If the create fits, a set of the same data does.
 func (c Client) Fits(path string, bytes int) error {
 	real := c.RealNew(path)
 	// A create with a TTL is the longest.

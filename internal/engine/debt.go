@@ -89,9 +89,9 @@ const (
 	mayBeMade                // no answer was received
 )
 
-// Settle ends a debt whose node is wanted or was not created. It reports false if Close was first:
-// then the debt stays, and Close deletes the node. For an ephemeral node the end of its session
-// reports that.
+// Settle removes a debt whose node is wanted or was not created. It reports false if the client was
+// closed first: then the debt stays, and Close deletes the node. For an ephemeral node it reports
+// true, since its session tells the caller.
 func (d *Debt) Settle() bool {
 	s := d.debts
 	s.mu.Lock()
@@ -105,7 +105,8 @@ func (d *Debt) Settle() bool {
 	return true
 }
 
-// GiveUp has the node deleted, whether it exists already or is created later. It does not block.
+// GiveUp deletes the node in the background, whether it exists already or is created later. It does
+// not block.
 func (d *Debt) GiveUp() {
 	s := d.debts
 	s.mu.Lock()
@@ -151,8 +152,8 @@ func (d *Debt) mayBeMadeBy(session *Session) bool {
 }
 
 // Await gives up the debt, and waits until its node is deleted, or cannot be created any more. If
-// the client is closed, it waits for Close. The error is the server's refusal, [ErrClosed] if Close
-// could not delete the node, or ctx's error.
+// the client is closed, it waits for Close. Errors are the server's refusal, [ErrClosed] if Close
+// could not delete the node, and ctx's error.
 func (d *Debt) Await(ctx context.Context) error {
 	s, t := d.debts, &ticket{done: make(chan struct{})}
 	s.mu.Lock()

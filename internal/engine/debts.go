@@ -367,8 +367,9 @@ func (s *debts) awaitPlace(ctx context.Context, paths ...string) error {
 	}
 }
 
-// AwaitPlace waits until no node that is created at one of these paths, which are the server's, is
-// deleted by this client for an earlier call that was given up. op and path are the caller's.
+// AwaitPlace waits for deletions that this client still owes for an earlier call and that could hit
+// a new node at one of the paths creates, which are the server's. op and path name the caller's
+// operation in errors.
 func (c Client) AwaitPlace(ctx context.Context, op, path string, creates ...string) error {
 	began := time.Now()
 	err := c.debts.awaitPlace(ctx, creates...)
@@ -378,8 +379,8 @@ func (c Client) AwaitPlace(ctx context.Context, op, path string, creates ...stri
 	return err
 }
 
-// Owed returns the names of the nodes directly below dir that this client owes. While the deletion
-// of one was not answered, changed is a channel that is closed when that may have changed.
+// Owed returns the names of the children of dir that this client owes. While the deletion of one is
+// unanswered, changed is a channel that is closed when the answer may have arrived.
 func (c Client) Owed(dir string) (names []string, changed <-chan struct{}) {
 	s, dir := c.debts, c.Real(dir)
 	s.mu.Lock()

@@ -14,8 +14,8 @@ import (
 )
 
 // DeleteGuaranteed deletes a node, however long it takes. When ctx is done first, the deletion
-// continues in the background; with a view of one session, while the session lives. If the node is
-// missing after an unanswered try, found is !certain.
+// continues in the background; in a view of one session, while the session lives. If the node is
+// missing after an unanswered attempt, found is !certain.
 func (c Client) DeleteGuaranteed(ctx context.Context, path string, certain bool) (found bool, err error) {
 	return c.DeleteBoth(ctx, path, Companion{}, certain)
 }
@@ -64,11 +64,11 @@ func (c Client) DeleteBoth(ctx context.Context, path string, with Companion, cer
 }
 
 // Companion is a persistent node that is deleted together with an ephemeral one of a unique name,
-// which must exist when the companion is created. The zero value is none.
+// which must exist when the companion is created. The zero value stands for no companion.
 type Companion struct {
 	Path string
-	Data string // with other data it is another client's, and stays
-	Sure bool   // known to be created; otherwise its create may still be carried out
+	Data string // a node with other data belongs to another client, and stays
+	Sure bool   // known to be created; otherwise its create may still be applied
 }
 
 // deletion is the requests that delete the node of a debt and its companion, one after the other on
@@ -144,13 +144,13 @@ func (d *deletion) companion(deleted error) {
 	})
 }
 
-// Discard deletes an ephemeral node in the background, as Close and the end of the session do. Its
-// name must be unique. If a connection exists, the deletion is sent when Discard returns; a view of
-// one session deletes in that session only.
+// Discard deletes an ephemeral node in the background, unless Close or the expiry of the session
+// deletes it first. Its name must be unique. If a connection exists, the deletion is sent when
+// Discard returns; a view of one session deletes in that session only.
 //
-// first is the first session in which a create of the node was sent. If another one deletes the
-// node, the create may be carried out later: until first is over for the servers the node is owed
-// (see [Client.Owed]), and is deleted again.
+// first is the first session in which a create of the node was sent. If another session deletes the
+// node, the create may be applied later. So the node stays owed (see [Client.Owed]), and is deleted
+// again, until the servers have ended first.
 func (c Client) Discard(path string, first *Session) {
 	c.debts.discard(&Debt{only: c.session, owed: owed{place: place{c.Real(path), uniqueName}}, origin: origin{session: first, ephemeral: true}})
 }
@@ -158,9 +158,9 @@ func (c Client) Discard(path string, first *Session) {
 // Owe registers a node before its create is sent. Until Settle or GiveUp, Close deletes the node.
 //
 // The creates of the node are sent in session. The debt of an ephemeral node ends with that
-// session, the debt of a persistent one when none of its creates can be carried out any more. mine
-// reports whether a node with this owner is this client's. wanted reports whether another owner in
-// this process wants the node: then it stays. Neither must block.
+// session, the debt of a persistent one when none of its creates can be applied any more. mine
+// reports whether a node with this owner belongs to this client. wanted reports whether another
+// owner in this process wants the node: then it stays. Neither may block.
 func (c Client) Owe(path string, session *Session, ephemeral bool, mine func(owner int64) bool, wanted func() bool) *Debt {
 	d := &Debt{owed: owed{place: place{c.Real(path), reusableName}, mine: mine, wanted: wanted}, origin: origin{session: session, ephemeral: ephemeral}}
 	if ephemeral {

@@ -46,8 +46,8 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Client is a framework.Client as recipes see it: a view of what all views of the client share. All
-// methods are safe for concurrent use.
+// Client is a framework.Client as recipes see it: a view of the core that all views of the client
+// share. All methods are safe for concurrent use.
 type Client struct {
 	*core
 	namespace string
@@ -67,7 +67,7 @@ func (c Client) Below(namespace string) Client {
 	return c
 }
 
-// In returns a view whose operations run in session s or fail. Without a session of this client
+// In returns a view whose operations run in session s or fail. If s is nil or another client's,
 // they fail with opt.ErrBadArgument.
 func (c Client) In(s *Session) Client {
 	if c.session = s; s == nil {
@@ -76,8 +76,8 @@ func (c Client) In(s *Session) Client {
 	return c
 }
 
-// Once returns a view of a *framework.Client whose operations are tried once, whatever the retry
-// policy is: an operation is not repeated when its outcome is unknown.
+// Once returns a view of a *framework.Client whose operations are sent once, whatever the retry
+// policy: an operation of unknown outcome is not retried.
 func Once[P interface {
 	*C
 	Engine() *Client
@@ -85,8 +85,8 @@ func Once[P interface {
 	return viewOf(client, func(c *Client) { c.once = true })
 }
 
-// Uncompressed returns a view of a *framework.Client that does not compress data: for nodes of a
-// protocol, which clients with and without compression read.
+// Uncompressed returns a view of a *framework.Client that does not compress data. It is for nodes
+// of a protocol, which clients with and without compression read.
 func Uncompressed[P interface {
 	*C
 	Engine() *Client
@@ -94,9 +94,9 @@ func Uncompressed[P interface {
 	return viewOf(client, func(c *Client) { c.plain = true })
 }
 
-// Sent returns a view of a *framework.Client which calls f when a create has been written to the
-// network, before its answer, and again if the request is repeated: for a request that is to follow
-// at once, since ZooKeeper answers the requests of a session in order. f must not block.
+// Sent returns a view of a *framework.Client that calls f when a create has been written to the
+// network, before its answer, and again if the request is repeated. f can send a request that
+// follows at once, since ZooKeeper answers the requests of a session in order. f must not block.
 func Sent[P interface {
 	*C
 	Engine() *Client
@@ -124,7 +124,7 @@ func viewOf[P interface {
 	return &view
 }
 
-// Real is the path on the server, namespace included.
+// Real returns the path on the server, namespace included.
 func (c Client) Real(path string) string {
 	if c.namespace == "" {
 		return path
@@ -135,8 +135,8 @@ func (c Client) Real(path string) string {
 	return "/" + c.namespace + path
 }
 
-// RealNew is Real for a node to be created: "/" is then a sequential one without a name, which
-// belongs into the namespace and not beside it.
+// RealNew is Real for a node to be created: "/" is then a sequential node without a name, which
+// belongs inside the namespace and not beside it.
 func (c Client) RealNew(path string) string {
 	if path == "/" && c.namespace != "" {
 		return "/" + c.namespace + "/"
@@ -160,27 +160,28 @@ func (c Client) Unreal(path string) string {
 	return path
 }
 
-// ACL is what a node gets that the client creates at path without an ACL.
+// ACL returns the ACL of a node that the client creates at path without one.
 func (c Client) ACL(path string) []zk.ACL { return c.ACLAt(c.Real(path)) }
 
-// Values is a place for what recipes keep for each client. All namespace views of a client share
-// it.
+// Values returns the store for values that recipes keep for each client. All views of a client
+// share it.
 func (c Client) Values() *sync.Map { return &c.values }
 
-// Logger is where the client and its recipes log.
+// Logger returns the logger of the client and its recipes.
 func (c Client) Logger() *slog.Logger { return c.cfg.Log }
 
-// ErrorPolicy is the policy of recipes without one of their own.
+// ErrorPolicy returns the policy of recipes without one of their own.
 func (c Client) ErrorPolicy() connstate.ErrorPolicy { return c.cfg.ErrorPolicy }
 
-// RetryPolicy is the policy under which operations are retried.
+// RetryPolicy returns the policy under which operations are retried.
 func (c Client) RetryPolicy() retry.Policy { return c.cfg.Policy }
 
-// DefaultData is what nodes hold that are created without data. The caller must not change it.
+// DefaultData returns the data of nodes that are created with nil data. The caller must not change
+// it.
 func (c Client) DefaultData() []byte { return c.cfg.Data }
 
-// Setting is what an option of a recipe has set, or nil: see [Config].
+// Setting returns the value that an option of a recipe has set, or nil: see [Config].
 func (c Client) Setting(key any) any { return c.cfg.Settings[key] }
 
-// Done is closed when the client is closed.
+// Done returns a channel that is closed when the client is closed.
 func (c Client) Done() <-chan struct{} { return c.ctx.Done() }

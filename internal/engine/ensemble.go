@@ -45,8 +45,8 @@ func (t *tracker) servers(ctx context.Context) ([]string, error) {
 	return base, err
 }
 
-// Paths of the configuration, on the real root whatever the client's namespace is, and how long to
-// wait when it cannot be read.
+// Paths of the configuration on the server, whatever the client's namespace, and the pause after it
+// could not be read.
 const (
 	ConfigPath       = "/zookeeper/config"
 	keeperConfigPath = "/keeper/config"

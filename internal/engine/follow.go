@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Again is the channel of a read that is to be repeated at once.
+// Again is the channel that a read returns to be repeated at once.
 var Again = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -30,7 +30,7 @@ var Again = func() <-chan struct{} {
 // The context of read ends when Follow returns, which removes the watches that read has set.
 //
 // It returns nil when read returns a nil channel without an error. Otherwise it returns the error
-// of read, or of [Client.GaveUp] when ctx has ended.
+// of read, or [Client.GaveUp] when ctx is done.
 func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link) (changed <-chan struct{}, err error)) error {
 	reading, end := context.WithCancel(ctx)
 	defer end()
@@ -87,8 +87,8 @@ func confirm(ctx context.Context, l Link) error {
 	return err
 }
 
-// GaveUp is the error of a wait that ended with ctx, which must be done: the error and the cause of
-// ctx, then reason, unless it is nil, and zk.ErrNoServer if there is no connection.
+// GaveUp returns the error of a wait that ctx ended, which must be done: the error and the cause of
+// ctx, then reason, unless it is nil, and zk.ErrNoServer if the client is not connected.
 func (c Client) GaveUp(ctx context.Context, reason error) error {
 	err := wait.Err(ctx)
 	if reason != nil && !errors.Is(reason, ctx.Err()) {

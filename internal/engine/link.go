@@ -21,9 +21,10 @@ type Link struct {
 	listener *wire.Listener // its reads set watches; nil: they set none
 }
 
-// Link returns the connection that there is, and waits for one as operations do: for the connection
-// timeout, without a retry. For a view of one session it is one of that session. The error is that
-// of ctx, [ErrClosed], [ErrSessionLost], zk.ErrAuthFailed, or wraps zk.ErrNoServer.
+// Link returns the current connection. It waits for one at most for the connection timeout, without
+// a retry. A view of one session returns a connection of that session.
+//
+// Errors are ctx's, [ErrClosed], [ErrSessionLost], zk.ErrAuthFailed, and zk.ErrNoServer.
 func (c Client) Link(ctx context.Context) (Link, error) {
 	l, err := c.awaitLink(ctx, c.session, c.cfg.ConnectionTimeout)
 	if err != nil {
@@ -36,7 +37,7 @@ func (c Client) Link(ctx context.Context) (Link, error) {
 func (c Client) On(l *Connection) Link { return Link{Connection: l, client: c} }
 
 // Get reads the data of a node. Like Exists, Children and Delete it sends one request, once, and
-// does not block. The error is ZooKeeper's, zk.ErrNoServer if nothing was sent, or wraps
+// does not block. The error is ZooKeeper's, zk.ErrNoServer if the request was not sent, or wraps
 // zk.ErrConnectionClosed if the reply was lost.
 func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error)) {
 	read(l, "get", path, wire.WatchData, wire.AskGet, func(r wire.WithStat[[]byte], err error) {
@@ -44,9 +45,11 @@ func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error))
 	})
 }
 
-// GetAll is Get for several nodes, in one request where servers have multiRead, reads set no
-// watches, and it is not too long. done is called for each path, with its index in paths. The
-// results of one request are of one instant: ZooKeeper's CommitProcessor applies no transaction
+// GetAll is Get for several nodes. It sends one request if the servers support multiRead, the reads
+// set no watches, and the request is not too long. done is called for each path, with its index in
+// paths.
+//
+// The results of one request are a snapshot: ZooKeeper's CommitProcessor applies no transaction
 // while it answers a read.
 func (l Link) GetAll(paths []string, done func(i int, data []byte, stat *zk.Stat, err error)) {
 	var q wire.Request[[]proto.MultiResult]
@@ -75,12 +78,12 @@ func (l Link) GetAll(paths []string, done func(i int, data []byte, stat *zk.Stat
 	wire.Post(l.Conn, q)
 }
 
-// Exists is for the stat of a node: see Get.
+// Exists reads the stat of a node: see Get.
 func (l Link) Exists(path string, done func(stat *zk.Stat, err error)) {
 	read(l, "exists", path, wire.WatchData, wire.AskExists, done)
 }
 
-// Children is for the names of a node's children: see Get.
+// Children reads the names of a node's children: see Get.
 func (l Link) Children(path string, done func(names []string, stat *zk.Stat, err error)) {
 	read(l, "children", path, wire.WatchChildren, wire.AskChildren, func(r wire.WithStat[[]string], err error) { done(r.Value, r.Stat, err) })
 }
@@ -92,11 +95,11 @@ func (l Link) Delete(path string, version int32, done func(err error)) {
 	wire.Post(l.Conn, q)
 }
 
-// Watch sets a persistent watch. f is called with each event about the node, or about all nodes
-// below it as well if mode is Tree, until remove is called or the link is down. The first call of f
-// may precede done.
+// Watch sets a persistent watch. f is called with each event of the node, and with each event below
+// it if mode is Tree, until remove is called or the link is down. The first call of f may precede
+// done.
 //
-// The error is [ErrWatchUnsupported] if the server has no such watches.
+// It returns [ErrWatchUnsupported] if the server has no persistent watches.
 func (l Link) Watch(path string, mode wire.Mode, f func(zk.Event), done func(err error)) (remove func()) {
 	return l.Conn.Watch(l.client.Real(path), mode, l.client.watcher(f), done).Remove
 }

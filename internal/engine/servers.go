@@ -37,7 +37,7 @@ func resolve(ctx context.Context, lookup func(context.Context, string) ([]string
 	}
 	ips, err := lookup(ctx, host)
 	if err == nil && len(ips) == 0 {
-		err = errors.New("it has no address")
+		err = errors.New("the name has no address")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("resolve: %w", err)
@@ -54,7 +54,7 @@ func resolve(ctx context.Context, lookup func(context.Context, string) ([]string
 	return append(targets, others...), nil
 }
 
-// WithPort completes an address with ZooKeeper's default port.
+// WithPort adds ZooKeeper's default port to an address without a port.
 func WithPort(server string) (string, error) {
 	server = strings.TrimSpace(server)
 	if err := CheckScheme(server); err != nil {
@@ -94,8 +94,8 @@ func isHostName(host string) bool {
 	})
 }
 
-// CheckScheme refuses a server or a connect string that is a URL or has credentials, and shows no
-// password.
+// CheckScheme returns an error if a server or a connect string is a URL or contains credentials.
+// The error does not contain the password.
 func CheckScheme(servers string) error {
 	if scheme, _, found := strings.Cut(servers, "://"); found {
 		return fmt.Errorf("%w: servers are host:port without the scheme %q", opt.ErrBadArgument, scheme)

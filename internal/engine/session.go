@@ -32,10 +32,10 @@ import (
 //	                        the connection to a ClickHouse Keeper was lost  newConnection
 //	                        the client is closed                            Close, finish
 //
-// suspend notifies the dependents that do not trust a session without a connection.
-// over is the only function that ends a session. It notifies all dependents. After them,
-// core.dropIfOver takes a lost session out of use and notifies the listeners; finish closes a
-// session that the client has ended on its server.
+// suspend notifies the dependents that do not trust a session without a connection. over is the
+// only function that ends a session. It notifies all dependents. Then core.dropIfOver removes a
+// lost session and notifies the listeners; finish closes, on its server, a session that the client
+// has ended.
 type Session struct {
 	core *core
 	ctx  context.Context // done when the session is over

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Work is what Shutdown ends and waits for: a hold, or a kept node. Its methods must not block.
+// Work is a hold or a kept node, which Shutdown cancels and waits for. Its methods must not block.
 type Work interface {
 	Path() string
 	Stop(cause error) // may be called several times

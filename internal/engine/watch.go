@@ -8,17 +8,17 @@ import (
 	"github.com/gocurator/curator/internal/engine/wire"
 )
 
-// Watch is a framework.Watch: one that fires once.
+// Watch is a framework.Watch, which fires once.
 type Watch struct {
 	shared  *wire.Watch
 	client  Client
 	session *Session
 }
 
-// Done is closed when the watch has fired.
+// Done returns a channel that is closed when the watch has fired.
 func (w *Watch) Done() <-chan struct{} { return w.shared.Done() }
 
-// Event is [wire.Watch.Event], with the caller's path.
+// Event returns the event of [wire.Watch.Event] with the caller's path.
 func (w *Watch) Event() zk.Event {
 	event := w.shared.Event()
 	event.Path = w.client.Unreal(event.Path)

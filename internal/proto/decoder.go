@@ -88,7 +88,7 @@ func (d *Decoder) raw() []byte {
 	return d.take(int(n))
 }
 
-// Bytes reads a buffer. None is nil, not empty.
+// Bytes reads a buffer. A missing buffer is nil, not empty.
 func (d *Decoder) Bytes() []byte {
 	b := d.raw()
 	if b == nil {
@@ -100,7 +100,7 @@ func (d *Decoder) Bytes() []byte {
 	return append(make([]byte, 0, len(b)), b...)
 }
 
-// String reads a string. None is empty.
+// String reads a string. A missing string is empty.
 func (d *Decoder) String() string { return string(d.raw()) }
 
 // count reads the length of a list whose elements take at least size bytes each. It returns -1 for
@@ -119,7 +119,7 @@ func (d *Decoder) count(size int) int {
 	return n
 }
 
-// Strings reads a list of strings. None is nil. All strings share one allocation.
+// Strings reads a list of strings. A missing list is nil. All strings share one allocation.
 func (d *Decoder) Strings() []string {
 	n := d.count(4)
 	if n < 0 {
@@ -143,7 +143,7 @@ func (d *Decoder) Strings() []string {
 	return list
 }
 
-// ACLs reads an access control list. None is nil.
+// ACLs reads an access control list. A missing list is nil.
 func (d *Decoder) ACLs() []ACL {
 	n := d.count(12)
 	if n < 0 {

@@ -14,23 +14,22 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Verdict is what an error says about the request that failed with it.
+// Verdict is the outcome of a failed request, as far as its error shows.
 type Verdict int
 
 const (
-	// Answered means that a server has answered, or that the request was wrong: sending it again is
-	// of no use. It is also the verdict on nil and on unknown errors.
+	// Answered means that a server has answered, or that the request was invalid. Sending it again
+	// does not help. It is also the verdict on nil and on unknown errors.
 	Answered Verdict = iota + 1
 
-	// Refused means that the request was surely not carried out, and may be sent again.
+	// Refused means that the request was certainly not applied, and may be sent again.
 	Refused
 
-	// Lost means that the request may have been carried out: there was no answer. It may be sent
+	// Lost means that no answer was received, so the request may have been applied. It may be sent
 	// again.
 	Lost
 
-	// Over means that the client, the session, the hold or the context has ended that the request
-	// belonged to.
+	// Over means that the client, session, hold or context of the request has ended.
 	Over
 )
 
@@ -72,9 +71,10 @@ func Retryable(err error) bool {
 	return v == Refused || v == Lost
 }
 
-// MayPass reports whether an operation that failed with err may succeed later in a session that
-// lives: if it is [Retryable], and after [zk.ErrAuthFailed], since the next server, or the same
-// later, may take the credentials. Until then operations fail at once, and nothing is sent: pause.
+// MayPass reports whether an operation that failed with err may succeed later in the same session:
+// err is [Retryable] or [zk.ErrAuthFailed], since the next server, or the same one later, may
+// accept the credentials. Until then operations fail without being sent, so the caller must pause
+// between retries.
 func MayPass(err error) bool {
 	return Retryable(err) || errors.Is(err, zk.ErrAuthFailed) && Of(err) != Over
 }

@@ -51,8 +51,8 @@ import (
 	"github.com/gocurator/curator/sasl"
 )
 
-// Keytab logs in as principal with its key in a file. A principal is a name with a realm, such as
-// alice@EXAMPLE.COM; without one it has the default realm of krb5.conf.
+// Keytab logs in as principal with its key from a file. A principal is a name with a realm, such as
+// alice@EXAMPLE.COM. Without a realm, it has the default realm of krb5.conf.
 func Keytab(principal, file string, opts ...Option) sasl.Mechanism {
 	return build(principal, withKeytab(principal, file), opts)
 }
@@ -62,15 +62,15 @@ func Password(principal, password string, opts ...Option) sasl.Mechanism {
 	return build(principal, withPassword(principal, password), opts)
 }
 
-// CredentialsCache uses the ticket that kinit has left in a file, for interactive programs. When
-// that ticket has expired, connections fail until the file has another one. The file may be named
-// as in $KRB5CCNAME, FILE:/tmp/x; other kinds of caches are not supported.
+// CredentialsCache uses the ticket that kinit has written to a file, for interactive programs. When
+// the ticket has expired, connections fail until the file contains a new one. The file may be named
+// as in $KRB5CCNAME, such as FILE:/tmp/x; other kinds of caches are not supported.
 func CredentialsCache(file string, opts ...Option) sasl.Mechanism {
 	file = strings.TrimPrefix(file, "FILE:")
 	return build(file, withCache(file), opts)
 }
 
-// Option changes how a client authenticates itself.
+// Option configures a mechanism of this package.
 type Option func(*mechanism)
 
 // WithService sets the first part of the servers' principals, which is "zookeeper" by default
@@ -79,9 +79,11 @@ func WithService(name string) Option {
 	return func(m *mechanism) { m.service = name }
 }
 
-// WithHost sets the second part of the servers' principals: host returns it for a server's name in
-// the list of servers. If host fails, the server is not used. host is called for each connection,
-// must return when ctx is done, and must be safe for concurrent use.
+// WithHost sets the function that returns the host part of a server's principal from the server's
+// name in the list of servers. If host fails, the server is not used.
+//
+// host is called for each connection. It must return when ctx is done, and must be safe for
+// concurrent use.
 //
 // The example looks up the server's own name, as Java's client does. A party that controls DNS then
 // chooses which server is trusted.
@@ -89,8 +91,8 @@ func WithHost(host func(ctx context.Context, host string) (string, error)) Optio
 	return func(m *mechanism) { m.host = host }
 }
 
-// WithConfig sets the krb5.conf with the realms and their KDCs. The default is $KRB5_CONFIG, or
-// /etc/krb5.conf.
+// WithConfig sets the krb5.conf that lists the realms and their KDCs. The default is $KRB5_CONFIG,
+// or /etc/krb5.conf.
 func WithConfig(file string) Option {
 	return func(m *mechanism) { m.config = file }
 }
@@ -122,7 +124,7 @@ func (m *mechanism) Start(ctx context.Context, host string) ([]byte, func([]byte
 	if m.host != nil {
 		var err error
 		if host, err = m.host(ctx, host); err != nil {
-			return nil, nil, fmt.Errorf("host name: %w", err)
+			return nil, nil, fmt.Errorf("host part of the principal: %w", err)
 		}
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))

@@ -59,7 +59,7 @@ func withCache(file string) login {
 		}
 		entry, _ := cache.GetEntry(granting(cache.GetClientRealm())) // NewFromCCache has found it
 		if time.Now().After(entry.EndTime) {
-			return nil, nil, fmt.Errorf("credentials cache %s: its ticket has expired at %s", file, entry.EndTime.Format(time.RFC3339))
+			return nil, nil, fmt.Errorf("credentials cache %s: the ticket expired at %s", file, entry.EndTime.Format(time.RFC3339))
 		}
 		tgt := &ticket{key: entry.Key, end: entry.EndTime}
 		if err := tgt.ticket.Unmarshal(entry.Ticket); err != nil {

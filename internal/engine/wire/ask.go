@@ -17,8 +17,8 @@ type Request[T any] struct {
 	Op      proto.Op
 	Frame   []byte // begun by [conn.Begin]
 	Parse   func(*proto.Decoder) T
-	Written func()         // when it has been written
-	Done    func(T, error) // when it has been answered, also if no caller waits
+	Written func()         // called when the request has been written
+	Done    func(T, error) // called when the request is answered, even if its caller waits no longer
 	Last    bool           // see [conn.Request]
 }
 
@@ -28,7 +28,7 @@ type WithStat[T any] struct {
 	Stat  *zk.Stat
 }
 
-// None is the result of a request whose answer is that it was carried out.
+// None is the result of a request whose answer is empty.
 type None struct{}
 
 func parseNone(*proto.Decoder) None { return None{} }
@@ -76,8 +76,8 @@ func sets(op proto.Op, err error) bool {
 	return err == nil || op == proto.OpExists && errors.Is(err, zk.ErrNoNode)
 }
 
-// AskMulti carries out several operations: in a transaction with proto.OpMulti, or each read for
-// itself with proto.OpMultiRead.
+// AskMulti sends several operations in one request: writes as a transaction with proto.OpMulti, or
+// independent reads with proto.OpMultiRead.
 func AskMulti(op proto.Op, ops []proto.MultiOp) Request[[]proto.MultiResult] {
 	r := proto.MultiRequest{Ops: ops}
 	return Request[[]proto.MultiResult]{Op: op, Frame: r.Append(conn.Begin(64 * len(ops))), Parse: parseMulti}
@@ -89,19 +89,20 @@ func parseMulti(d *proto.Decoder) []proto.MultiResult {
 	return r.Results
 }
 
-// AskNothing is a write that changes nothing. It needs no permission: a refusal is committed, too.
+// AskNothing is a write that changes nothing. It needs no permission, because a refusal is
+// committed as well.
 func AskNothing() Request[None] {
 	check := proto.MultiRequest{Ops: []proto.MultiOp{{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: "/", Version: -1}}}}
 	return Request[None]{Op: proto.OpMulti, Frame: check.Append(conn.Begin(64)), Parse: parseNone}
 }
 
-// AskSet sets a node's data if its version is the one given; -1 is any.
+// AskSet sets a node's data if it has the given version. A version of -1 matches any.
 func AskSet(path string, data []byte, version int32) Request[*zk.Stat] {
 	r := proto.SetDataRequest{Path: path, Data: data, Version: version}
 	return Request[*zk.Stat]{Op: proto.OpSetData, Frame: r.Append(conn.Begin(12 + len(path) + len(data))), Parse: ParseStat}
 }
 
-// AskDelete deletes a node if its version is the one given; -1 is any.
+// AskDelete deletes a node if it has the given version. A version of -1 matches any.
 func AskDelete(path string, version int32) Request[None] {
 	r := proto.VersionRequest{Path: path, Version: version}
 	return Request[None]{Op: proto.OpDelete, Frame: r.Append(conn.Begin(8 + len(path))), Parse: parseNone}
@@ -113,13 +114,13 @@ func AskReconfig(change *proto.ReconfigRequest) Request[WithStat[[]byte]] {
 	return Request[WithStat[[]byte]]{Op: proto.OpReconfig, Frame: change.Append(conn.Begin(256)), Parse: parseData}
 }
 
-// AskAbout sends nothing but a path.
+// AskAbout sends a request that consists of a path.
 func AskAbout[T any](op proto.Op, path string, parse func(*proto.Decoder) T) Request[T] {
 	r := proto.PathRequest{Path: path}
 	return Request[T]{Op: op, Frame: r.Append(conn.Begin(4 + len(path))), Parse: parse}
 }
 
-// AskSync has the server catch up with the leader, nearly always.
+// AskSync asks the server to catch up with the leader. A deposed leader may answer it alone.
 func AskSync(path string) Request[string] {
 	return AskAbout(proto.OpSync, path, (*proto.Decoder).String)
 }
@@ -130,7 +131,7 @@ func AskAuth(scheme string, cred []byte) Request[None] {
 	return Request[None]{Op: proto.OpAuth, Frame: r.Append(conn.Begin(64)), Parse: parseNone}
 }
 
-// ProtoACL is an ACL as it is sent.
+// ProtoACL converts an ACL to its wire format.
 func ProtoACL(acl []zk.ACL) []proto.ACL {
 	list := make([]proto.ACL, len(acl))
 	for i, a := range acl {
@@ -139,9 +140,9 @@ func ProtoACL(acl []zk.ACL) []proto.ACL {
 	return list
 }
 
-// MultiFailure returns why a transaction of n operations was refused, and the index of the
-// operation that failed; -1 is none. The server reports the other operations without a failure, or
-// as inconsistent with the failed one.
+// MultiFailure returns the error of a transaction of n operations, and the index of the operation
+// that failed, or -1. The server reports the other operations as successful, or as inconsistent
+// with the failed one.
 func MultiFailure(results []proto.MultiResult, n int) (int, error) {
 	if len(results) != n {
 		return -1, doubtful{fmt.Errorf("%w: %d results for %d operations", proto.ErrMalformed, len(results), n)}
@@ -156,7 +157,7 @@ func MultiFailure(results []proto.MultiResult, n int) (int, error) {
 	return -1, nil
 }
 
-// ReadFailure is why one of several reads in a request has failed, or nil.
+// ReadFailure returns the error of one of several reads in a request, or nil.
 func ReadFailure(r proto.MultiResult, asked proto.Op) error {
 	switch {
 	case r.Op == asked:
@@ -177,7 +178,7 @@ func askRemoveWatch(path string) Request[None] {
 	return Request[None]{Op: proto.OpRemoveWatches, Frame: r.Append(conn.Begin(8 + len(path))), Parse: parseNone}
 }
 
-// Mode says which nodes a watch covers.
+// Mode is the set of nodes that a watch covers.
 type Mode int32
 
 // The modes of a watch.
@@ -186,8 +187,8 @@ const (
 	Tree Mode = 1 // a node and all nodes below it; no events about lists
 )
 
-// WatchKind is a set of kinds of watches that fire once. The kind says which events end a watch. A
-// node can have one of each.
+// WatchKind is a set of kinds of watches that fire once. The kind decides which events fire the
+// watch. A node can have one watch of each kind.
 type WatchKind uint8
 
 // The kinds of watches.

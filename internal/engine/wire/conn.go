@@ -53,7 +53,7 @@ func New(c *conn.Conn, host Host) *Conn {
 	return l
 }
 
-// Start begins to use the connection. h.Event is called before the watches.
+// Start starts the connection's goroutines. h.Event is called before the watches fire.
 func (l *Conn) Start(h conn.Handlers) {
 	event := h.Event
 	h.Event = func(e zk.Event, zxid int64) {
@@ -63,13 +63,14 @@ func (l *Conn) Start(h conn.Handlers) {
 	l.conn.Start(h)
 }
 
-// Up reports whether the connection is of use, as far as the client knows.
+// Up reports whether the connection can be used, as far as the client knows.
 func (l *Conn) Up() bool { return !wait.Closed(l.down) && l.host.Err() == nil }
 
-// Down is closed first of all when the connection ends.
+// Down returns a channel that is closed when the connection is lost or closed, before its requests
+// fail.
 func (l *Conn) Down() <-chan struct{} { return l.down }
 
-// Err is why the connection has ended.
+// Err returns why the connection was lost or closed.
 func (l *Conn) Err() error { return l.conn.Err() }
 
 var errLeft = errors.New("the connection is not needed any more")
@@ -92,8 +93,8 @@ func (l *Conn) Drain() { l.conn.Drain() }
 // CloseSession is [conn.Conn.CloseSession].
 func (l *Conn) CloseSession(ctx context.Context) (answered bool) { return l.conn.CloseSession(ctx) }
 
-// Supports returns nil, or why op is not sent: the server does not know it, as far as the client
-// knows. The error wraps [ErrUnimplemented].
+// Supports returns an error that wraps [ErrUnimplemented] if, as far as the client knows, the
+// server does not know op.
 func (l *Conn) Supports(op proto.Op) error {
 	if _, known := optional[op]; !known {
 		return nil
@@ -152,7 +153,7 @@ func (l *Conn) catchUp() {
 	Post(l, q)
 }
 
-// CaughtUp is CatchUp, and waits as [Call] does.
+// CaughtUp is CatchUp, but waits for the answer as [Call] does.
 func (l *Conn) CaughtUp(ctx context.Context) error {
 	_, err := Call(ctx, l, AskNothing())
 	return orAnswered(err)

@@ -49,17 +49,17 @@ func (d doubtful) Unwrap() error { return d.error }
 // Unknown tells retry.Unknown that the outcome is unknown.
 func (d doubtful) Unknown() bool { return true }
 
-// Doubtful is err, with retry.Unknown true.
+// Doubtful returns err with retry.Unknown true.
 func Doubtful(err error) error { return doubtful{err} }
 
 // abandoned is the error of a request that was given up before its answer arrived.
 type abandoned struct{ doubtful }
 
-// Abandoned is the error of a request that was given up before its answer arrived, for a reason
-// such as [ErrClosed].
+// Abandoned returns the error of a request that was given up before its answer arrived, for a
+// reason such as [ErrClosed].
 func Abandoned(reason error) error { return abandoned{doubtful{reason}} }
 
-// GivenUp is [Abandoned] for the end of ctx.
+// GivenUp returns the [Abandoned] error of a request whose ctx is done.
 func GivenUp(ctx context.Context) error { return Abandoned(wait.Err(ctx)) }
 
 // Reason returns the reason of an [Abandoned] error, and any other error as it is.

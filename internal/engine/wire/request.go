@@ -13,7 +13,7 @@ import (
 
 // Call sends a request on l and returns its parsed answer. When ctx is done or the client closed
 // first, Call returns at once: a request that has not been written is not sent, and its error is
-// neither [Abandoned] nor [Unreachable]. The error is [ErrUnimplemented] if the server does not know
+// neither [Abandoned] nor [Unreachable]. It returns [ErrUnimplemented] if the server does not know
 // the operation.
 func Call[T any](ctx context.Context, l *Conn, q Request[T]) (T, error) {
 	return send(l, q).wait(ctx)
@@ -111,7 +111,8 @@ var optional = map[proto.Op]string{
 	proto.OpWhoAmI:            "",
 }
 
-// Unknown are the operations that the servers of a client do not know. The zero value has none.
+// Unknown is the set of operations that the servers of a client do not know. The zero value is
+// empty.
 type Unknown struct{ ops sync.Map }
 
 // note looks at how op has ended, and reports whether the server has answered that it does not know
@@ -125,7 +126,7 @@ func (u *Unknown) note(op proto.Op, err error) bool {
 	return unknown
 }
 
-// Add has the client take op for one that its servers do not know.
+// Add records that the servers of the client do not know op.
 func (u *Unknown) Add(op proto.Op) { u.ops.Store(op, true) }
 
 func (u *Unknown) has(op proto.Op) bool {

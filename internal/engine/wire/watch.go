@@ -12,8 +12,8 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Watch fires once. All calls of [Watched] share it that set a watch of one kind on one node, and
-// whose contexts end together.
+// Watch fires once. Calls of [Watched] that set a watch of one kind on one node, and whose contexts
+// end together, share it.
 type Watch struct {
 	in    *watches
 	path  string
@@ -28,10 +28,10 @@ type Watch struct {
 	stop  func() bool // ends the wait for the end of the contexts; nil: there is none
 }
 
-// Done is closed when the watch has fired.
+// Done returns a channel that is closed when the watch has fired.
 func (w *Watch) Done() <-chan struct{} { return w.done }
 
-// Event says what happened. It is the zero Event until Done is closed.
+// Event returns the event that fired the watch, or the zero Event until Done is closed.
 func (w *Watch) Event() zk.Event {
 	if !wait.Closed(w.done) {
 		return zk.Event{}
@@ -69,7 +69,7 @@ func (w *Watch) fire(event zk.Event) {
 type Reading[T any] func(path string, watch bool) Request[T]
 
 // Watched sends a read that sets a watch, unless the server has one that will send the same events.
-// An exists sets one also if it fails with zk.ErrNoNode. The end of ctx gives the watch up.
+// An exists also sets one if it fails with zk.ErrNoNode. When ctx is done, the watch is given up.
 func Watched[T any](ctx context.Context, l *Conn, path string, kind WatchKind, ask Reading[T]) (T, *Watch, error) {
 	op, w, x := watch(l, user{ended: ctx.Done()}, path, kind, ask, func(T, error) {})
 	value, err := x.wait(ctx)
@@ -100,15 +100,15 @@ func watch[T any](l *Conn, of user, path string, kind WatchKind, ask Reading[T],
 	return op, shared, send(l, q)
 }
 
-// Listener gets the events of the standard watches that its reads set, until it is removed or the
-// connection ends. It is for servers without persistent watches.
+// Listener receives the events of the standard watches that its reads set, until it is removed or
+// the connection is lost. It is for servers without persistent watches.
 type Listener struct {
 	link    *Conn
 	f       func(zk.Event)
 	removed bool // guarded by watches.mu
 }
 
-// Listener returns a listener whose events f gets.
+// Listener returns a listener that calls f with its events.
 func (l *Conn) Listener(f func(zk.Event)) *Listener { return &Listener{link: l, f: f} }
 
 // Listen sends a read of a listener, which sets a watch for one event.
@@ -134,8 +134,8 @@ func (v *Listener) Remove() {
 	l.host.Background(func() { l.watches.removeAll(l.host.Life(), paths) }) // also ends with the connection
 }
 
-// PersistentWatch is a watch that stays until it is removed or its connection ends. All methods are
-// safe for concurrent use.
+// PersistentWatch is a watch that stays until it is removed or its connection is lost. All methods
+// are safe for concurrent use.
 type PersistentWatch struct {
 	link *Conn
 	path string
@@ -147,8 +147,8 @@ type PersistentWatch struct {
 	err  error // set before done is closed
 }
 
-// AddWatch sets a persistent watch and waits for the answer. f is called with its events. The error
-// is [ErrWatchUnsupported] if the server has no such watches.
+// AddWatch sets a persistent watch and waits for the answer. f is called with its events. It
+// returns [ErrWatchUnsupported] if the server has no persistent watches.
 func (l *Conn) AddWatch(ctx context.Context, path string, mode Mode, f func(zk.Event)) (*PersistentWatch, error) {
 	w, x := l.addWatch(path, mode, f, func(error) {})
 	_, err := x.wait(ctx)
@@ -158,7 +158,8 @@ func (l *Conn) AddWatch(ctx context.Context, path string, mode Mode, f func(zk.E
 	return w, unsupported(err)
 }
 
-// Watch is AddWatch, and calls done with the answer. The first call of f may precede done.
+// Watch is AddWatch without waiting: it calls done with the answer. The first call of f may precede
+// done.
 func (l *Conn) Watch(path string, mode Mode, f func(zk.Event), done func(error)) *PersistentWatch {
 	w, _ := l.addWatch(path, mode, f, done)
 	return w
@@ -196,10 +197,10 @@ func unsupported(err error) error {
 	return err
 }
 
-// Done is closed when the watch has ended.
+// Done returns a channel that is closed when the watch was removed or its connection was lost.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.done }
 
-// Err is why the watch has ended: nil before that, and after Remove.
+// Err returns nil until Done is closed and after Remove, and otherwise why the connection was lost.
 func (w *PersistentWatch) Err() error {
 	if wait.Closed(w.done) {
 		return w.err
@@ -207,7 +208,7 @@ func (w *PersistentWatch) Err() error {
 	return nil
 }
 
-// Remove ends the watch, and removes it from the server in the background.
+// Remove removes the watch, and removes it from the server in the background.
 func (w *PersistentWatch) Remove() {
 	w.end(nil)
 	w.link.watches.unsubscribe(w)
