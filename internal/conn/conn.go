@@ -85,12 +85,12 @@ type Handlers struct {
 	Event func(event zk.Event, zxid int64)
 
 	Nudge      bool // send nudges: see the package comment
-	MaxRequest int  // bytes; a longer request gets ErrTooLong and is not sent. 0 is any
+	MaxRequest int  // in bytes; a longer request fails with ErrTooLong; 0: no limit
 }
 
 // Answer is the part of a reply that is about the session.
 type Answer struct {
-	Sent, Received time.Time // Sent is before the first byte of the request was written, Received after the last of the reply was read
+	Sent, Received time.Time // before the request was written, and after the reply was read
 	Committed      bool      // see [proto.Code.Committed]
 	Zxid           int64     // the server's last transaction; not positive if it did not say
 	Code           proto.Code

@@ -9,8 +9,8 @@ import (
 // ErrBadArgument is framework.ErrBadArgument.
 var ErrBadArgument = errors.New("bad argument")
 
-// Apply calls the options with cfg, in order, and returns the first error. A nil option is
-// [ErrBadArgument].
+// Apply calls the options with cfg, in order, and returns the first error. It returns
+// [ErrBadArgument] for a nil option.
 func Apply[C any, O ~func(*C) error](cfg *C, opts []O) error {
 	for _, o := range opts {
 		if o == nil {
@@ -23,8 +23,8 @@ func Apply[C any, O ~func(*C) error](cfg *C, opts []O) error {
 	return nil
 }
 
-// Checked returns an option that calls set if ok. Otherwise it returns [ErrBadArgument] with this
-// text.
+// Checked returns an option that calls set if ok is true, and otherwise returns [ErrBadArgument]
+// with the given text.
 func Checked[C any](ok bool, set func(*C), format string, args ...any) func(*C) error {
 	return func(c *C) error {
 		if !ok {

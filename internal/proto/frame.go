@@ -42,9 +42,9 @@ func NewFrameReader(r io.Reader, limit int) *FrameReader {
 	return &FrameReader{in: bufio.NewReaderSize(r, inPlace), max: limit}
 }
 
-// Next returns the next frame without its length, valid until the following call. The error is
-// io.EOF only if the input ends between two frames, and wraps [ErrFrameLength] for a length out of
-// range.
+// Next returns the next frame without its length, valid until the following call. It returns io.EOF
+// only if the input ends between two frames. If the length is out of range, the error wraps
+// [ErrFrameLength].
 func (f *FrameReader) Next() ([]byte, error) {
 	if f.discard > 0 {
 		_, _ = f.in.Discard(f.discard) // it was peeked

@@ -60,8 +60,8 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// IsWrite reports whether the ensemble carries the operation out, or refuses it, by a transaction
-// that a majority has committed. A sync is no write: a leader answers it alone.
+// IsWrite reports whether the ensemble applies or refuses the operation by a transaction that a
+// majority has committed. A sync is not a write: a leader answers it alone.
 func (o Op) IsWrite() bool {
 	switch o {
 	case OpCreate, OpDelete, OpSetData, OpSetACL, OpMulti, OpCreate2, OpReconfig, OpCreateContainer, OpCreateTTL:
@@ -70,7 +70,7 @@ func (o Op) IsWrite() bool {
 	return false
 }
 
-// Transaction ids that no request has.
+// Transaction ids of replies without a request of that id.
 const (
 	XidEvent = -1
 	XidPing  = -2

@@ -119,8 +119,8 @@ func (h *RequestHeader) Append(b []byte) []byte {
 // Decode implements [Record].
 func (h *RequestHeader) Decode(d *Decoder) { h.Xid, h.Op = d.Int32(), Op(d.Int32()) }
 
-// ReplyHeader precedes each reply and each event. If Code is not OK, the header is all. A failed
-// multi has OK, and its results say which operation failed.
+// ReplyHeader precedes each reply and each event. If Code is not OK, no body follows. The Code of a
+// failed multi is OK, and its results say which operation failed.
 type ReplyHeader struct {
 	Xid  int32
 	Zxid int64 // the server's last transaction; of an event -1, and from 3.9 on its transaction

@@ -22,7 +22,7 @@ const (
 	Realm = "zk-sasl-md5"
 )
 
-// Login has the values on which both sides must agree.
+// Login contains the values on which both sides must agree.
 type Login struct {
 	User, Realm, Password string
 	Nonce, Cnonce, URI    string // the server's and the client's random text, and the service
@@ -51,7 +51,7 @@ func (Client) Name() string { return DigestMD5 }
 // String omits the password, for logs.
 func (c Client) String() string { return DigestMD5 + " as " + c.User }
 
-// Start begins an exchange.
+// Start starts an exchange.
 func (c Client) Start(context.Context, string) (first []byte, next func(token []byte) (answer []byte, done bool, err error), err error) {
 	if err := usable(); err != nil {
 		return nil, nil, err

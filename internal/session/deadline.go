@@ -127,9 +127,9 @@ func LongestRoundTrip(timeout time.Duration) time.Duration {
 // Suspended returns how long the machine has been suspended. Tests replace it.
 var Suspended = slept
 
-// NewDeadline returns a deadline for a session with this timeout, whose connect request was sent at
-// sent. percent, 1 to 100, is the part of the timeout after which the session counts as lost; other
-// values are replaced by the nearest. Curator calls it simulated session expiration.
+// NewDeadline returns a deadline for a session with the given timeout, whose connect request was
+// sent at sent. percent, 1 to 100, is the part of the timeout after which the session counts as
+// lost; the nearest valid value replaces others. Curator calls it simulated session expiration.
 func NewDeadline(timeout time.Duration, sent time.Time, percent int) *Deadline {
 	return &Deadline{
 		percent: time.Duration(min(max(percent, 1), 100)), slept: Suspended(),

@@ -33,9 +33,8 @@ func (l *listener) add(to connstate.State) {
 }
 
 // Listen registers f for every new state from now on, not for the current one. The calls are in
-// order, one at a time, on a goroutine of the machine. The error is [opt.ErrBadArgument] if f is
-// nil, and
-// [ErrClosed] after Close.
+// order, one at a time, on a goroutine of the machine. It
+// returns [opt.ErrBadArgument] if f is nil, and [ErrClosed] after Close.
 //
 // f may block, and may call the machine. If it panics, the panic is logged, and f stays registered.
 // If states pile up, some are skipped, but never Lost or the latest.

@@ -54,12 +54,11 @@ func (m *Machine) State() connstate.State {
 	return m.state
 }
 
-// Set changes the state to Connected, Suspended or Lost, as the caller sees it. It does not wait
-// for listeners.
+// Set changes the state to Connected, Suspended or Lost. It does not wait for listeners.
 //
-// A second Connected becomes Reconnected, and Suspended is inserted before Lost. A state that is no
-// transition is ignored, and so is every state after Close. Suspended and Lost are ignored before
-// the first connection: see Absent.
+// A second Connected becomes Reconnected, and Suspended is inserted before Lost. A state equal to
+// the current one is ignored, and so is every state after Close. Suspended and Lost are ignored
+// before the first connection: see Absent.
 func (m *Machine) Set(to connstate.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,8 +105,8 @@ func (m *Machine) move(to connstate.State) {
 	}
 }
 
-// Close ends the calls of listeners. It waits for the last call of a function of Observe only: one
-// call of each other listener may be running, or about to begin. It may be called again, also by a
+// Close stops the calls of listeners. It waits for the last call of functions of Observe only: one
+// call of each other listener may be running, or about to begin. It may be called again, even by a
 // listener.
 func (m *Machine) Close() {
 	m.mu.Lock()

@@ -41,8 +41,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// Join returns a context with the deadline, the end and the cause of ctx, and the values of both. A
-// value of values hides one of ctx with the same key. The end of values has no effect.
+// Join returns a context with the deadline, cancellation and cause of ctx, and the values of both.
+// A value of values hides one of ctx with the same key. The cancellation of values has no effect.
 func Join(ctx, values context.Context) context.Context {
 	// The context package finds the cause by a value: WithoutCancel hides the cause of values.
 	return joined{ctx, context.WithoutCancel(values)}

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Pauses are the pauses between tries. They double from First to Last, which must be positive. Each
-// is shortened by a random part, up to its half, so that many clients do not try at the same
+// Pauses are the pauses between retries. They double from First to Last, which must be positive.
+// Each is shortened at random, by up to half, so that many clients do not retry at the same
 // instants.
 //
-// It is for one goroutine.
+// It is not safe for concurrent use.
 type Pauses struct {
 	First, Last time.Duration
 

@@ -39,7 +39,8 @@ func (v *Value[T]) Set(change func(value *T)) {
 
 // Until returns the first value for which ok is true. It may miss a value that is soon replaced.
 //
-// If ctx ends first, it returns the last value that it saw, and Err(ctx). ok is asked before ctx.
+// If ctx is done first, it returns the last value that it saw, and Err(ctx). ok is called before
+// ctx is checked.
 func (v *Value[T]) Until(ctx context.Context, ok func(T) bool) (T, error) {
 	for {
 		value, changed := v.Get()
