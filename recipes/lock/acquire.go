@@ -19,8 +19,8 @@ import (
 )
 
 // Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for
-// as long as the client's retry policy allows. If Acquire fails, its node is removed. With the
-// [Hold.Context] of a hold of this Queue it re-enters.
+// as long as the client's retry policy allows. If Acquire fails, its node is deleted. If ctx
+// derives from the [Hold.Context] of a hold of this Queue, it re-enters.
 //
 // The package comment lists the errors.
 func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
@@ -28,18 +28,18 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 	return h, q.opError("acquire", err)
 }
 
-// TryAcquire is Acquire without waiting: the error is [ErrNotAcquired] if all leases are taken. It
-// always asks the server, which finds a released lease free unless it is behind the others.
+// TryAcquire is Acquire without waiting: it returns [ErrNotAcquired] if all leases are taken. It
+// always asks the server. A server that lags may still report a released lease as taken.
 //
-// With the Standard driver and without [WithRetention] it refuses without a write. Otherwise it may
+// With the Standard driver and without [WithRetention] it fails without a write. Otherwise it may
 // create a node and delete it.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	h, err := q.acquire(ctx, locking.How{})
 	return h, q.opError("try", err)
 }
 
-// Do acquires, calls f and releases. f's context ends when the lease may be lost, and when ctx
-// ends. The error is Acquire's, or [Hold.Do]'s: f's and Release's joined.
+// Do acquires, calls f and releases. f's context is cancelled when the lease may be lost, and when
+// ctx is done. Errors are Acquire's and [Hold.Do]'s.
 //
 // If f panics, the lease is released.
 func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {

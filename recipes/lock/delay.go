@@ -17,8 +17,8 @@ import (
 	"github.com/gocurator/curator/recipes/internal/locking"
 )
 
-// WithLockDelay delays the next hold by d if a holder dies. It protects a resource that checks
-// neither a guard nor a token: the work of the dead holder must end within d.
+// WithLockDelay delays the next hold by d after the death of a holder. It protects a resource that
+// checks neither a guard nor a token, if the work of the dead holder stops within d.
 //
 // d must be positive. The default is no delay. All contenders should use the option: see the
 // package comment.

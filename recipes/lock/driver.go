@@ -10,8 +10,8 @@ import (
 	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
-// Driver decides who holds: embed [Standard] and replace what differs. It is Curator's
-// LockInternalsDriver. The package comment has the rules for implementations.
+// Driver decides which nodes of a queue hold a lease. Implementations embed [Standard] and replace
+// methods; the package comment lists their rules. It is Curator's LockInternalsDriver.
 type Driver interface {
 	// Create creates a node below base and returns its full path. The node must be ephemeral and
 	// protected ([framework.Protected]), and must be created by client, which belongs to one
@@ -28,13 +28,13 @@ type Driver interface {
 	Decide(children []string, own string, maxLeases int) (Decision, error)
 }
 
-// Decision is a driver's answer.
+// Decision is the result of [Driver.Decide].
 type Decision struct {
-	// Held reports whether the node has a lease.
+	// Held reports whether the node holds a lease.
 	Held bool
 
 	// Watch names children of which at least one must be deleted before Held can become true. It is
-	// empty if Held.
+	// empty if Held is true.
 	Watch []string
 }
 
@@ -44,7 +44,7 @@ type Standard struct{}
 
 var _ Driver = Standard{}
 
-// Create creates a protected ephemeral sequential node, and its parents as containers.
+// Create creates a protected ephemeral sequential node, and missing parents as containers.
 func (Standard) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
 	return client.Create(ctx, framework.Join(base, name), data,
 		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
@@ -57,7 +57,7 @@ func (Standard) SortKey(child, name string) (key string, ours bool) {
 }
 
 // Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases nodes are left
-// ahead, at least one of those was deleted. So a waiter wakes whichever holder releases.
+// ahead, at least one of those was deleted. So a waiter wakes up whichever holder releases.
 func (Standard) Decide(children []string, own string, maxLeases int) (Decision, error) {
 	i := slices.Index(children, own)
 	if i < 0 {
@@ -71,7 +71,7 @@ func (Standard) Decide(children []string, own string, maxLeases int) (Decision, 
 
 // Sequence returns the number that the server gave to a child whose name, without protection,
 // begins with name. Numbers are signed: they become negative when they overflow. A ClickHouse
-// Keeper from 26.4 on continues instead: then n is 2^31 - 1.
+// Keeper since 26.4 continues to count instead: then n is 2^31 - 1.
 func Sequence(child, name string) (n int32, ok bool) {
 	_, n, ok = view.Sequence(child, name)
 	return n, ok

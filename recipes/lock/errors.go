@@ -12,14 +12,14 @@ import (
 
 // Reasons why a lock was not acquired. Other errors are those of package framework.
 var (
-	// ErrNotAcquired means that another holder has the lock, in this process or in another, and
-	// TryAcquire does not wait or the wait of Acquire was given up. No node of this call stays. Try
-	// again later.
+	// ErrNotAcquired means that another holder has the lock, in this process or in another. It is
+	// the error of TryAcquire, and of an Acquire whose context is done. The node of the call is
+	// deleted.
 	ErrNotAcquired = errors.New("not free")
 
 	// ErrSequenceExhausted means that the sequence numbers below the lock's path have overflowed,
-	// so they give no order any more. They start again when the queue is empty and the path is
-	// deleted; the last client that leaves the queue deletes it.
+	// so they do not order the queue any more. They restart when the queue is empty and the path is
+	// deleted. The last client that leaves the queue deletes the path.
 	ErrSequenceExhausted = view.ErrSequenceExhausted
 )
 
@@ -31,8 +31,8 @@ var (
 	// ErrReleased means that the holder has released the lock.
 	ErrReleased = errors.New("already released")
 
-	// ErrNodeDeleted means that another client deleted the lock's node, such as an operator, or the
-	// servers, if they have expired the session and the client does not know it yet.
+	// ErrNodeDeleted means that another client, such as an operator's, deleted the lock's node, or
+	// that the servers did because they expired the session, before the client noticed.
 	ErrNodeDeleted error = &lossError{"lock node deleted by another"}
 
 	// ErrMaxHold means that the time given by WithMaxHold has passed.

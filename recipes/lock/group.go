@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Group is several holds as one: the result of a recipe that acquires all or none. It ends when the
-// first of its holds ends.
+// Group combines several holds: it is the result of a recipe that acquires all or none. The group
+// is lost when the first of its holds is lost.
 //
 // All methods are safe for concurrent use.
 type Group struct {
@@ -45,17 +45,18 @@ func (h *Hold) join(g *Group) {
 // Holds returns the holds in the order in which they were acquired.
 func (g *Group) Holds() []*Hold { return slices.Clone(g.holds) }
 
-// Context returns a context that ends as soon as one of the holds ends, with the same cause.
+// Context returns a context that is cancelled with the first context of the holds, with the same
+// cause.
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Done returns Context().Done().
 func (g *Group) Done() <-chan struct{} { return g.ctx.Done() }
 
-// Err returns nil while all holds are valid, and then the cause of the first one that ended.
+// Err returns nil while all holds are valid, and then the cause of Context.
 func (g *Group) Err() error { return context.Cause(g.ctx) }
 
-// Release releases all leases, the last first. The error joins the errors of [Hold.Release], also
-// for a second call.
+// Release releases all leases, the last one first. It joins the errors of [Hold.Release], for a
+// second call as well.
 func (g *Group) Release() error {
 	g.end(ErrReleased)
 	var errs []error
@@ -67,9 +68,9 @@ func (g *Group) Release() error {
 	return errors.Join(errs...)
 }
 
-// Do calls f and releases all leases, as [Hold.Do] does for one. f's context ends with the group,
-// and when ctx ends. If the group has ended already, f is not called, and the error wraps the
-// cause.
+// Do calls f and releases all leases, as [Hold.Do] does for one. f's context is cancelled with
+// Context, and when ctx is done. If Context is cancelled already, f is not called, and the error
+// wraps the cause.
 func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	path := g.holds[0].Path()
 	for _, h := range g.holds {

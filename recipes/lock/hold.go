@@ -13,8 +13,8 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Hold is an acquired lease: the result of Acquire. It ends once, by Release or by a loss. Acquire
-// again after that.
+// Hold is an acquired lease, the result of Acquire. It ends once, by Release or by a loss, and
+// cannot be used again.
 //
 // All methods are safe for concurrent use.
 type Hold struct {
@@ -25,25 +25,25 @@ type Hold struct {
 	groups []context.CancelCauseFunc // each ends a group that the hold is in; guarded by node.mu
 }
 
-// Context returns a context that ends when the lease may be lost, before another client can acquire
-// it: see the package comment. [ErrReleased] and the variables beside it list the causes.
+// Context returns a context that is cancelled when the lease may be lost, before another client can
+// acquire it: see the package comment. [ErrReleased] and the variables beside it list the causes.
 //
-// It has the values of Acquire's context, but not its deadline or cancellation. With it, Acquire of
-// the same lock re-enters.
+// It has the values of Acquire's context, but not its deadline or cancellation. Acquire of the same
+// lock with this context re-enters.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Done returns Context().Done().
 func (h *Hold) Done() <-chan struct{} { return h.ctx.Done() }
 
-// Err returns nil while the lease lasts, and then the cause of its end.
+// Err returns nil while the lease is held, and then the cause of Context.
 func (h *Hold) Err() error { return context.Cause(h.ctx) }
 
 // Path returns the path of the lease's node. With [WithRetention] the node may outlive the hold:
 // use [Hold.Guard] to check whether this hold still has the lock.
 func (h *Hold) Path() string { return h.term.node.path }
 
-// String returns the path of the lease's node, and whether it is held, released, or why it ended:
-// for logs. It asks no server.
+// String describes the lease for logs: the path of its node, and whether it is held, released or
+// lost, and why. It sends no request.
 func (h *Hold) String() string {
 	state := "held"
 	switch err := h.Err(); {
@@ -55,12 +55,12 @@ func (h *Hold) String() string {
 	return h.Path() + " (" + state + ")"
 }
 
-// Session returns the session that the lease's node belongs to.
+// Session returns the session that owns the lease's node.
 func (h *Hold) Session() *framework.Session { return h.term.node.session }
 
-// Release releases the lease: the context ends, with [ErrReleased], and then the node is deleted.
-// It returns when the server has confirmed that, or the cause of the loss if the lease was lost
-// before.
+// Release releases the lease: it cancels the context with [ErrReleased], and then deletes the node.
+// It returns when the server has confirmed the deletion. If the lease was lost before, it returns
+// the cause.
 //
 // The package comment lists all results.
 func (h *Hold) Release() error {
@@ -78,11 +78,11 @@ func (h *Hold) Release() error {
 	return operr.New("release", h.Path(), err)
 }
 
-// Do calls f and releases, also if f panics. f's context ends with the hold, and when ctx ends,
-// whose deadline it does not have: context.Cause says which.
+// Do calls f and releases, even if f panics. f's context is cancelled with the hold's, and when ctx
+// is done; context.Cause returns which. It does not have the deadline of ctx.
 //
-// The error joins f's and Release's. If the hold has ended already, f is not called, and the error
-// wraps the cause.
+// Do joins the errors of f and Release. If the hold has ended already, f is not called, and the
+// error wraps the cause.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return do(ctx, h.ctx, h.Path(), h.Release, f)
 }
@@ -118,19 +118,17 @@ func do(ctx, held context.Context, path string, release func() error, f func(ctx
 }
 
 // FencingToken returns a number that is higher for every later holder: the czxid of the lease's
-// node. A resource can use it to refuse a late holder. With several leases it only gives their
-// order.
+// node. A resource can use it to refuse a late holder. With several leases it only orders them.
 //
-// The first call asks the server. Errors are [ErrNodeDeleted], the cause of the hold's end, and the
-// client's.
+// The first call reads the node. Errors are [ErrNodeDeleted], the cause of the hold's context, and
+// the client's.
 func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 	token, err := h.term.fencingToken(ctx)
 	return token, operr.New("fencing token", h.Path(), err)
 }
 
-// Guard returns an operation for [framework.Client.Multi], on the client that the lock was created
-// with: the Multi succeeds only if the lease's node exists. If not, it fails with zk.ErrNoNode and
-// nothing is written.
+// Guard returns an operation for [framework.Client.Multi] of the lock's client. The Multi succeeds
+// only if the lease's node exists. Otherwise it fails with zk.ErrNoNode, and nothing is written.
 //
 //	client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{...})
 func (h *Hold) Guard() *zk.CheckVersionRequest {
@@ -144,7 +142,7 @@ func (h *Hold) Guard() *zk.CheckVersionRequest {
 // passedOn is appended to a path so that no node has it.
 const passedOn = "-passed-on"
 
-// ReleaseWith releases the lease and carries out ops in one transaction of the lock's client, as
+// ReleaseWith releases the lease and applies ops in one transaction of the lock's client, as
 // [framework.Client.Multi] does. Other clients see the results exactly when the lock is released.
 // The lease is released even if ReleaseWith returns an error.
 //

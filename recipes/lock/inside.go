@@ -10,8 +10,8 @@ import (
 	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
-// Inside returns what only the recipes of this module may use. Its type is internal and changes
-// without notice.
+// Inside returns the part of the API that is reserved for the recipes of this module. Its type is
+// internal and changes without notice.
 func Inside() locking.Lock[*Queue, *Hold, *Group, Participant, Option] {
 	return locking.Lock[*Queue, *Hold, *Group, Participant, Option]{
 		With:           with,

@@ -9,40 +9,40 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 )
 
-// Observer has functions that are called with what the locks of a client do, for metrics, traces
-// and logs: see [WithObserver]. Any of them may be nil, and later versions may have more. The
-// package comment says what they may do.
+// Observer is a set of functions that the locks of a client call, for metrics, traces and logs: see
+// [WithObserver]. Any of them may be nil, and later versions may add more. The package comment
+// lists the rules for them.
 //
-// Packages observe/promobserve and observe/otelobserve have ready ones.
+// Packages observe/promobserve and observe/otelobserve provide observers.
 type Observer struct {
-	// Acquiring is called when an acquire begins. The acquire continues with the context that it
-	// returns, and Joined, Acquired and NotAcquired get that context. It must be ctx or derived
-	// from it; nil stands for ctx.
+	// Acquiring is called when an acquire starts. The acquire continues with the returned context,
+	// which is passed to Joined, Acquired and NotAcquired. It must be ctx or derived from ctx; nil
+	// stands for ctx.
 	Acquiring func(ctx context.Context, e AcquiringEvent) context.Context
 
 	// Joined is called when a node of the acquire was created in the queue. One acquire can have
 	// several, since a waiter that loses its session queues again, or none.
 	Joined func(ctx context.Context, e JoinedEvent)
 
-	// Acquired is called when a lock was acquired, but not on re-entry. The hold's context and that
-	// of Ended have the values of the context that it returns, which must be ctx or derived from
-	// it; nil stands for ctx.
+	// Acquired is called when a lock was acquired, but not on re-entry. The hold's context and the
+	// context of Ended have the values of the returned context, which must be ctx or derived from
+	// ctx; nil stands for ctx.
 	Acquired func(ctx context.Context, e AcquiredEvent) context.Context
 
 	// NotAcquired is called when an acquire failed. Each call of Acquiring is followed by one of
 	// either Acquired or NotAcquired.
 	NotAcquired func(ctx context.Context, e NotAcquiredEvent)
 
-	// Ended is called once for each call of Acquired: after the hold has ended, and before a
-	// release is sent to the server. After a loss it is called on a goroutine of its own, for which
-	// neither another holder nor Client.Close waits.
+	// Ended is called once for each call of Acquired: after the hold's context is cancelled, and
+	// before a release is sent to the server. After a loss it is called on a goroutine of its own,
+	// for which neither another holder nor Client.Close waits.
 	Ended func(ctx context.Context, e EndedEvent)
 }
 
-// AcquiringEvent is the beginning of an acquire. A recipe of several locks reports each of them.
+// AcquiringEvent is the start of an acquire. A recipe of several locks reports each of them.
 //
-// A semaphore reports each lease, at <path>/leases, with all of the wait for it. Its queue is not
-// reported, and several leases that are not acquired are one event.
+// A semaphore reports each lease, at <path>/leases, with the whole wait for it. Its queue is not
+// reported. An AcquireN that fails is reported as one event.
 type AcquiringEvent struct {
 	Path string // of the lock, as the caller wrote it
 	Name string // of the lock's nodes, such as "lock-": it differs for the kinds of locks on one path
@@ -76,9 +76,9 @@ type EndedEvent struct {
 	Cause      error         // the cause of the hold's context: ErrReleased, or why it was lost
 }
 
-// WithObserver is an option of [framework.New]. It reports to o what all locks of the client do,
-// including the locks in elections, semaphores and other recipes. Several observers are called one
-// after the other, in the order given.
+// WithObserver is an option of [framework.New]. It reports to o the events of all locks of the
+// client, including the locks in elections, semaphores and other recipes. Several observers are
+// called in the order of the options.
 func WithObserver(o Observer) framework.Option {
 	return engine.Configure[framework.Option](func(c *engine.Config) {
 		if c.Settings == nil {

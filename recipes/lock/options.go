@@ -8,7 +8,7 @@ import (
 	"github.com/gocurator/curator/internal/opt"
 )
 
-// Option configures a lock. Constructors refuse bad values with [framework.ErrBadArgument].
+// Option configures a lock. Constructors return [framework.ErrBadArgument] for invalid values.
 type Option func(*config) error
 
 // config is what options set.
@@ -28,19 +28,20 @@ type config struct {
 	numbered   bool
 }
 
-// WithData sets the data of the lock's nodes, for people who look at the queue. The default is the
-// client's default data: see [framework.WithDefaultData].
+// WithData sets the data of the lock's nodes, which identify a contender to operators. The default
+// is the client's default data: see [framework.WithDefaultData].
 func WithData(data []byte) Option {
 	return opt.Set(func(c *config) { c.data = append([]byte{}, data...) }) // not nil, even if data are
 }
 
-// WithMaxLeases sets how many can hold at a time. n must be at least 1, which is the default.
+// WithMaxLeases sets the number of leases. n must be at least 1, which is the default.
 func WithMaxLeases(n int) Option {
 	return opt.Checked(n >= 1, func(c *config) { c.maxLeases = n }, "%d leases, must be at least 1", n)
 }
 
-// WithMaxHold releases a lease when d has passed since it was acquired: the hold's context ends
-// with [ErrMaxHold], then the node is deleted. d must be positive. The default is no limit.
+// WithMaxHold releases a lease when d has passed since it was acquired: the hold's context is
+// cancelled with [ErrMaxHold], then the node is deleted. d must be positive. The default is no
+// limit.
 func WithMaxHold(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.maxHold = d }, "max hold %v is not positive", d)
 }
@@ -53,7 +54,7 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 }
 
 // WithRetention keeps the lock's node after Release for up to d. The next Acquire of the same Queue
-// takes it over without a request. A waiting goroutine of the Queue gets it at once.
+// reuses it without a request. A goroutine that waits in the Queue receives it at once.
 //
 // d must be positive. The default is no retention. With retention a node outlives its hold: see the
 // package comment.

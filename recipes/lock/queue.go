@@ -28,7 +28,7 @@ type Locker interface {
 }
 
 // Queue is a queue for the leases at one path. All contenders, in this process and others, must use
-// the same name, driver and number of leases. A holder has a [Hold]; a Queue need not be closed.
+// the same name, driver and number of leases. A Queue need not be closed.
 //
 // All methods are safe for concurrent use.
 type Queue struct {
@@ -58,8 +58,8 @@ type Queue struct {
 	}
 }
 
-// New creates a queue at path for nodes called name (such as "lock-"), followed by a
-// number. driver decides who holds; nil means [Standard]. Nothing is sent.
+// New creates a queue at path. The names of its nodes are name, such as "lock-", and a number.
+// driver decides which nodes hold; nil means [Standard]. New sends no request.
 //
 // Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
 func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
@@ -110,7 +110,7 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 // Path returns the parent path of the queue's nodes.
 func (q *Queue) Path() string { return q.path }
 
-// MaxLeases returns how many can hold at a time.
+// MaxLeases returns the number of leases.
 func (q *Queue) MaxLeases() int {
 	n, _ := q.leases.Get()
 	return n
@@ -237,9 +237,10 @@ type Participant struct {
 }
 
 // Participants lists holders and waiters in the order of the queue, as the client's server knows
-// them. A node that is deleted at the same time is left out, and a missing path has none.
+// them. It omits nodes that are deleted at the same time. If the path does not exist, the list is
+// empty.
 //
-// Errors are [ErrSequenceExhausted], zk.ErrNoAuth for a node that this client may not read, and the
+// Errors are [ErrSequenceExhausted], zk.ErrNoAuth if the client may not read a node, and the
 // client's.
 func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 	ps, err := q.participants(ctx)

@@ -12,7 +12,7 @@ const (
 	slack     = 512
 )
 
-// MaxOthers is how many nodes of others a queue may have for a view of it to begin.
+// MaxOthers is the largest number of other clients' nodes in a queue for which a view starts.
 const MaxOthers = 12
 
 // load counts what a view costs and how often it is used. It is guarded by View.mu.

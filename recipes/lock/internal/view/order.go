@@ -13,14 +13,14 @@ import (
 // ErrSequenceExhausted is lock.ErrSequenceExhausted.
 var ErrSequenceExhausted = errors.New("sequence numbers exhausted")
 
-// Order says which children belong to one kind of lock, and sorts them by their keys. It must be
-// comparable: a view sorts once for all equal Orders.
+// Order selects the children that belong to one kind of lock, and sorts them by their keys. It must
+// be comparable: a view sorts once for all equal Orders.
 type Order interface {
 	SortKey(child string) (key string, ours bool)
 }
 
-// Sort returns the children that belong to a lock, in its order. It returns
-// ErrSequenceExhausted if the number of one gives no order.
+// Sort returns the children that belong to a lock, sorted. It returns ErrSequenceExhausted if one
+// of them has a number that overflowed.
 func Sort(o Order, children []string) ([]string, error) {
 	// Indices are sorted, since that moves no strings: twice as fast.
 	keys, places := make([]string, len(children)), make([]int32, 0, len(children))
@@ -142,8 +142,9 @@ func Number(child string) int64 {
 }
 
 // Sequence returns the number that the server gave to a child whose name, without protection,
-// begins with name, and its digits. They are looked for at the end, since the name may consist of
-// digits too. New ClickHouse Keepers count on after the largest number: then n is that one.
+// begins with name, and its digits. It searches at the end of the child's name, since name may
+// contain digits as well. New ClickHouse Keepers continue to count after the largest number: then n
+// is the largest.
 func Sequence(child, name string) (digits string, n int32, ok bool) {
 	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
 	for _, length := range []int{10, 11} {

@@ -14,9 +14,8 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// View is the children of one path. All goroutines and all locks of the client share it. It ends
-// with its connection. It is the state of the path at one instant that the client's server has
-// reached.
+// View is a copy of the names of the children of one path, as they were at one instant. All
+// goroutines and all locks of the client share it. It ends when its connection is lost.
 type View struct {
 	path  string
 	ready chan struct{} // closed when the view can be asked, or has ended
@@ -53,7 +52,7 @@ type child struct {
 	waits []chan struct{} // each is closed when one of its children is deleted, or the view has ended
 }
 
-// Await returns when the view can be asked, or has ended.
+// Await blocks until the view has loaded or ended.
 func (v *View) Await(ctx context.Context) error {
 	select {
 	case <-v.ready:
@@ -65,8 +64,8 @@ func (v *View) Await(ctx context.Context) error {
 	return nil
 }
 
-// Admit adds a member whose create has been answered. It reports whether the view has every node
-// that was created before: only then it can say who is ahead. See docs/PROTOCOL.md.
+// Admit adds a member whose create has been answered. It reports whether the view contains every
+// node that was created before. Only then does it know which nodes are ahead: see docs/PROTOCOL.md.
 func (v *View) Admit(m Member) bool {
 	ok, gap := v.admit(m)
 	if gap {
@@ -102,9 +101,9 @@ func (v *View) Dismiss(m Member) {
 // than what others have read since, also if end is called later. v.mu is held.
 func (v *View) canSay() bool { return v.state == ready && !wait.Closed(v.down) }
 
-// Names returns the names of the children that belong to a lock, in its order. It is false if the
-// view cannot say. The error is ErrSequenceExhausted. If a member is among the names, they are what
-// a list after its create would show.
+// Names returns the names of the children that belong to a lock, sorted, or false if the view does
+// not know them. If a member is among the names, they are the names that a list after its create
+// would show. It returns ErrSequenceExhausted as Order.Sort does.
 func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -115,8 +114,8 @@ func (v *View) Names(o Order) (names []string, ok bool, err error) {
 	return names, true, err
 }
 
-// Wait returns a channel that is closed when one of the children called names is deleted, or the
-// view has ended. It is nil if one is deleted already. known is false if the view has ended.
+// Wait returns a channel that is closed when one of the children names is deleted, or the view
+// ends. The channel is nil if one is deleted already. known is false if the view has ended.
 func (v *View) Wait(names []string) (deleted chan struct{}, known bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,8 +135,7 @@ func (v *View) Wait(names []string) (deleted chan struct{}, known bool) {
 	return deleted, true
 }
 
-// Cancel ends a wait for the children called names. Each Wait that returned a channel needs it, in
-// the end.
+// Cancel ends a wait for the children names. Call it once for each Wait that returned a channel.
 func (v *View) Cancel(names []string, deleted chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -185,8 +183,8 @@ func (v *View) ranking(o Order) *ranking {
 // Why a view is not worth having. zk.ErrNoAuth and zk.ErrNoNode, for a node of the first list, say
 // that, too.
 var (
-	errHeavy  = errors.New("it costs more than lists do")
-	errMissed = errors.New("no event came for a node")
+	errHeavy  = errors.New("the view costs more than lists")
+	errMissed = errors.New("the event of a node is missing")
 )
 
 // end ends the view: because of why, or if why is nil because its connection has ended or it is

@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/internal/engine/wire"
 )
 
-// Views are the views of one client, and of all that share its connection.
+// Views are the views of one client, and of all clients that share its connection.
 type Views struct {
 	mu     sync.Mutex // guards what follows
 	byPath map[string]*View
@@ -42,8 +42,9 @@ func Of(client *framework.Client) *Views {
 	return v.(*Views)
 }
 
-// Get returns the view of a path for an acquire, or nil. If there is none, one may begin, if the
-// caller wants that: see View.Await. own is how many nodes of the caller may be in the queue.
+// Get returns the view of a path for an acquire, or nil. If there is none, it may start one if the
+// caller wants that: see View.Await. own is the number of nodes that the caller may have in the
+// queue.
 func (vs *Views) Get(client *framework.Client, session *framework.Session, path string, begin bool, own int) *View {
 	real := engine.Of(client).Real(path)
 	now := time.Now()
@@ -71,7 +72,7 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 	return v
 }
 
-// Lookup returns the view of a path that is there, or nil.
+// Lookup returns the existing view of a path, or nil.
 func (vs *Views) Lookup(client *framework.Client, path string) *View {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
