@@ -58,8 +58,8 @@ type Queue struct {
 	}
 }
 
-// New creates a queue at path. The names of its nodes are name, such as "lock-", and a number.
-// driver decides which nodes hold; nil means [Standard]. New sends no request.
+// New creates a queue at path, without a request. The names of its nodes are name, such as "lock-",
+// and a number. driver decides which nodes hold; nil means [Standard].
 //
 // Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
 func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
