@@ -70,8 +70,9 @@ func (b *Barrier) Path() string { return b.path }
 
 // Set sets the barrier. A barrier that is already set is not an error.
 //
-// Errors are as for [framework.Client.Create], and [framework.ErrSessionLost]. If [retry.Unknown]
-// is true of an error, the barrier may be set now or later, until the session has expired.
+// Errors are [framework.ErrSessionLost] and the errors of [framework.Client.Create]. If
+// [retry.Unknown] is true of an error, the barrier may be set now or later, until the session has
+// expired.
 func (b *Barrier) Set(ctx context.Context) error {
 	err := b.inOneSession(ctx, func(client *framework.Client) error {
 		_, err := client.Create(ctx, b.path, nil, framework.ContainerParents())
@@ -86,8 +87,9 @@ func (b *Barrier) Set(ctx context.Context) error {
 // Remove removes the barrier, which unblocks its waiters. It reports whether this call may have
 // removed it.
 //
-// Errors are as for [framework.Client.Delete], and [framework.ErrSessionLost]. If [retry.Unknown]
-// is true of an error, the barrier may be removed later, until the session has expired.
+// Errors are [framework.ErrSessionLost] and the errors of [framework.Client.Delete]. If
+// [retry.Unknown] is true of an error, the barrier may be removed later, until the session has
+// expired.
 func (b *Barrier) Remove(ctx context.Context) (found bool, err error) {
 	maybe := false
 	err = b.inOneSession(ctx, func(client *framework.Client) error {
@@ -117,10 +119,10 @@ func (b *Barrier) inOneSession(ctx context.Context, write func(*framework.Client
 	}
 }
 
-// Wait blocks until the barrier is not set, or was removed during the call, even if it has been set
-// again, or until ctx is done, also without a server.
+// Wait blocks until the barrier is not set or ctx is done. It also returns if the barrier was
+// removed during the call and set again. While no server can be reached, it keeps waiting.
 //
-// Errors are the error of ctx, which wraps zk.ErrNoServer without a connection,
+// Errors are the error of ctx, wrapped with zk.ErrNoServer if the client is not connected,
 // [framework.ErrClosed], and replies such as zk.ErrNoAuth.
 func (b *Barrier) Wait(ctx context.Context) error {
 	var first int64 // czxid of the barrier; 0: none was seen yet

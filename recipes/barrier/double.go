@@ -23,8 +23,8 @@ var ErrLeft = errors.New("left the barrier")
 const ready = "ready"
 
 // Double is a barrier for n processes that start together and finish together. More members may
-// enter, and a member that arrives while others are inside passes at once. Each Enter is a member
-// of its own.
+// enter, and a member that arrives while others are inside passes at once. Each Enter counts as one
+// member.
 //
 // A Double has no state and is safe for concurrent use.
 type Double struct {
@@ -49,8 +49,8 @@ func NewDouble(client *framework.Client, path string, n int) (*Double, error) {
 // Path returns the path of the barrier.
 func (d *Double) Path() string { return d.path }
 
-// Enter blocks until there are n members or ctx is done, also without a server. If its session
-// expires, or another client deletes its node, it enters again.
+// Enter blocks until n members have entered or ctx is done. While no server can be reached, it
+// keeps waiting. If its session expires, or another client deletes its node, it enters again.
 //
 // If Enter fails, its node is deleted in the background. Errors are as for [Barrier.Wait].
 func (d *Double) Enter(ctx context.Context) (*Entry, error) {

@@ -24,7 +24,7 @@ import (
 type Node struct {
 	Path string
 	Data []byte  // nil with WithoutData
-	Stat zk.Stat // see the package's comment on Aversion, Cversion, Pzxid and NumChildren
+	Stat zk.Stat // see the package comment about Aversion, Cversion, Pzxid and NumChildren
 }
 
 // value is the content of a node. It never changes once it is in the copy.
@@ -62,7 +62,7 @@ type status struct {
 func (s status) up() bool { return s.follower != nil && !wait.Closed(s.follower.link.Down()) }
 
 // New returns a cache of the tree at path and starts to load it, without waiting: see [Cache.Sync].
-// The caller must call [Cache.Close]. The cache also ends with its client.
+// The caller must call [Cache.Close]. The cache also stops when its client is closed.
 //
 // Errors are [framework.ErrBadArgument] and [framework.ErrBadPath].
 func New(client *framework.Client, path string, opts ...Option) (*Cache, error) {
@@ -115,8 +115,8 @@ func (c *Cache) show(now status) {
 	}
 }
 
-// Close ends the cache and its iterations, and waits for its goroutines. The copy stays readable.
-// It returns nil, and must not be called by the function of [WithFilter] or a decoder.
+// Close stops the cache and its iterations, and waits for its goroutines. The copy stays readable.
+// Close returns nil, and must not be called by the function of [WithFilter] or by a decoder.
 func (c *Cache) Close() error {
 	c.end()
 	c.wg.Wait()
@@ -126,7 +126,7 @@ func (c *Cache) Close() error {
 // end ends the cache, unless it has ended, and wakes the waiters of Current's channel.
 func (c *Cache) end() { c.now.Set(func(*status) { c.stop(framework.ErrEnded) }) }
 
-// Err returns nil until the cache has ended, and then [framework.ErrEnded] or
+// Err returns nil until the cache has stopped, and then [framework.ErrEnded] or
 // [framework.ErrClosed].
 func (c *Cache) Err() error { return context.Cause(c.ctx) }
 
@@ -141,12 +141,12 @@ func (c *Cache) Get(path string) (Node, bool) {
 	return Node{}, false
 }
 
-// Children iterates over the children of path when the iteration begins, sorted by name, without
-// asking a server.
+// Children iterates over the children that path has when the iteration starts, sorted by name. It
+// sends no request.
 func (c *Cache) Children(path string) iter.Seq[Node] { return c.list(path, 1, 1) }
 
-// All iterates over all nodes when the iteration begins, parents before children and siblings
-// sorted by name.
+// All iterates over the nodes of the copy when the iteration starts, parents before children and
+// siblings sorted by name.
 func (c *Cache) All() iter.Seq[Node] { return c.list(c.Path(), 0, anyLevel) }
 
 // list iterates over the nodes between from and to levels below path.
@@ -163,9 +163,9 @@ func (c *Cache) list(path string, from, to int) iter.Seq[Node] {
 
 // Current reports whether the copy shows everything that this client's server has reported. It is
 // false during a load, without a connection, and between an event and the read of its node. The
-// channel is closed when the result may have changed, and when the cache has ended.
+// channel is closed when the result may have changed, and when the cache has stopped.
 //
-// Only Sync asks the ensemble.
+// To compare the copy with the ensemble, call Sync.
 func (c *Cache) Current() (ok bool, changed <-chan struct{}) {
 	s, changed := c.now.Get()
 	return s.current && s.up() && s.taken == s.follower.reported.Load() && c.ctx.Err() == nil, changed
@@ -174,8 +174,8 @@ func (c *Cache) Current() (ok bool, changed <-chan struct{}) {
 // Sync waits until the copy is at least as new as the ensemble was at the call, through outages. It
 // costs one write; the first call also waits for the load.
 //
-// Errors are the error of ctx with a reason such as zk.ErrNoServer, [framework.ErrEnded],
-// [framework.ErrClosed], and zk.ErrNoAuth for an unreadable root.
+// Errors are the error of ctx, wrapped with a reason such as zk.ErrNoServer, [framework.ErrEnded],
+// [framework.ErrClosed], and zk.ErrNoAuth if the root cannot be read.
 func (c *Cache) Sync(ctx context.Context) (err error) {
 	defer func() { err = operr.New("sync cache", c.Path(), err) }()
 	for {
@@ -223,7 +223,7 @@ type Stats struct {
 	StandardWatches bool // whether the cache uses standard watches
 }
 
-// Stats returns the present figures.
+// Stats returns the current figures.
 func (c *Cache) Stats() Stats {
 	now, _ := c.now.Get()
 	s := Stats{Nodes: int(c.nodes.size.Load()), Bytes: c.counts.bytes.Load(), Reads: c.counts.reads.Load(), Resyncs: c.counts.resyncs.Load(),

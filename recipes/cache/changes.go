@@ -36,7 +36,7 @@ type Change struct {
 }
 
 // Changes yields the content of the copy as Created, then [Loaded], and then its changes. The last
-// pair has no change, and the error of ctx or [Cache.Err].
+// pair is a zero Change with the error of ctx or [Cache.Err].
 //
 // A slow reader receives the newest state of each path instead of every one. The package comment
 // describes the order.

@@ -17,9 +17,9 @@ func WithDepth(n int) Option {
 	return opt.Checked(n >= 0, func(c *config) { c.depth = n }, "depth %d", n)
 }
 
-// WithFilter leaves out the nodes below the root for which keep returns false, with their
-// descendants. keep must be quick, return the same for the same path, and not call the cache. By
-// default all nodes are kept.
+// WithFilter omits the nodes below the root for which keep returns false, with their descendants.
+// keep must be quick, return the same result for the same path, and not call the cache. By default
+// all nodes are kept.
 func WithFilter(keep func(path string) bool) Option {
 	return opt.Checked(keep != nil, func(c *config) { c.filter = keep }, "nil filter")
 }

@@ -36,12 +36,12 @@ type Value[T any] struct {
 
 func (v *Value[T]) node(string) Node { return v.Node }
 
-// NewValues decodes the nodes of a cache, and returns when its present content is decoded. It ends
-// with its cache. Errors are [framework.ErrBadArgument], also for a cache [WithoutData], and
-// [Cache.Err].
+// NewValues decodes the nodes of a cache, and returns when its current content is decoded. It stops
+// with its cache. It returns [Cache.Err] if the cache has stopped, and [framework.ErrBadArgument]
+// if an argument is nil or the cache is [WithoutData].
 //
-// decode runs on one goroutine. It must neither modify the data nor close the cache. A panic is an
-// error.
+// Calls of decode never overlap. decode must neither modify the data nor close the cache. A panic
+// of decode counts as an error.
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
 		return nil, operr.New("values", "", fmt.Errorf("%w: nil cache, nil decoder, or a cache without data", framework.ErrBadArgument))
@@ -59,7 +59,8 @@ func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], err
 	return v, nil
 }
 
-// JSON is a decoder for [NewValues] that decodes data as JSON. Empty data are [ErrNoValue].
+// JSON is a decoder for [NewValues] that decodes data as JSON. It returns [ErrNoValue] for empty
+// data.
 func JSON[T any](n Node) (v T, err error) {
 	if len(n.Data) == 0 {
 		return v, ErrNoValue
@@ -98,7 +99,7 @@ func (v *Values[T]) value(n Node, old Value[T]) *Value[T] {
 	return &Value[T]{Node: n, Err: err, Value: old.Value, good: old.good}
 }
 
-// Sync is [Cache.Sync], and then waits until the cache's content is decoded.
+// Sync calls [Cache.Sync] and waits until the cache's content is decoded.
 func (v *Values[T]) Sync(ctx context.Context) error {
 	if err := v.cache.Sync(ctx); err != nil {
 		return err
@@ -119,15 +120,16 @@ func (v *Values[T]) wait(ctx context.Context) error {
 	return v.cache.ended(ctx)
 }
 
-// Get returns the value of the node at path, without asking a server. ok is false if the node is
-// not in the cache, or no version of it could be decoded. It may lag behind [Cache.Get]: see
+// Get returns the value of the node at path, without a request. ok is false if the node is not in
+// the cache, or no version of it could be decoded. It may lag behind [Cache.Get]: see
 // [Values.Sync].
 func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
 	value = orZero(v.known.get(path))
 	return value, value.good
 }
 
-// All iterates over all nodes with a value when the iteration begins, in the order of [Cache.All].
+// All iterates over the nodes that have a value when the iteration starts, in the order of
+// [Cache.All].
 func (v *Values[T]) All() iter.Seq[Value[T]] {
 	return func(yield func(Value[T]) bool) {
 		for _, i := range v.known.list(v.known.path, anyLevel) {

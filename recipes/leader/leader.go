@@ -20,7 +20,7 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// ErrNoLeader means that there is no leader: the election has no candidate.
+// ErrNoLeader means that the election has no candidate.
 var ErrNoLeader = errors.New("no leader")
 
 // What Curator calls the nodes of a LeaderLatch, and of the mutex in a LeaderSelector.
@@ -50,7 +50,7 @@ func WithID(id string) Option {
 }
 
 // WithSelector takes part in the elections of LeaderSelector instead of LeaderLatch's. Its nodes
-// are a mutex's: a process that holds a mutex at the path leads, too.
+// are a mutex's: a process that holds a mutex at the path leads as well.
 func WithSelector() Option { return opt.Set(func(c *config) { c.name = selectorName }) }
 
 // WithErrorPolicy sets whether a suspended connection ends a term. The default is the client's
@@ -65,8 +65,8 @@ var inside = lock.Inside()
 // Election is an election at one path. It need not be closed. All methods are safe for concurrent
 // use.
 //
-// Each call of Campaign, Lead and Run is a candidate of its own; they exclude each other as
-// processes do.
+// Each call of Campaign, Lead and Run is a separate candidate. Calls in one process exclude each
+// other as processes do.
 type Election struct {
 	client *framework.Client
 	queue  *lock.Queue
@@ -102,10 +102,10 @@ func (e *Election) Path() string { return e.path }
 func (e *Election) ID() string { return e.id }
 
 // Campaign joins the election and blocks until it leads. The caller must call [Term.Release]. If
-// Campaign fails, its node is removed.
+// Campaign fails, its node is deleted.
 //
-// After a loss it joins again, at the end of the queue if its node was deleted. The package comment
-// lists the errors.
+// After a loss it joins again, behind all other candidates if its node was deleted. The package
+// comment lists the errors.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	term, err := e.campaign(ctx)
 	return term, e.opError("campaign", err)

@@ -14,21 +14,22 @@ import (
 	"github.com/gocurator/curator/recipes/internal/recipe"
 )
 
-// State is what [Election.Observe] knows of an election.
+// State is the state of an election, as [Election.Observe] yields it.
 type State struct {
-	// Leader is the leader; the zero Participant if there is none.
+	// Leader is the leader, or the zero Participant if no candidate leads.
 	Leader Participant
 
-	// Elected reports whether there is a leader.
+	// Elected reports whether a candidate leads.
 	Elected bool
 
-	// Stale reports that the connection was lost since this was read: it may be out of date.
+	// Stale reports whether the connection was lost since the state was read. The state may be out
+	// of date.
 	Stale bool
 }
 
 // Observe yields the election's state, at least as new as at the call, and then the newest state
-// whenever it has changed, also when no candidate leads. It takes no part in the election. The last
-// pair has an error: see the package comment.
+// after each change. It does not take part in the election. The last pair contains an error: see
+// the package comment.
 //
 //	for state, err := range e.Observe(ctx) {
 //		if err != nil { return err } // ctx is done, or the client is closed

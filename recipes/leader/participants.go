@@ -22,7 +22,7 @@ type Participant struct {
 }
 
 // Participants returns the leader and the candidates, in the order of the queue. Nodes that are
-// deleted during the call are left out, and a lagging server may show an older state. Errors are as
+// deleted during the call are omitted, and a lagging server may show an older state. Errors are as
 // for [lock.Queue.Participants].
 func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	nodes, err := e.queue.Participants(ctx)
@@ -40,9 +40,10 @@ func participant(n lock.Participant, leads bool) Participant {
 	return Participant{ID: string(n.Data), Leads: leads, Path: n.Path, Session: n.Session, Token: n.Token, Since: n.Since}
 }
 
-// Leader returns the leader. Errors are [ErrNoLeader], also for a missing path, and
-// [lock.ErrSequenceExhausted]. A lagging server may show an earlier leader: [Term.Guard] is a
-// leader's proof.
+// Leader returns the leader. A lagging server may show an earlier one: a leader proves its term by
+// [Term.Guard].
+//
+// Errors are [ErrNoLeader], even if the path does not exist, and [lock.ErrSequenceExhausted].
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
 	p, err := e.find(ctx, e.client, e.client.Get)
 	if err == nil && !p.Leads {

@@ -14,12 +14,12 @@ import (
 )
 
 // Run campaigns, calls f, releases and campaigns again, until ctx is done. The context of f is
-// cancelled when the leadership may be lost, and when ctx ends. Calls of f never overlap.
+// cancelled when the leadership may be lost, and when ctx is done. Calls of f never overlap.
 //
 // Errors are
 //   - the error of ctx, joined with the errors of f and of Release,
 //   - the error of f, if it fails while it leads,
-//   - an error of Campaign, or of Release for another reason than a loss,
+//   - an error of Campaign, or an error of Release other than a loss,
 //   - [framework.ErrBadArgument] if f is nil.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	between := wait.Pauses{First: youngTerm, Last: lastPause}
@@ -83,8 +83,9 @@ const (
 	overrunAfter = 10 * time.Second
 )
 
-// Lead is [Election.Run] for one term: it campaigns, calls f once and releases. The error is
-// Campaign's, or joins f's and Release's; if the term was lost while f worked, it wraps the loss.
+// Lead is [Election.Run] for one term: it campaigns, calls f once and releases. Lead returns the
+// error of Campaign, or joins the errors of f and Release. If the term was lost while f ran, the
+// error wraps the loss.
 func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	o, err := e.lead(ctx, f)
 	if err != nil {

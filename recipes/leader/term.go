@@ -27,7 +27,7 @@ func (t *Term) Context() context.Context { return t.hold.Context() }
 // Done returns Context().Done().
 func (t *Term) Done() <-chan struct{} { return t.hold.Done() }
 
-// Err returns nil while the term lasts, and then the cause of its end.
+// Err returns nil during the term, and then the cause of Context.
 func (t *Term) Err() error { return t.hold.Err() }
 
 // ID returns the leader's id, as other processes see it.
@@ -39,15 +39,15 @@ func (t *Term) Path() string { return t.hold.Path() }
 // String returns a description for logs: see [lock.Hold.String].
 func (t *Term) String() string { return t.hold.String() }
 
-// Session returns the session that the term's node belongs to.
+// Session returns the session that owns the term's node.
 func (t *Term) Session() *framework.Session { return t.hold.Session() }
 
 // FencingToken returns a number that is higher for every later term of the election: see
 // [lock.Hold.FencingToken].
 func (t *Term) FencingToken(ctx context.Context) (int64, error) { return t.hold.FencingToken(ctx) }
 
-// Guard returns an operation for [framework.Client.Multi], on the election's client. The Multi
-// succeeds only if the term's node exists. Otherwise it fails with zk.ErrNoNode and nothing is
+// Guard returns an operation for [framework.Client.Multi] of the election's client. The Multi
+// succeeds only if the term's node exists. Otherwise it fails with zk.ErrNoNode, and nothing is
 // written.
 //
 //	client.Multi(ctx, term.Guard(), &zk.SetDataRequest{...})

@@ -8,7 +8,8 @@ import (
 	"github.com/gocurator/curator/framework/compressed"
 )
 
-// Codec encodes and decodes values, safely for concurrent use. Encode must not return empty data.
+// Codec encodes and decodes values. Its methods must be safe for concurrent use. Encode must not
+// return empty data.
 type Codec[T any] interface {
 	Encode(v T) ([]byte, error)
 	Decode(data []byte) (T, error)
@@ -42,8 +43,8 @@ func (JSON[T]) Decode(data []byte) (v T, err error) {
 	return v, err
 }
 
-// Compressed returns a codec that compresses what codec encodes, with gzip as in Java. Uncompressed
-// data are an error.
+// Compressed returns a codec that compresses the data of codec with gzip, as in Java. Decode
+// returns an error for uncompressed data.
 func Compressed[T any](codec Codec[T]) Codec[T] {
 	if codec == nil {
 		return nil // WithCodec refuses it

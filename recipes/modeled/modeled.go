@@ -48,9 +48,11 @@ import (
 // ErrBadValue is returned for data that the codec cannot decode, and wraps its error.
 var ErrBadValue = errors.New("bad value")
 
-// Nodes are the values below one path, by the names of their nodes. Errors are
-// [*framework.OpError]; a name that is not a path element is [framework.ErrBadPath]. All methods
-// are safe for concurrent use if the codec is.
+// Nodes are the values below one path, by the names of their nodes. All methods are safe for
+// concurrent use.
+//
+// Errors are [*framework.OpError] values. They wrap [framework.ErrBadPath] if a name is not a path
+// element.
 type Nodes[T any] struct {
 	client *framework.Client
 	path   string
@@ -65,7 +67,7 @@ type config[T any] struct {
 	create []framework.CreateOption
 }
 
-// WithCodec sets how values are encoded. The default is [JSON].
+// WithCodec sets the codec of the values. The default is [JSON].
 func WithCodec[T any](codec Codec[T]) Option[T] {
 	return func(c *config[T]) error {
 		if codec == nil {
@@ -76,8 +78,8 @@ func WithCodec[T any](codec Codec[T]) Option[T] {
 	}
 }
 
-// WithCreate sets how nodes are created: mode, TTL, ACL. The default is a persistent node below
-// containers. Protected and sequential nodes are refused, because the caller chooses the names.
+// WithCreate sets the mode, TTL and ACL of new nodes. The default is a persistent node below
+// containers. [New] refuses protected and sequential nodes, because the caller chooses the names.
 func WithCreate[T any](opts ...framework.CreateOption) Option[T] {
 	return func(c *config[T]) error {
 		c.create = append(c.create, opts...)
@@ -109,7 +111,8 @@ func New[T any](client *framework.Client, path string, opts ...Option[T]) (*Node
 // Path returns the path of a value's node.
 func (n *Nodes[T]) Path(name string) string { return strings.TrimSuffix(n.path, "/") + "/" + name }
 
-// Get reads a value. The error is [zk.ErrNoNode] if there is none, or [ErrBadValue], with the stat.
+// Get reads a value. It returns [zk.ErrNoNode] if the node does not exist. If it returns
+// [ErrBadValue], the stat is valid.
 func (n *Nodes[T]) Get(ctx context.Context, name string) (v T, stat *zk.Stat, err error) {
 	if err := n.check("get", name); err != nil {
 		return v, nil, err
@@ -122,7 +125,7 @@ func (n *Nodes[T]) Get(ctx context.Context, name string) (v T, stat *zk.Stat, er
 	return v, stat, n.opError("get", name, err)
 }
 
-// Create creates a value. The error is [zk.ErrNodeExists] if its node exists.
+// Create creates a value. It returns [zk.ErrNodeExists] if the node exists.
 func (n *Nodes[T]) Create(ctx context.Context, name string, v T) error {
 	data, err := n.encode("create", name, v)
 	if err == nil {
@@ -140,8 +143,8 @@ func (n *Nodes[T]) Set(ctx context.Context, name string, v T) error {
 	return err
 }
 
-// SetIf replaces the value if its node has this version (see [zk.Stat]). Errors are
-// [zk.ErrBadVersion] and [zk.ErrNoNode].
+// SetIf replaces the value if its node has the given version (see [zk.Stat]). It returns
+// [zk.ErrBadVersion] if the node has another version, and [zk.ErrNoNode] if it does not exist.
 func (n *Nodes[T]) SetIf(ctx context.Context, name string, version int32, v T) (*zk.Stat, error) {
 	data, err := n.encode("set", name, v)
 	if err != nil {
@@ -150,13 +153,15 @@ func (n *Nodes[T]) SetIf(ctx context.Context, name string, version int32, v T) (
 	return n.client.Set(ctx, n.Path(name), data, framework.IfVersion(version))
 }
 
-// Update replaces a value by the result of f, and returns it. If another client writes at the same
-// time, f is called again with the newer value, until ctx is done. f must not modify its argument.
+// Update replaces a value with the result of f, and returns it. If another client writes at the
+// same time, f is called again with the newer value, until ctx is done. f must not modify its
+// argument.
 //
 // Errors are
-//   - [zk.ErrNoNode] if there is no value, and [ErrBadValue],
+//   - [zk.ErrNoNode] if the node does not exist,
+//   - [ErrBadValue] if its data cannot be decoded,
 //   - the error of f,
-//   - [zk.ErrNoChildrenForEphemerals] for an ephemeral node, which cannot be updated,
+//   - [zk.ErrNoChildrenForEphemerals] if the node is ephemeral, and so cannot be updated,
 //   - the error of the write. If retry.Unknown is true of it, the result may have been written, at
 //     most once.
 func (n *Nodes[T]) Update(ctx context.Context, name string, f func(v T) (T, error)) (v T, err error) {
@@ -196,7 +201,7 @@ func (n *Nodes[T]) Delete(ctx context.Context, name string, opts ...framework.De
 	return n.client.Delete(ctx, n.Path(name), opts...)
 }
 
-// Entry is a value with its name.
+// Entry is a value and its name.
 type Entry[T any] struct {
 	Name  string
 	Value T
@@ -204,8 +209,8 @@ type Entry[T any] struct {
 	Err   error // ErrBadValue: Value is zero, or in a View the last good one
 }
 
-// List reads all values, sorted by name. Undecodable values are entries with an error. A missing
-// path has no values.
+// List reads all values, sorted by name. An entry whose data cannot be decoded has an error. If the
+// path does not exist, the list is empty.
 func (n *Nodes[T]) List(ctx context.Context) ([]Entry[T], error) {
 	names, _, err := n.client.Children(ctx, n.path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -242,9 +247,9 @@ func (n *Nodes[T]) List(ctx context.Context) ([]Entry[T], error) {
 // listReads is how many reads of a List are in flight.
 const listReads = 64
 
-// Observe yields the present value, and then the newest one after each change. The errors
-// [zk.ErrNoNode] and [ErrBadValue] mean that there is no value at present, and the loop continues.
-// The last pair has the error of ctx, or another one that a retry cannot fix.
+// Observe yields the current value, and then the newest one after each change. After [zk.ErrNoNode]
+// or [ErrBadValue], which mean that the node has no value now, the iteration continues. The last
+// pair contains the error of ctx, or an error that a retry cannot fix.
 func (n *Nodes[T]) Observe(ctx context.Context, name string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -270,16 +275,16 @@ func (n *Nodes[T]) Observe(ctx context.Context, name string) iter.Seq2[T, error]
 	}
 }
 
-// View is a live copy of all values. It never asks a server. All methods are safe for concurrent
-// use.
+// View is a live copy of all values. Its reads send no requests. All methods are safe for
+// concurrent use.
 type View[T any] struct {
 	nodes  *Nodes[T]
 	cache  *cache.Cache
 	values *cache.Values[T]
 }
 
-// View reads all values and returns a copy that follows them, also through outages. The caller must
-// call Close. Errors are as for [cache.Cache.Sync].
+// View reads all values and returns a copy that follows them, through outages as well. The caller
+// must call Close. Errors are as for [cache.Cache.Sync].
 func (n *Nodes[T]) View(ctx context.Context) (_ *View[T], err error) {
 	c, err := cache.New(n.client, n.path, cache.WithDepth(1))
 	if err != nil {
@@ -306,8 +311,8 @@ func (n *Nodes[T]) View(ctx context.Context) (_ *View[T], err error) {
 	return &View[T]{n, c, values}, nil
 }
 
-// Get returns a value, and an error if its newest data cannot be decoded. ok is false without a
-// value.
+// Get returns the last decoded value, and an error if its newest data cannot be decoded. ok is
+// false if no value was decoded.
 func (v *View[T]) Get(name string) (entry Entry[T], ok bool) {
 	value, ok := v.values.Get(v.nodes.Path(name))
 	if !ok {
@@ -335,10 +340,10 @@ func (v *View[T]) entry(value cache.Value[T]) Entry[T] {
 // Sync waits until the copy is as new as the ensemble was at the call: see [cache.Values.Sync].
 func (v *View[T]) Sync(ctx context.Context) error { return v.values.Sync(ctx) }
 
-// Values returns the view's cache, which reports changes and whether it is current.
+// Values returns the cache of the view, which reports changes and whether it is current.
 func (v *View[T]) Values() *cache.Values[T] { return v.values }
 
-// Close ends the view. The copy can still be read.
+// Close stops the view. The copy stays readable.
 func (v *View[T]) Close() error { return v.cache.Close() }
 
 // check refuses names that are not one element of a path.

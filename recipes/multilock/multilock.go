@@ -36,13 +36,13 @@ import (
 // inside is what package lock offers to the recipes of this module.
 var inside = lock.Inside()
 
-// Lock is several locks as one. It has no state and is safe for concurrent use.
+// Lock combines several locks. It has no state and is safe for concurrent use.
 type Lock struct {
 	locks []lock.Locker
 }
 
-// New combines locks, which may be of any kind and of different clients. Nothing is sent. It needs
-// at least one lock, none nil, and none twice: otherwise the error is [framework.ErrBadArgument].
+// New combines locks, which may be of any kind and of different clients. It sends no request. It
+// returns [framework.ErrBadArgument] if locks is empty, or if one is nil or occurs twice.
 func New(locks ...lock.Locker) (*Lock, error) {
 	if len(locks) == 0 {
 		return nil, badArgument("no locks")
@@ -68,23 +68,24 @@ func badArgument(format string, args ...any) error {
 }
 
 // Acquire waits until it holds all locks, as [lock.Queue.Acquire] does for one. With the context of
-// a hold of some of the locks, it re-enters the ones that allow it.
+// a hold of some of the locks, it re-enters each of them that allows it.
 //
-// Errors are the locks' errors, and the cause of the loss of one lock while it waits for another.
+// Errors are the errors of the locks. If one lock is lost while Acquire waits for another, it
+// returns the cause.
 func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "acquire", lock.Locker.Acquire)
 }
 
-// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if another client holds
+// TryAcquire is Acquire without waiting: it returns [lock.ErrNotAcquired] if another client holds
 // one of the locks.
 func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "try", lock.Locker.TryAcquire)
 }
 
-// Do acquires, calls f and releases. The context of f ends when one of the locks may be lost, and
-// when ctx ends.
+// Do acquires, calls f and releases. f's context is cancelled when one of the locks may be lost,
+// and when ctx is done.
 //
-// The error is Acquire's or [lock.Group.Do]'s. If f panics, the locks are released.
+// Errors are Acquire's and [lock.Group.Do]'s. If f panics, the locks are released.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	group, err := l.Acquire(ctx)
 	if err != nil {

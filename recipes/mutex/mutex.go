@@ -57,20 +57,18 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 
 // Acquire waits until it holds the mutex, until ctx is done, or until no server could be reached
 // for as long as the client's retry policy allows: about 90 s by default. If it fails, its node is
-// removed. With the context of a hold of this Mutex it re-enters.
+// deleted. With the context of a hold of this Mutex it re-enters.
 //
 // Package lock lists the errors.
 func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queue.Acquire(ctx) }
 
-// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if another holder has
-// it.
+// TryAcquire is Acquire without waiting: it returns [lock.ErrNotAcquired] if the mutex is held.
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
-// Do acquires, calls f and releases. f's context ends when the mutex may be lost, and when ctx
-// ends.
+// Do acquires, calls f and releases. f's context is cancelled when the mutex may be lost, and when
+// ctx is done.
 //
-// The error is Acquire's, or [lock.Hold.Do]'s: f's and Release's joined. If f panics, the mutex is
-// released.
+// Errors are Acquire's and [lock.Hold.Do]'s. If f panics, the mutex is released.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.queue.Do(ctx, f)
 }
@@ -81,5 +79,5 @@ func (m *Mutex) Participants(ctx context.Context) ([]lock.Participant, error) {
 	return m.queue.Participants(ctx)
 }
 
-// Path is the path of the mutex.
+// Path returns the path of the mutex.
 func (m *Mutex) Path() string { return m.queue.Path() }

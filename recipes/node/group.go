@@ -30,7 +30,7 @@ type Member struct {
 // data.
 //
 // Options are [WithIfTaken], [WithoutParents] and [WithErrorPolicy]. Errors are as for [Keep], and
-// zk.ErrNoAuth for an unreadable group.
+// zk.ErrNoAuth if the group cannot be read.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (_ *Member, err error) {
 	defer func() { err = operr.New("join", path, err) }()
 	own := framework.Join(path, id)
@@ -59,11 +59,11 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 	return nil, err
 }
 
-// Members returns the payloads of all members by their ids, as they were last read. The caller must
-// not modify them. Later calls never return an older state.
+// Members returns the payloads of all members by id, as they were last read. The caller must not
+// modify them. Later calls never return an older state.
 //
 // This member is included exactly while it is present: see [Node.Present]. Members that this client
-// may not read are left out.
+// may not read are omitted.
 func (m *Member) Members() map[string][]byte {
 	s := m.status()
 	members := make(map[string][]byte)
@@ -88,8 +88,8 @@ func (m *Member) Members() map[string][]byte {
 // when that may have changed.
 func (m *Member) Current() (ok bool, changed <-chan struct{}) { return m.group.Current() }
 
-// Observe yields the members, and then the newest members after each change. The last pair has the
-// error of ctx, [framework.ErrEnded] or [framework.ErrClosed].
+// Observe yields the members, and then the newest members after each change. The last pair contains
+// the error of ctx, [framework.ErrEnded] or [framework.ErrClosed].
 func (m *Member) Observe(ctx context.Context) iter.Seq2[map[string][]byte, error] {
 	return func(yield func(map[string][]byte, error) bool) {
 		var last map[string][]byte

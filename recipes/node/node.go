@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	// ErrTaken means that the path has another session's node, or another Keep of this client. That
-	// node was not changed.
+	// ErrTaken means that the node at the path belongs to another session, or to another Keep of
+	// this client. That node was not changed.
 	ErrTaken = errors.New("node has another owner")
 
 	// ErrDeleted means that another client has deleted the node. It is being recreated.
@@ -83,10 +83,10 @@ func (s *status) gone(reason error) {
 // Keep creates a node, waits until it exists, and keeps it until [Node.Close] or until the client
 // is closed. ctx limits only the wait. nil data mean the client's default data.
 //
-// If Keep fails, its node is removed. Errors are
-//   - the error of ctx, which also wraps the obstacle, such as zk.ErrNoServer or [ErrTaken],
-//   - ErrTaken at once, with [Fail],
-//   - [framework.ErrUnimplemented] if the servers allow no TTL,
+// If Keep fails, its node is deleted. Errors are
+//   - the error of ctx, wrapped with the obstacle, such as zk.ErrNoServer or [ErrTaken],
+//   - ErrTaken, if the path is taken and [Fail] is given,
+//   - [framework.ErrUnimplemented] if the servers do not support TTL nodes,
 //   - [framework.ErrTooLong], [framework.ErrClosed], [framework.ErrBadPath] and
 //     [framework.ErrBadArgument].
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (_ *Node, err error) {
@@ -153,11 +153,11 @@ func (n *Node) status() status {
 	return s
 }
 
-// Path returns the node's path. It does not change.
+// Path returns the node's path, which does not change.
 func (n *Node) Path() string { return n.path }
 
-// Set replaces the node's data and returns when they are written. nil data mean the client's
-// default data. Of concurrent calls the last wins.
+// Set replaces the node's data and returns when they are written. nil means the client's default
+// data. If calls overlap, the last one wins.
 //
 // If Set fails, the data may still be written, except after [framework.ErrTooLong]: see the package
 // comment. The error of ctx wraps the reason, such as [ErrTaken].
@@ -199,10 +199,11 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 
 // Problem returns nil while the node exists, has the data of the last Set, and its touch child can
 // be written. Otherwise it returns the reason, such as [ErrTaken] or zk.ErrNoAuth, and the Node
-// keeps trying. After the end it returns [Node.Err].
+// keeps trying. After the Node has stopped it returns [Node.Err].
 func (n *Node) Problem() error { return operr.New("keep", n.path, n.status().err) }
 
-// Err returns nil until the Node has ended, and then [framework.ErrEnded] or [framework.ErrClosed].
+// Err returns nil until the Node has stopped, and then [framework.ErrEnded] or
+// [framework.ErrClosed].
 func (n *Node) Err() error {
 	if s := n.status(); s.over() {
 		return s.err
@@ -213,8 +214,8 @@ func (n *Node) Err() error {
 // Close deletes the node and stops keeping it. It returns when the server has confirmed the
 // deletion, or when the session has ended.
 //
-// The error, also of later calls, is the reason of the server's refusal, or [framework.ErrClosed]
-// if a persistent node stays because the client was closed first.
+// It returns the server's error if the server refuses the deletion, and [framework.ErrClosed] if a
+// persistent node stays because the client was closed first. Later calls return the same error.
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done
@@ -251,7 +252,8 @@ type config struct {
 	policy     connstate.ErrorPolicy
 }
 
-// Taken determines what Keep does if the path has another owner's node: see [WithIfTaken].
+// Taken determines the behaviour of Keep if the node at the path belongs to another owner: see
+// [WithIfTaken].
 type Taken int
 
 const (
@@ -267,8 +269,8 @@ const (
 	Fail
 )
 
-// WithIfTaken determines what Keep does if the node at the path does not belong to this session, or
-// another Keep of this client uses the path. Until the path is free, [Node.Problem] returns
+// WithIfTaken sets the behaviour of Keep if the node at the path does not belong to this session,
+// or another Keep of this client uses the path. Until the path is free, [Node.Problem] returns
 // [ErrTaken]. Keep always waits for a Keep that is being closed.
 func WithIfTaken(taken Taken) Option {
 	return opt.Checked(taken >= Wait && taken <= Fail, func(c *config) { c.taken = taken }, "WithIfTaken(%d)", taken)
@@ -293,7 +295,7 @@ func WithTTL(ttl time.Duration) Option {
 	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.mode, c.ttl = framework.Persistent, ttl }, "TTL %v", ttl)
 }
 
-// WithoutParents does not create missing parents. Until the parent exists, [Node.Problem] is
+// WithoutParents does not create missing parents. Until the parent exists, [Node.Problem] returns
 // zk.ErrNoNode.
 func WithoutParents() Option { return opt.Set(func(c *config) { c.noParents = true }) }
 

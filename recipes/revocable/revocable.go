@@ -51,9 +51,9 @@ const (
 	unlockMessage = "unlock"     // of the ZooKeeper documentation
 )
 
-// ErrRevoked is the cause of a hold's end if the holder was asked to release, did not, and its node
-// was deleted. errors.Is finds [lock.ErrNodeDeleted] in it. If the node is deleted before the
-// holder has read the message, the cause is lock.ErrNodeDeleted alone.
+// ErrRevoked is the cause of a hold's context if the holder was asked to release, did not, and its
+// node was deleted. It wraps [lock.ErrNodeDeleted]. If the node is deleted before the holder has
+// read the message, the cause is lock.ErrNodeDeleted alone.
 var ErrRevoked = fmt.Errorf("revoked: %w", lock.ErrNodeDeleted)
 
 // inside is what package lock offers to the recipes of this module.
@@ -63,8 +63,8 @@ var inside = lock.Inside()
 // use.
 type Lock struct{ locker lock.Locker }
 
-// New wraps a lock so that other clients can ask its holders to release. It sends no request. The
-// error is [framework.ErrBadArgument].
+// New wraps a lock so that other clients can ask its holders to release. It sends no request. It
+// returns [framework.ErrBadArgument] if locker is nil.
 //
 // The lock itself does not change. Contenders that use it without this package are in the same
 // queue, but do not notice a revocation.
@@ -79,8 +79,8 @@ func badArgument(what string) error {
 	return &framework.OpError{Op: "revocable", Err: fmt.Errorf("%w: %s", framework.ErrBadArgument, what)}
 }
 
-// Acquire acquires the lock given to [New], as its Acquire does and with its errors. A revocation
-// is for all holds of a lease.
+// Acquire acquires the lock passed to [New], with the same errors. A revocation applies to all
+// holds of a lease.
 func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.Acquire(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold)
 }
 
-// TryAcquire is [Lock.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have
+// TryAcquire is [Lock.Acquire] without waiting: it returns [lock.ErrNotAcquired] if it would have
 // to wait.
 func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.TryAcquire(ctx)
@@ -99,10 +99,11 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold)
 }
 
-// Do acquires, calls f and releases, also if f panics. The context of f ends when the lock may be
-// lost, and when ctx ends, but not when revoked is closed: f should then finish its work soon.
+// Do acquires, calls f and releases, even if f panics. f's context is cancelled when the lock may
+// be lost, and when ctx is done, but not when revoked is closed: f should then finish its work
+// soon.
 //
-// The error is Acquire's or [lock.Hold.Do]'s.
+// Errors are Acquire's and [lock.Hold.Do]'s.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	hold, err := l.Acquire(ctx)
 	if err != nil {
@@ -121,9 +122,10 @@ type Hold struct {
 // Watch lets other clients ask an existing hold to release. It returns at once, and sends one
 // request in the background.
 //
-// It also sees an earlier message. The error is [framework.ErrBadArgument].
+// A message that was written before is reported as well. Watch returns [framework.ErrBadArgument]
+// if hold is nil.
 //
-// Either Hold may be released. Both end with the context of hold.
+// Either Hold may be released. Both end together.
 func Watch(hold *lock.Hold) (*Hold, error) {
 	if hold == nil {
 		return nil, badArgument("nil hold")
@@ -157,7 +159,7 @@ func (h *Hold) watch() {
 		return nil, nil
 	})
 	if err != nil && h.Err() == nil && !errors.Is(err, zk.ErrNoNode) { // the hold's own watch finds that
-		engine.Of(client).Logger().Warn("lock cannot be asked for", "path", h.Path(), "reason", err)
+		engine.Of(client).Logger().Warn("requests to release the lock are not noticed", "path", h.Path(), "reason", err)
 	}
 }
 

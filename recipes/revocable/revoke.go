@@ -31,7 +31,8 @@ type request struct {
 }
 
 // WithForce deletes the nodes that still exist when grace has passed after the message. The call
-// then returns when all are deleted. A deleted waiter queues again, at the end.
+// then returns when all are deleted. A waiter whose node is deleted joins the queue again, at its
+// end.
 //
 // grace must not be negative. If it is very short, the holder may notice the deletion only: see
 // [ErrRevoked].
@@ -40,10 +41,11 @@ func WithForce(grace time.Duration) Option {
 }
 
 // Revoke asks the holder of a node to release. nodePath is the Path of a [lock.Hold] or a
-// [lock.Participant]. It returns when the message is written, and does not wait for a release.
+// [lock.Participant]. Revoke returns when the message is written, and does not wait for a release.
 //
-// Errors are zk.ErrNoNode, [framework.ErrBadPath], and [framework.ErrBadArgument], also for a node
-// that is not a lock's. After an error with WithForce, the message may have been written.
+// Errors are zk.ErrNoNode if the node does not exist, [framework.ErrBadPath], and
+// [framework.ErrBadArgument], for example if the node is not a lock's. If Revoke fails with
+// WithForce, the message may have been written.
 func Revoke(ctx context.Context, client *framework.Client, nodePath string, opts ...Option) error {
 	var r request
 	err := opt.Apply(&r, opts)
@@ -61,8 +63,8 @@ func Revoke(ctx context.Context, client *framework.Client, nodePath string, opts
 func opError(path string, err error) error { return operr.New("revoke", path, err) }
 
 // RevokeAll asks all holders of a lock to release, and returns how many it asked. If one cannot be
-// asked, the others are, and the errors are joined. It is no error if a holder releases at the same
-// time, or if there is none.
+// asked, it asks the others, and joins the errors. A holder that releases at the same time is not
+// an error, and neither is a free lock.
 //
 // Waiters are not asked: call [Revoke] for each of the lock's Participants.
 func RevokeAll(ctx context.Context, l Participants, opts ...Option) (int, error) {

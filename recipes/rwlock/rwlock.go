@@ -70,8 +70,8 @@ type Lock struct {
 	readers, writers Side
 }
 
-// New creates a read/write lock at path. Nothing is sent. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument]; it cannot have [lock.WithMaxLeases] other than 1.
+// New creates a read/write lock at path, without a request. Errors are [framework.ErrBadPath] and
+// [framework.ErrBadArgument], for example with [lock.WithMaxLeases] other than 1.
 func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, error) {
 	l := &Lock{}
 	var err error
@@ -104,27 +104,28 @@ func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
 	return ps, operr.New("participants", l.Path(), err)
 }
 
-// Path is the path of the lock.
+// Path returns the path of the lock.
 func (l *Lock) Path() string { return l.write.Path() }
 
-// Side is the read lock or the write lock of a [Lock]: what readLock() and writeLock() of Curator's
-// InterProcessReadWriteLock return. Both are sides of one queue. It is safe for concurrent use.
+// Side is the read lock or the write lock of a [Lock], as readLock() and writeLock() of Curator's
+// InterProcessReadWriteLock return them. Both are sides of one queue. It is safe for concurrent
+// use.
 type Side struct {
 	lock  *Lock
 	queue *lock.Queue
 }
 
 // Acquire waits until it holds this side, as [lock.Queue.Acquire] does. If it fails, its node is
-// removed.
+// deleted.
 //
 // With the context of a hold it re-enters, downgrades, or returns [ErrUpgrade]: see the package
-// comment. If that hold was released or lost, the error is the cause of its end.
+// comment. If that hold was released or lost, it returns the cause of the hold's context.
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := s.acquire(ctx, locking.How{Wait: true})
 	return hold, operr.New("acquire", s.Path(), err)
 }
 
-// TryAcquire is [Side.Acquire] without waiting: the error is [lock.ErrNotAcquired] if it would have
+// TryAcquire is [Side.Acquire] without waiting: it returns [lock.ErrNotAcquired] if it would have
 // to wait.
 func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := s.acquire(ctx, locking.How{})
@@ -153,10 +154,10 @@ func (s *Side) acquire(ctx context.Context, how locking.How) (*lock.Hold, error)
 	return inside.Acquire(ctx, s.queue, how)
 }
 
-// Do acquires, calls f and releases. The context of f ends when the lock may be lost, and when ctx
-// ends.
+// Do acquires, calls f and releases. f's context is cancelled when the lock may be lost, and when
+// ctx is done.
 //
-// The error is Acquire's or [lock.Hold.Do]'s. If f panics, the lock is released.
+// Errors are Acquire's and [lock.Hold.Do]'s. If f panics, the lock is released.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	hold, err := s.Acquire(ctx)
 	if err != nil {
@@ -174,7 +175,7 @@ func (s *Side) Participants(ctx context.Context) ([]lock.Participant, error) {
 	}), operr.New("participants", s.Path(), err)
 }
 
-// Path is the path of the lock.
+// Path returns the path of the lock.
 func (s *Side) Path() string { return s.queue.Path() }
 
 // rules are the common part of both drivers: one queue for both kinds, and who holds.

@@ -77,7 +77,7 @@ var inside = lock.Inside()
 // Semaphore is a semaphore at one path. A holder has a [lock.Hold] for each lease; the Semaphore
 // itself has no state, except the shared count that it has read. It is safe for concurrent use.
 //
-// It is not re-entrant: with the context of a hold, Acquire acquires another lease.
+// It is not re-entrant: Acquire with the context of a hold acquires another lease.
 type Semaphore struct {
 	client *framework.Client
 	path   string
@@ -87,7 +87,7 @@ type Semaphore struct {
 }
 
 // New returns a semaphore at path with max leases, at least 1. It sends no request. All clients of
-// the path must give the same max.
+// the path must use the same max.
 //
 // Options apply to the leases; [lock.WithMaxLeases] is not allowed. Errors are
 // [framework.ErrBadPath] and [framework.ErrBadArgument].
@@ -136,8 +136,9 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 	return &Semaphore{client: client, path: path, queue: waiters, leases: leases}, nil
 }
 
-// Acquire waits until it holds a lease, as [lock.Queue.Acquire] does. If it fails, its node is
-// removed. Errors are [shared.ErrBadValue], and as for lock.Queue.Acquire.
+// Acquire waits until it holds a lease, as [lock.Queue.Acquire] does. If it fails, its nodes are
+// deleted. Errors are the errors of lock.Queue.Acquire, and [shared.ErrBadValue] if the shared
+// count cannot be decoded.
 func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	holds, err := s.acquire(ctx, "acquire", 1, true)
 	if err != nil {
@@ -146,8 +147,8 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return holds[0], nil
 }
 
-// AcquireN waits until it holds n leases, all or none. The time of [lock.WithMaxHold] counts for
-// each lease from when it was acquired.
+// AcquireN waits until it holds n leases, all or none. The time of [lock.WithMaxHold] starts for
+// each lease when it is acquired.
 //
 // Errors are [ErrTooMany], [framework.ErrBadArgument] if n is less than 1, and the errors of
 // [Semaphore.Acquire].
@@ -159,7 +160,7 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return inside.Group(holds), nil
 }
 
-// TryAcquire is Acquire without waiting: the error is [lock.ErrNotAcquired] if no lease is free, or
+// TryAcquire is Acquire without waiting: it returns [lock.ErrNotAcquired] if no lease is free, or
 // if another client waits for one.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	holds, err := s.acquire(ctx, "try", 1, false)
@@ -169,8 +170,8 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return holds[0], nil
 }
 
-// TryAcquireN is [Semaphore.AcquireN] without waiting: the error is [lock.ErrNotAcquired] if fewer
-// than n leases are free, or if others wait.
+// TryAcquireN is [Semaphore.AcquireN] without waiting: it returns [lock.ErrNotAcquired] if fewer
+// than n leases are free, or if another client waits.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	holds, err := s.acquire(ctx, "try", n, false)
 	if err != nil {
@@ -179,10 +180,10 @@ func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error)
 	return inside.Group(holds), nil
 }
 
-// Do acquires a lease, calls f and releases. The context of f ends when the lease may be lost, and
-// when ctx ends.
+// Do acquires a lease, calls f and releases. f's context is cancelled when the lease may be lost,
+// and when ctx is done.
 //
-// The error is Acquire's or [lock.Hold.Do]'s. If f panics, the lease is released.
+// Errors are Acquire's and [lock.Hold.Do]'s. If f panics, the lease is released.
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	hold, err := s.Acquire(ctx)
 	if err != nil {
@@ -192,8 +193,9 @@ func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) e
 }
 
 // Participants lists the holders in the order of the leases, and then the waiters in the order of
-// the queue. Of more holders than a shared count allows, it lists only that many; the nodes of the
-// others look like waiters'. Errors are as for [lock.Queue.Participants] and [Semaphore.Max].
+// the queue. If a shared count has fallen below the number of holders, it omits the holders above
+// it, whose nodes look like waiters'. Errors are as for [lock.Queue.Participants] and
+// [Semaphore.Max].
 func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error) {
 	var leases, waiters []lock.Participant
 	_, err := s.Max(ctx)
@@ -222,8 +224,9 @@ func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error
 // Path returns the path of the semaphore.
 func (s *Semaphore) Path() string { return s.path }
 
-// Max returns the number of leases. It reads a shared count from the servers: errors are
-// [shared.ErrBadValue] and as for [framework.Client.Get].
+// Max returns the number of leases. With a shared count it reads the count from the servers. Errors
+// are the errors of [framework.Client.Get], and [shared.ErrBadValue] if the count cannot be
+// decoded.
 func (s *Semaphore) Max(ctx context.Context) (int, error) {
 	if s.count != nil {
 		if _, err := s.count.read(ctx, s.count.client); err != nil {

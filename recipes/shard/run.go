@@ -29,14 +29,14 @@ const settling = 100 * time.Millisecond
 //
 // The context of f is cancelled before another member can own the shard: on a suspension or loss,
 // when the plan gives the shard to another member ([ErrMoved]), after Drain ([ErrDrained]), and
-// when Run ends. If f returns nil before that, it is called again after a pause.
+// when Run returns. If f returns nil before that, it is called again after a pause.
 //
 // Run returns when all calls have returned:
 //   - nil after Drain,
 //   - the cause of ctx,
 //   - the error of f, if f fails while it owns its shard,
-//   - [ErrRunning], [ErrShards], [framework.ErrBadArgument] for a nil f, and [shared.ErrBadValue]
-//     for an invalid plan,
+//   - [ErrRunning], [ErrShards], [framework.ErrBadArgument] if f is nil, and [shared.ErrBadValue]
+//     if the plan cannot be decoded,
 //   - [framework.ErrClosed], and errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int) error) (err error) {
 	defer func() { err = opError("run", m.path, err) }()

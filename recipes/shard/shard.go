@@ -30,7 +30,7 @@ var (
 	ErrMoved = errors.New("shard belongs to another member")
 )
 
-// Member is a member of a group that divides shards. It need not be closed: outside of Run it has
+// Member is a member of a group that divides shards. It need not be closed: outside of Run it owns
 // no node, goroutine or lock. All methods are safe for concurrent use.
 type Member struct {
 	client *framework.Client
@@ -155,7 +155,7 @@ func (m *Member) differs(p plan) error {
 func (m *Member) ID() string { return m.id }
 
 // Term returns the leadership by which this member owns the shard whose function was called with
-// ctx, and nil for any other context. It has a fencing token and a guard for transactions.
+// ctx, and nil for any other context. Use its fencing token, or its guard in a transaction.
 func Term(ctx context.Context) *leader.Term {
 	term, _ := ctx.Value(termKey{}).(*leader.Term)
 	return term
@@ -170,7 +170,7 @@ func (m *Member) Owned() []int {
 }
 
 // Observe yields this member's state, and then its newest state after each change. The last pair
-// has the error of ctx.
+// contains the error of ctx.
 func (m *Member) Observe(ctx context.Context) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		var last State
@@ -190,9 +190,10 @@ func (m *Member) Observe(ctx context.Context) iter.Seq2[State, error] {
 }
 
 // Drain hands over the shards of this member one by one, waits for each new owner, and leaves the
-// group. Run then returns nil, also if called again. Without other members the shards are released.
+// group. Run then returns nil, even if it is called again. Without other members the shards are
+// released.
 //
-// If ctx ends first, Drain returns its error and the member continues to drain.
+// If ctx is done first, Drain returns its error and the member continues to drain.
 func (m *Member) Drain(ctx context.Context) error {
 	m.update(func() {
 		switch m.phase {

@@ -34,8 +34,8 @@ type Option func(*config) error
 
 type config struct{ mutexPath string }
 
-// WithMutex lets an Update that was overtaken three times acquire a mutex at path, so that
-// processes with this option take turns. The next Update starts without it. It is Curator's
+// WithMutex makes an Update that was overtaken three times acquire a mutex at path, so that
+// processes with this option take turns. The next Update starts without the mutex. It is Curator's
 // PromotedToLock.
 //
 // All processes must use the same path, which must not be below the value's.
@@ -52,8 +52,8 @@ type codec[T any] struct {
 	decode func([]byte) (T, error) // of a node that exists
 }
 
-// Bytes returns a value whose content is the node's data, empty without a node. Errors are
-// [framework.ErrBadPath] and [framework.ErrBadArgument].
+// Bytes returns a value whose content is the node's data. It is empty if the node does not exist.
+// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
 func Bytes(client *framework.Client, path string, opts ...Option) (*Value[[]byte], error) {
 	return newValue(client, path, opts, codec[[]byte]{
 		// The data are never nil, which Java cannot read.
@@ -62,8 +62,9 @@ func Bytes(client *framework.Client, path string, opts ...Option) (*Value[[]byte
 	})
 }
 
-// Int32 is like [Bytes], for a number of four bytes, Curator's SharedCount. It is 0 without a node
-// or without data, as in a new node of kazoo's Counter. Data of another length are [ErrBadValue].
+// Int32 is like [Bytes], for a number of four bytes, Curator's SharedCount. It is 0 if the node
+// does not exist or is empty, as a new node of kazoo's Counter is. Methods return [ErrBadValue] if
+// the data have another length.
 func Int32(client *framework.Client, path string, opts ...Option) (*Value[int32], error) {
 	return newValue(client, path, opts, codec[int32]{
 		encode: func(n int32) ([]byte, error) { return binary.BigEndian.AppendUint32(nil, uint32(n)), nil },
@@ -79,8 +80,7 @@ func Int32(client *framework.Client, path string, opts ...Option) (*Value[int32]
 	})
 }
 
-// Int64 returns a number of eight bytes, Curator's DistributedAtomicLong; 0 without data. Otherwise
-// it is like [Bytes].
+// Int64 is like [Int32], for a number of eight bytes, Curator's DistributedAtomicLong.
 func Int64(client *framework.Client, path string, opts ...Option) (*Value[int64], error) {
 	return newValue(client, path, opts, codec[int64]{
 		encode: func(n int64) ([]byte, error) { return binary.BigEndian.AppendUint64(nil, uint64(n)), nil },
@@ -96,7 +96,8 @@ func Int64(client *framework.Client, path string, opts ...Option) (*Value[int64]
 	})
 }
 
-// JSON is like [Bytes], for a value of any type encoded as JSON. It is the zero T without a node.
+// JSON is like [Bytes], for a value of any type encoded as JSON. It is the zero T if the node does
+// not exist.
 func JSON[T any](client *framework.Client, path string, opts ...Option) (*Value[T], error) {
 	return newValue(client, path, opts, codec[T]{
 		encode: func(x T) ([]byte, error) { return json.Marshal(x) },
@@ -127,10 +128,11 @@ func newValue[T any](client *framework.Client, path string, opts []Option, c cod
 	return v, nil
 }
 
-// Reserve takes the next n numbers, at least 1, from a value by one write: first, first+1 and so
-// on. No number is given out twice, even after a crash; some may be skipped.
+// Reserve reserves the next n numbers of a value, first to first+n-1, with one write. n must be at
+// least 1. No number is reserved twice, even after a crash; some may be skipped.
 //
-// A value that would not fit into 64 bits is [ErrBadValue]. Other errors are as for [Value.Update].
+// It returns [ErrBadValue] if the value would not fit into 64 bits. Other errors are as for
+// [Value.Update].
 func Reserve(ctx context.Context, v *Value[int64], n int64) (first int64, err error) {
 	if n < 1 {
 		return 0, operr.New("reserve", v.path, fmt.Errorf("%w: %d numbers, must be at least 1", framework.ErrBadArgument, n))

@@ -55,8 +55,8 @@ func (v Version) expected() int64 {
 	return noNode
 }
 
-// Value is a value at one path, shared by all processes. A Value never shows an older state after a
-// newer one. It keeps no connection and is safe for concurrent use.
+// Value is a value at one path, shared by all processes. A Value never returns an older state after
+// a newer one. It need not be closed, and is safe for concurrent use.
 type Value[T any] struct {
 	client *framework.Client
 	path   string
@@ -68,8 +68,8 @@ type Value[T any] struct {
 // Path returns the path of the node.
 func (v *Value[T]) Path() string { return v.path }
 
-// Get reads the value and its version. A missing node is not an error. With [ErrBadValue] the
-// version is valid.
+// Get reads the value and its version. A missing node is not an error. If Get returns
+// [ErrBadValue], the version is valid.
 func (v *Value[T]) Get(ctx context.Context) (T, Version, error) {
 	x, version, err := v.get(ctx)
 	return x, version, operr.New("get", v.path, err)
@@ -97,9 +97,9 @@ func (v *Value[T]) Set(ctx context.Context, x T) error {
 	return operr.New("set", v.path, err)
 }
 
-// CompareAndSwap writes a value if the present one has the given version. With the zero Version it
+// CompareAndSwap writes a value if the current one has the given version. With the zero Version it
 // creates the node and its parents. Errors are
-//   - [ErrChanged] if the present version is another one,
+//   - [ErrChanged] if the current version is another one,
 //   - [ErrVersion] if the servers cannot compare it,
 //   - the errors of [Value.Set].
 func (v *Value[T]) CompareAndSwap(ctx context.Context, version Version, x T) error {
@@ -127,8 +127,8 @@ const (
 	lastPause  = 200 * time.Millisecond
 )
 
-// Update replaces the present value by the result of f, and returns it. f is called again if
-// another client writes in between, until ctx is done. It must not modify its argument.
+// Update replaces the current value with the result of f, and returns it. If another client writes
+// in between, f is called again, until ctx is done. f must not modify its argument.
 //
 // A missing node is created. If [retry.Unknown] is true of an error, the result may have been
 // written, at most once.
@@ -195,8 +195,8 @@ func (v *Value[T]) try(ctx context.Context, x T, version Version, f func(x T) (T
 	return x, nil
 }
 
-// Observe yields the present value, at least as new as at the call, and then the newest one
-// whenever it has changed. Every error but [ErrBadValue] ends it. Outages do not.
+// Observe yields the current value, at least as new as at the call, and then the newest one after
+// each change. Every error but [ErrBadValue] ends the iteration. It continues through outages.
 //
 //	for x, err := range v.Observe(ctx) {
 //		if errors.Is(err, shared.ErrBadValue) { continue } // the data are not a value

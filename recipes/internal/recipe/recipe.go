@@ -10,8 +10,8 @@ import (
 	"github.com/gocurator/curator/internal/operr"
 )
 
-// Check reports what is wrong with the arguments of a recipe at one path: framework.ErrBadArgument
-// or framework.ErrBadPath.
+// Check returns framework.ErrBadArgument if client is nil, and framework.ErrBadPath if a recipe
+// cannot use path.
 func Check(client *framework.Client, path string) error {
 	switch {
 	case client == nil:
@@ -23,8 +23,8 @@ func Check(client *framework.Client, path string) error {
 }
 
 // Reads is [engine.Follow] with a view of client for read. Its operations run in the session of the
-// connection l, which has seen all that was written before the call. They are tried once, since a
-// read that fails is repeated.
+// connection l, whose server has applied everything that was written before the call. They are
+// tried once, since a read that fails is repeated.
 func Reads(
 	ctx context.Context, client *framework.Client,
 	read func(ctx context.Context, in *framework.Client, l engine.Link) (changed <-chan struct{}, err error),
