@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/locksuite"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/semaphore"
 )
 
-// scenario is a life with a semaphore of two leases, with a fault somewhere in it. The subject
-// is the one that meets the fault; the other contender does not.
+// scenario is a run with a semaphore of two leases, in which one request of the subject fails, and
+// no request of the other contender. The suite of package locksuite has the cases of one lease.
 type scenario struct {
 	*testbed.Scenario
 	subject, other *semaphore.Semaphore
@@ -23,8 +23,8 @@ type scenario struct {
 
 const faultPath = "/deep/down/pool"
 
-// eachRequest runs test with each request of the subject failing, see testbed.EachRequest. shared
-// says whether all read the number of leases from a node; with used the subject has found the
+// eachRequest runs test with each request of the subject failing: see testbed.EachRequest. If shared
+// is true, all read the number of leases from a node. If used is true, the subject has found the
 // semaphore free before.
 func eachRequest(t *testing.T, shared, used bool, test func(t *testing.T, s scenario)) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
@@ -51,40 +51,19 @@ func contender(t *testing.T, client *framework.Client, shared bool) *semaphore.S
 	return s
 }
 
-// finish checks what must hold after everything: all leases are free for the next one, and
-// nothing of the subject's is left.
+// finish requires that the next contender acquires all leases, and that no node is left.
 func (s scenario) finish(t *testing.T) {
 	t.Helper()
 	group, err := s.other.AcquireN(testbed.Context(t), 2)
-	require.NoError(t, err, "the next contender gets all")
+	require.NoError(t, err, "the next contender acquires all")
 	release(t, group)
 	empty(t, s.Other, faultPath)
 }
 
-// checkFull checks that no other client acquires a lease while the contexts of all holds live. A
-// session that a server closes by force gives no warning, so its holder may be notified later.
+// checkFull is locksuite.CheckAlone against the other contender.
 func (s scenario) checkFull(t *testing.T, group *lock.Group) {
 	t.Helper()
-	// In virtual time: after a while the hold's node is watched, which is a request.
-	time.Sleep(time.Second)
-	third, err := s.other.TryAcquire(testbed.Context(t))
-	if err == nil {
-		if s.Expires {
-			testbed.Receive(t, group.Done(), "word of the loss")
-		}
-		assert.Error(t, group.Err(), "three holders")
-		release(t, third)
-		return
-	}
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-}
-
-// checkRelease releases all, and checks that the only error is a loss.
-func checkRelease(t *testing.T, group *lock.Group) {
-	t.Helper()
-	if err := group.Release(); err != nil {
-		assert.ErrorIs(t, err, framework.ErrLost)
-	}
+	locksuite.CheckAlone(t, s.Scenario, group, s.other.TryAcquire)
 }
 
 func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
@@ -94,7 +73,7 @@ func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
 				group, err := s.subject.AcquireN(testbed.Context(t), 2)
 				require.NoError(t, err, "one fault is no reason to fail")
 				s.checkFull(t, group)
-				checkRelease(t, group)
+				locksuite.CheckRelease(t, s.Scenario, group)
 			})
 		})
 	}
@@ -105,7 +84,7 @@ func TestTryWithAnyRequestFailing(t *testing.T) {
 		group, err := s.subject.TryAcquireN(testbed.Context(t), 2)
 		require.NoError(t, err, "one fault is no reason to fail")
 		s.checkFull(t, group)
-		checkRelease(t, group)
+		locksuite.CheckRelease(t, s.Scenario, group)
 	})
 }
 
@@ -124,7 +103,7 @@ func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
 				got := testbed.Receive(t, waiter, "the leases")
 				require.NoError(t, got.err)
 				s.checkFull(t, got.group)
-				checkRelease(t, got.group)
+				locksuite.CheckRelease(t, s.Scenario, got.group)
 			})
 		})
 	}
