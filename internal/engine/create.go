@@ -24,7 +24,8 @@ type Creation struct {
 	Protected  bool
 	TTL        time.Duration
 	OrSet      bool // set the data if the node exists; not for a protected or sequential node
-	// Idempotent accepts an existing node with the same data; not for a protected or sequential one.
+	// Idempotent accepts an existing node with the same data; not for a protected or sequential
+	// one.
 	Idempotent bool
 	Stat       *zk.Stat // of the node is written here; nil: nowhere
 

@@ -140,7 +140,8 @@ func (n *node) claim(ctx context.Context, mayWait bool, other wakes) error {
 		case !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion):
 			return err
 		}
-		// Another mark exists than before, or a transaction whose reply was lost has created this one.
+		// Another mark exists than before, or a transaction whose reply was lost has created this
+		// one.
 		before, err = n.awaitDelay(ctx, mayWait, other)
 		switch {
 		case err != nil:

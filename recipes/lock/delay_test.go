@@ -436,8 +436,8 @@ func TestLockDelay_NodeDeletedBeforeTheMark(t *testing.T) {
 	})
 }
 
-// TestLockDelay_TryAcquireThatMeetsTheDeath has the holder die between the look at the queue and the
-// create.
+// TestLockDelay_TryAcquireThatMeetsTheDeath has the holder die between the look at the queue and
+// the create.
 func TestLockDelay_TryAcquireThatMeetsTheDeath(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		a, b := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))

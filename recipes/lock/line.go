@@ -109,8 +109,8 @@ func (q *Queue) takeTurn(ctx context.Context, mayWait bool) (*node, error) {
 	return n, nil // a node is worth a try, even if ctx is done
 }
 
-// endTurn ends a turn: with the hold of the caller, or nil if there is none. If the node of the hold
-// is gone already, the turn passes on as without a hold: left has found no turn to end.
+// endTurn ends a turn: with the hold of the caller, or nil if there is none. If the node of the
+// hold is gone already, the turn passes on as without a hold: left has found no turn to end.
 func (q *Queue) endTurn(h *Hold) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,8 +139,8 @@ func (q *Queue) takeKept() *node {
 }
 
 // handOver gives a kept node to the first goroutine in line, or opens it to the next Acquire. It
-// reports false if the node is to be deleted. If another node joins the queue at this moment, either
-// isAlone sees it, or its event finds this node kept and deletes it.
+// reports false if the node is to be deleted. If another node joins the queue at this moment,
+// either isAlone sees it, or its event finds this node kept and deletes it.
 func (q *Queue) handOver(n *node) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -149,8 +149,8 @@ func (n *node) giveBack() {
 	isKept := n.state == kept
 	n.mu.Unlock()
 	if isKept && n.advanceFrom(kept, leaving) {
-		// Ends at once. This may be the connection's goroutine, on which no observer of the client's
-		// operations may run.
+		// Ends at once. This may be the connection's goroutine, on which no observer of the
+		// client's operations may run.
 		go n.leave(0)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// viewed is the picture by the events of a view: nothing is asked. When the node is in no view, it is
-// the picture of listed.
+// viewed is the picture by the events of a view: nothing is asked. When the node is in no view, it
+// is the picture of listed.
 type viewed struct {
 	node   *node
 	listed *listed

@@ -110,8 +110,8 @@ func (r request) ask(ctx context.Context, client *framework.Client, path string)
 	if client == nil {
 		return fmt.Errorf("%w: nil client", framework.ErrBadArgument)
 	}
-	// The caller may know of the node from a server that is ahead of this client's. A sync is not enough:
-	// the leader answers its own clients before its followers have applied the write.
+	// The caller may know of the node from a server that is ahead of this client's. A sync is not
+	// enough: the leader answers its own clients before its followers have applied the write.
 	if _, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: path, Version: -1}); err != nil {
 		return err
 	}

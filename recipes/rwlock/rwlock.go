@@ -191,8 +191,8 @@ func (rules) SortKey(child, _ string) (key string, ours bool) {
 	return "", false
 }
 
-// Decide grants a read lock if no writer is ahead, and a write lock if no node is ahead. Only a node
-// with a lower number is ahead: the reader of a downgrade has the number of its writer.
+// Decide grants a read lock if no writer is ahead, and a write lock if no node is ahead. Only a
+// node with a lower number is ahead: the reader of a downgrade has the number of its writer.
 func (r rules) Decide(children []string, own string, _ int) (lock.Decision, error) {
 	ownKey, ours := r.SortKey(own, "")
 	if !ours || !slices.Contains(children, own) {

@@ -23,9 +23,9 @@ type scenario struct {
 
 const faultPath = "/deep/down/pool"
 
-// eachRequest runs test with each request of the subject failing: see testbed.EachRequest. If shared
-// is true, all read the number of leases from a node. If used is true, the subject has found the
-// semaphore free before.
+// eachRequest runs test with each request of the subject failing: see testbed.EachRequest. If
+// shared is true, all read the number of leases from a node. If used is true, the subject has found
+// the semaphore free before.
 func eachRequest(t *testing.T, shared, used bool, test func(t *testing.T, s scenario)) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		s.Spare(true)

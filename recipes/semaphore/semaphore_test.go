@@ -55,8 +55,8 @@ func TestSemaphore(t *testing.T) {
 	})
 }
 
-// TestOneLease is the suite of all locks: with one lease a semaphore is a mutex, which has KZ-SEM-02,
-// KZ-SEM-09, CUR-SMX-01, -04 and -05.
+// TestOneLease is the suite of all locks: with one lease a semaphore is a mutex, which has
+// KZ-SEM-02, KZ-SEM-09, CUR-SMX-01, -04 and -05.
 func TestOneLease(t *testing.T) {
 	locksuite.Run(t, locksuite.Kind{
 		New: func(client *framework.Client, path string, opts ...lock.Option) (c locksuite.Contender, err error) {

@@ -32,8 +32,8 @@ func newMember(client *framework.Client, _ connstate.ErrorPolicy) (acquirer, err
 	}, nil
 }
 
-// errNotConfirmed is the result of Release: Run does not report whether the node of a shard has been
-// deleted.
+// errNotConfirmed is the result of Release: Run does not report whether the node of a shard has
+// been deleted.
 var errNotConfirmed = errors.New("not confirmed")
 
 // owns is the ownership of the first shard.
@@ -59,8 +59,8 @@ func (o *owns) Err() error {
 	return nil
 }
 
-// ownFirst runs a member until it owns the first shard, and returns while its function continues. It
-// returns nil if another member owns it for as long as patience.
+// ownFirst runs a member until it owns the first shard, and returns while its function continues.
+// It returns nil if another member owns it for as long as patience.
 func ownFirst(ctx context.Context, client *framework.Client, id string, patience time.Duration, drains bool) (held, error) {
 	member, err := shard.Join(ctx, client, "/chaos/shards", id, 2)
 	if err != nil {

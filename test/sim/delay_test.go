@@ -19,8 +19,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// The recipe "delay" is a mutex with a lock delay. It is drawn for no seed: the flag -sim.recipe asks
-// for it, and TestDelayWorlds. A holder that has lost the lock works on for up to its delay.
+// The recipe "delay" is a mutex with a lock delay. It is drawn for no seed: the flag -sim.recipe
+// asks for it, and TestDelayWorlds. A holder that has lost the lock works on for up to its delay.
 
 const markPath = lockPath + "/held-mark"
 

@@ -15,8 +15,8 @@ import (
 
 const shardCount = 7
 
-// shards are divided among members that join, leave, drain and fail. The monitor of each shard knows
-// nothing of plans or elections.
+// shards are divided among members that join, leave, drain and fail. The monitor of each shard
+// knows nothing of plans or elections.
 type shards struct {
 	*world
 	monitors [shardCount]*monitor

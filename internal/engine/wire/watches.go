@@ -365,8 +365,8 @@ func (ws *watches) notify(event zk.Event) {
 	found, list := room[0][:0], ws.following(event)
 	if r := ws.rows[event.Path]; event.Type != zk.EventNodeChildrenChanged || r == nil || r.has != Tree {
 		found = ws.covering(event, found)
-		// Otherwise only watches that fire once need it: for the others it followed from the child's
-		// event.
+		// Otherwise only watches that fire once need it: for the others it followed from the
+		// child's event.
 	}
 	parents := ws.covering(list, room[1][:0])
 	ws.mu.Unlock()
@@ -422,8 +422,8 @@ func (ws *watches) fireLocked(event zk.Event, kinds WatchKind) {
 	}
 }
 
-// fire passes an event on, and reports whether the watch has ended. The watch of a listener stays while
-// a read is in flight, which sets it again behind the event.
+// fire passes an event on, and reports whether the watch has ended. The watch of a listener stays
+// while a read is in flight, which sets it again behind the event.
 func (w *onceWatch) fire(event zk.Event) (ended bool) {
 	if w.listener == nil {
 		for _, shared := range w.waiting {

@@ -119,7 +119,8 @@ func Lost(s *testbed.Scenario, err error) bool {
 	return deleted || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrSuspended)
 }
 
-// acquired checks the result of an Acquire or TryAcquire of the subject: one fault does not fail it.
+// acquired checks the result of an Acquire or TryAcquire of the subject: one fault does not fail
+// it.
 func (s scenario) acquired(t *testing.T, hold Hold, err error) {
 	t.Helper()
 	if err != nil && s.kind.Several {
