@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Addr returns host:port as net.Dial takes it, or "" if one of them is missing.
+// Addr returns the instance's address and port as host:port for net.Dial, or "" if one of them is
+// missing.
 func (i Instance[T]) Addr(port int) string {
 	if i.Address == "" || port == 0 {
 		return ""
@@ -16,13 +17,14 @@ func (i Instance[T]) Addr(port int) string {
 	return net.JoinHostPort(unbracketed(i.Address), strconv.Itoa(port))
 }
 
-// Secure reports whether callers use https at the SSLPort. They do if the instance has no other
-// port, and, like Spring Cloud's callers, if an instance of Spring Cloud has both.
+// Secure reports whether callers must use https at the SSLPort. That is so if the instance has no
+// other port, and for an instance of Spring Cloud with both ports, as in Spring Cloud.
 func (i Instance[T]) Secure() bool {
 	return i.SSLPort != 0 && (i.Port == 0 || i.PayloadClass == springClass)
 }
 
-// PortOf returns the port of a protocol, such as "tri" for gRPC, at an instance of Dubbo, or 0.
+// PortOf returns the port of a protocol, such as "tri" for gRPC, in a Dubbo instance's metadata, or
+// 0 if they lack the protocol. Without endpoints in the metadata it returns Port.
 func (i Instance[T]) PortOf(protocol string) int {
 	if i.endpoints == nil {
 		return i.Port

@@ -20,7 +20,7 @@ import (
 )
 
 // Discovery finds and registers instances of services whose payload is a T. It is Curator's
-// ServiceDiscovery, but need not be closed: each [Registration] and each [Watch] has a Close.
+// ServiceDiscovery, but has no Close: the caller closes each [Registration] and each [Watch].
 //
 // All methods are safe for concurrent use. Their errors are *framework.OpError.
 type Discovery[T any] struct {
@@ -29,7 +29,7 @@ type Discovery[T any] struct {
 	cfg    config
 }
 
-// Option configures a Discovery. [New] refuses invalid values with framework.ErrBadArgument.
+// Option configures a Discovery. [New] rejects invalid values with framework.ErrBadArgument.
 type Option func(*config) error
 
 type config struct {
@@ -46,7 +46,8 @@ type config struct {
 // f must be safe for concurrent use. It is getPathForInstances of Curator's
 // DiscoveryPathConstructor.
 //
-// The default is the service's name below the base, where [Discovery.Names] always looks.
+// The default is the service's name below the base. [Discovery.Names] always lists the children of
+// the base.
 func WithPaths(f func(name string) string) Option {
 	return opt.Checked(f != nil, func(c *config) { c.paths = f }, "nil paths function")
 }
@@ -57,34 +58,34 @@ func WithJavaClass(class string) Option {
 	return opt.Checked(class != "", func(c *config) { c.class = class }, "empty Java class")
 }
 
-// WithEnabledField writes the field "enabled", as Java does with
+// WithEnabledField adds the field "enabled" to the JSON of instances, as Java does with
 // compatibleSerializationMode(false).
 func WithEnabledField() Option { return opt.Set(func(c *config) { c.enabledField = true }) }
 
 // WithUnreadable calls f for each instance that is skipped because its node cannot be read. The
-// default logs it with the client's logger.
+// default logs the path and the error with the client's logger.
 //
-// The reading goroutine calls f, so f should return soon, and must be safe for concurrent use.
+// The reading goroutine calls f, so f should return soon. f must be safe for concurrent use.
 func WithUnreadable(f func(path string, err error)) Option {
 	return opt.Checked(f != nil, func(c *config) { c.unreadable = f }, "nil unreadable function")
 }
 
-// WithDownAfter sets how many errors, reported by [Watch.ReportError], exclude an instance from
-// [Watch.Pick], and for how long, counted from the first error. Both must be positive. The default
-// is 2 errors in 30 s, as in Java.
+// WithDownAfter sets after how many errors, reported by [Watch.ReportError], [Watch.Pick] skips an
+// instance. window is the time for which it is skipped, counted from the first error. Both must be
+// positive, and the default is 2 errors and 30 s, as in Java.
 func WithDownAfter(errors int, window time.Duration) Option {
 	set := func(c *config) { c.downErrors, c.downWindow = errors, window }
-	return opt.Checked(errors > 0 && window > 0, set, "WithDownAfter(%d, %v)", errors, window)
+	return opt.Checked(errors > 0 && window > 0, set, "WithDownAfter(%d, %v): both must be positive", errors, window)
 }
 
-// WithGrace sets how long [Watch.Pick] offers deleted instances, if there is no other. The default
-// is a second.
+// WithGrace sets how long [Watch.Pick] offers a deleted instance while no other is available. The
+// default is 1 s.
 func WithGrace(d time.Duration) Option {
-	return opt.Checked(d >= 0, func(c *config) { c.grace = d }, "grace %v", d)
+	return opt.Checked(d >= 0, func(c *config) { c.grace = d }, "negative grace %v", d)
 }
 
-// New returns a Discovery of the services below base. Errors are framework.ErrBadArgument and
-// framework.ErrBadPath.
+// New returns a Discovery of the services below base. It returns framework.ErrBadPath if base is
+// not a valid path, and framework.ErrBadArgument if client is nil or an option is invalid.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
 	d := &Discovery[T]{client: client, base: base, cfg: config{downErrors: 2, downWindow: 30 * time.Second, grace: time.Second}}
 	d.cfg.paths = func(name string) string { return framework.Join(base, name) }
@@ -101,14 +102,15 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 	return d, nil
 }
 
-// Names returns the sorted names of services that are or were registered, cut at the first slash.
+// Names returns the sorted names of all services below the base, including services without
+// instances. A name with a slash is cut before the slash.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	names, err := children(ctx, d.client, d.base)
 	return names, operr.New("names", d.base, err)
 }
 
 // Lookup reads all instances of a service, including disabled ones, sorted by their nodes' names.
-// An unknown service has none. Frequent callers should use a [Watch].
+// The result is empty for an unknown service. Frequent callers should use a [Watch].
 func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance[T], err error) {
 	dir, err := d.path(name)
 	defer func() { err = operr.New("lookup", dir, err) }()
@@ -143,9 +145,9 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 	return list, nil
 }
 
-// Get returns the instance with an id, and reports whether it exists. It does not find a
-// [DynamicSequential] instance, whose node has a number after the id. A node that cannot be read is
-// an error.
+// Get reads the instance with this id, and reports whether it exists. It does not find a
+// [DynamicSequential] instance, whose node name ends with a number. It returns an error if the node
+// cannot be read.
 func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T], found bool, err error) {
 	path, err := d.path(name, id)
 	defer func() { err = operr.New("get", path, err) }()
@@ -171,7 +173,8 @@ func read[T any](ctx context.Context, client *framework.Client, name, path strin
 	return decode[T](name, path, data, stat)
 }
 
-// Unregister deletes the node of an instance of any client. A missing node is not an error.
+// Unregister deletes the node of an instance, whichever client registered it. A missing node is not
+// an error.
 func (d *Discovery[T]) Unregister(ctx context.Context, name, id string) error {
 	path, err := d.path(name, id)
 	if err == nil {

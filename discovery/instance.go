@@ -17,30 +17,30 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Instance is one running copy of a service. It is Curator's ServiceInstance.
+// Instance is one running instance of a service. It is Curator's ServiceInstance.
 type Instance[T any] struct {
-	Name    string // of the service
-	ID      string // of the instance; Register chooses one if it is empty
+	Name    string // service name
+	ID      string // instance id; Register chooses one if it is empty
 	Address string // host name or IP address
-	Port    int    // 0 is none, which is null in JSON
-	SSLPort int    // 0 is none
+	Port    int    // 0 for none, null in JSON
+	SSLPort int    // 0 for none, null in JSON
 	Payload T
 
-	// PayloadClass is the Java class of the payload, "@class" in JSON. It is set when an instance
-	// is read. The default for an object or a list is the class of [WithJavaClass].
+	// PayloadClass is the Java class of the payload, "@class" in JSON. Reading an instance sets it.
+	// The default for an object or a list is the class of [WithJavaClass].
 	PayloadClass string
 
-	RegistrationTime time.Time // Register sets it if it is zero
-	Type             Type      // "" is Dynamic
-	URISpec          *URISpec  // the pattern of its URI; nil is none
+	RegistrationTime time.Time // set by Register if zero
+	Type             Type      // empty for Dynamic
+	URISpec          *URISpec  // pattern of its URI, or nil
 
-	// Disabled keeps [Watch.Pick] from choosing the instance. Java calls the opposite enabled.
-	// Writing it requires [WithEnabledField]; otherwise it is a framework.ErrBadArgument.
+	// Disabled excludes the instance from [Watch.Pick]. Java's field "enabled" is the opposite.
+	// Writing a disabled instance fails with framework.ErrBadArgument without [WithEnabledField].
 	//
-	// An instance of Spring Cloud is also disabled if its metadata have an "instance_status" other
-	// than "UP", which Spring does not call. When it is written again, "enabled" stays true. A
-	// caller that changes the status must change Disabled as well. Only the status counts for
-	// Spring, and Dubbo has none.
+	// An instance of Spring Cloud is also read as disabled if its metadata have an
+	// "instance_status" other than "UP". If it is written again, "enabled" stays true, so a caller
+	// that changes the status must also change Disabled. Spring evaluates only the status. Dubbo
+	// has neither.
 	Disabled bool
 
 	path    string // of the node from which it was read; "" if it was not read
@@ -51,23 +51,23 @@ type Instance[T any] struct {
 	harm      error      // why Java's callers of the service fail; nil if they do not
 }
 
-// Type determines which node an instance has, and how long it stays.
+// Type determines the kind of an instance's node, and its lifetime.
 type Type string
 
 // The types of instances, and their nodes.
 const (
 	Dynamic           Type = "DYNAMIC"            // ephemeral
-	Static            Type = "STATIC"             // persistent, and deleted by Close
-	Permanent         Type = "PERMANENT"          // persistent, and not kept: see [Discovery.Write]
+	Static            Type = "STATIC"             // persistent, deleted by Close
+	Permanent         Type = "PERMANENT"          // persistent, not kept, see [Discovery.Write]
 	DynamicSequential Type = "DYNAMIC_SEQUENTIAL" // ephemeral, with a number after the id
 )
 
-// String returns a description for logs, without the payload.
+// String describes the instance in logs as name/id at address port n, without the payload.
 func (i Instance[T]) String() string {
 	return fmt.Sprintf("%s/%s at %s port %d", i.Name, i.ID, i.Address, i.Port)
 }
 
-// Path returns the path of the node from which the instance was read, or "".
+// Path returns the path of the node from which the instance was read, or "" if it was not read.
 func (i Instance[T]) Path() string { return i.path }
 
 func (i *Instance[T]) znode() znode { return znode{i.path, i.czxid} }
@@ -130,7 +130,7 @@ func encode[T any](i Instance[T], cfg config) ([]byte, error) {
 	case cfg.enabledField:
 		w.Enabled = &enabled
 	case !enabled:
-		return nil, errors.New("disabled instance without WithEnabledField")
+		return nil, errors.New("a disabled instance requires WithEnabledField")
 	}
 	return marshal(w)
 }

@@ -30,7 +30,7 @@ func TestNodesOfSpringAndDubbo(t *testing.T) {
 			again, err := discovery.Encode(i)
 			switch {
 			case strings.HasPrefix(writer, "uri-ssl"):
-				require.ErrorContains(t, err, "Java refuses", "its URI has a '<'")
+				require.ErrorContains(t, err, "java.net.URI rejects", "its URI has a '<'")
 				require.True(t, i.Disabled, "its status is DOWN")
 				require.True(t, i.Secure())
 			case strings.HasPrefix(writer, "dubbo-go"): // leaves null fields out

@@ -13,19 +13,20 @@ import (
 	"github.com/gocurator/curator/internal/operr"
 )
 
-// Strategy chooses one of the instances, at least one, and returns its index. The list begins with
-// the instance whose turn it is.
+// Strategy chooses one of at least one instances, and returns its index. The first instance is the
+// next one in turn.
 //
 // A Strategy must be safe for concurrent use, and must not modify the instances.
 type Strategy[T any] func(among []*Instance[T]) int
 
-// RoundRobin picks one instance after the other.
+// RoundRobin picks the instances in turn.
 func RoundRobin[T any](_ []*Instance[T]) int { return 0 }
 
 // Random picks a random instance.
 func Random[T any](among []*Instance[T]) int { return rand.IntN(len(among)) }
 
-// Sticky returns a Strategy that picks a random instance and keeps it as long as possible.
+// Sticky returns a Strategy that picks a random instance, and picks it again as long as it is
+// available.
 func Sticky[T any]() Strategy[T] {
 	var last atomic.Pointer[string] // the path of the instance
 	return func(among []*Instance[T]) int {
@@ -39,8 +40,8 @@ func Sticky[T any]() Strategy[T] {
 	}
 }
 
-// LeastLoaded returns a Strategy that picks an instance with the smallest load. Equal ones take
-// turns.
+// LeastLoaded returns a Strategy that picks the instance with the smallest load. Instances with
+// equal loads are picked in turn.
 func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 	return func(among []*Instance[T]) int {
 		best, least := 0, math.Inf(1)
@@ -53,11 +54,12 @@ func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 	}
 }
 
-// Pick chooses an instance that is neither disabled nor reported as failing, and for which all
-// filters return true. If there is none, it tries instances that were deleted within the grace. It
-// sends no request.
+// Pick chooses an instance that is neither disabled nor reported as failing, and that all filters
+// accept. If there is no such instance, it tries instances that were deleted within the grace (see
+// [WithGrace]). Pick sends no request.
 //
-// Errors are [ErrNoInstance], and framework.ErrBadArgument if strategy is nil or returns no index.
+// It returns [ErrNoInstance] if no instance is available, and framework.ErrBadArgument if strategy
+// is nil or returns an invalid index.
 func (w *Watch[T]) Pick(strategy Strategy[T], filters ...func(Instance[T]) bool) (picked Instance[T], err error) {
 	defer func() { err = operr.New("pick", w.path, err) }()
 	if strategy == nil {
@@ -76,14 +78,14 @@ func (w *Watch[T]) Pick(strategy Strategy[T], filters ...func(Instance[T]) bool)
 	among = slices.Concat(among[first:], among[:first])
 	at := strategy(among)
 	if at < 0 || at >= len(among) {
-		return picked, fmt.Errorf("%w: strategy chose index %d of %d", framework.ErrBadArgument, at, len(among))
+		return picked, fmt.Errorf("%w: strategy returned index %d of %d instances", framework.ErrBadArgument, at, len(among))
 	}
 	return *among[at], nil
 }
 
 // ReportError reports a failed request to an instance of this Watch. After 2 errors within 30 s
-// (see [WithDownAfter]), [Watch.Pick] skips the instance until 30 s have passed since the first
-// error, or until it registers again with a new node. It is Curator's noteError.
+// (see [WithDownAfter]), [Watch.Pick] skips the instance until 30 s after the first error, or until
+// its node is recreated. It is Curator's noteError.
 func (w *Watch[T]) ReportError(i Instance[T]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

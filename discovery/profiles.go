@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/internal/uuid"
 )
 
-// Metadata is the payload of the services of Spring Cloud and of Dubbo.
+// Metadata is the payload of instances of Spring Cloud and of Dubbo.
 type Metadata struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`
@@ -66,15 +66,15 @@ var profiles = map[string]string{springClass: "Spring Cloud", dubboClass: "Dubbo
 // profileOf returns the profile of a class.
 func profileOf(class string) string { return cmp.Or(profiles[class], "plain") }
 
-// ErrOtherProfile is returned if a service has instances of another profile: Spring Cloud, Dubbo or
-// plain. Java's callers cast all payloads to their profile's class: if one is of another class,
-// they find no instance, and a Dubbo consumer does not start.
+// ErrOtherProfile is returned if a service has an instance of another profile (Spring Cloud, Dubbo
+// or plain). Java clients cast all payloads to the class of their profile. A payload of another
+// class makes a client find no instance, and prevents the start of a Dubbo consumer.
 var ErrOtherProfile = errors.New("service has instances of another profile")
 
-// Spring returns an instance as Spring Cloud ZooKeeper registers it. Its default base is
+// Spring returns an instance as Spring Cloud ZooKeeper registers it. Spring's default base is
 // "/services". An IPv6 host is enclosed in brackets, as Spring requires.
 //
-// Spring's load balancer keeps a list for 35 s by default, so [Registration.Drain] must last
+// Spring's load balancer caches its list for 35 s by default, so [Registration.Drain] must last
 // longer.
 func Spring(name, host string, port int, metadata map[string]string) Instance[Metadata] {
 	all := map[string]string{springStatus: springUp}
@@ -90,10 +90,11 @@ func Spring(name, host string, port int, metadata map[string]string) Instance[Me
 	}
 }
 
-// Dubbo returns an instance as Dubbo 3 registers an application. Its default base is "/services".
+// Dubbo returns an instance as Dubbo 3 registers an application. Dubbo's default base is
+// "/services".
 //
 // The package comment describes the metadata. Package discovery/dubbo registers a gRPC service with
-// all that consumers need.
+// all nodes that consumers need.
 func Dubbo(name, host string, port int, metadata map[string]string) Instance[Metadata] {
 	host = unbracketed(host)
 	id := host + ":" + strconv.Itoa(port) // without brackets, as Dubbo writes it
@@ -130,7 +131,7 @@ func (d *Discovery[T]) checkProfile(ctx context.Context, i Instance[T], own stri
 				return nil, err
 			case there == nil:
 			case profileOf(there.PayloadClass) != profileOf(i.PayloadClass):
-				return nil, fmt.Errorf("%w: %s is %s, the new instance is %s", ErrOtherProfile, there.ID, profileOf(there.PayloadClass), profileOf(i.PayloadClass))
+				return nil, fmt.Errorf("%w: instance %s is %s, the new instance is %s", ErrOtherProfile, there.ID, profileOf(there.PayloadClass), profileOf(i.PayloadClass))
 			default:
 				return nil, nil
 			}
@@ -145,17 +146,17 @@ func (i *Instance[T]) harms(metadata map[string]string) error {
 	switch i.PayloadClass {
 	case springClass:
 		if i.Port == 0 && i.SSLPort == 0 {
-			return errors.New("Spring instance without a port")
+			return errors.New("a Spring instance requires a port")
 		}
 		if uri := i.uri(i.Address, nil); javaURI(uri) != nil {
-			return fmt.Errorf("Spring instance whose URI %q Java refuses: %w", uri, javaURI(uri))
+			return fmt.Errorf("java.net.URI rejects the URI %q of a Spring instance: %w", uri, javaURI(uri))
 		}
 	case dubboClass:
 		if i.Port == 0 {
-			return errors.New("Dubbo instance without a port")
+			return errors.New("a Dubbo instance requires a port")
 		}
 		if revision := metadata[dubboRevision]; revision != "" && revision != "0" && metadata[dubboStorage] == "" {
-			return fmt.Errorf("Dubbo instance with %s, but without %s", dubboRevision, dubboStorage)
+			return fmt.Errorf("a Dubbo instance with %s requires %s", dubboRevision, dubboStorage)
 		}
 	}
 	return nil
@@ -166,9 +167,9 @@ func (i *Instance[T]) harms(metadata map[string]string) error {
 func (d *Discovery[T]) warn(i, other *Instance[T]) {
 	err := i.harm
 	if err == nil && other != nil && profileOf(i.PayloadClass) != profileOf(other.PayloadClass) {
-		err = fmt.Errorf("%w: %s, but %s is %s", ErrOtherProfile, profileOf(i.PayloadClass), other.ID, profileOf(other.PayloadClass))
+		err = fmt.Errorf("%w: the instance is %s, but %s is %s", ErrOtherProfile, profileOf(i.PayloadClass), other.ID, profileOf(other.PayloadClass))
 	}
 	if err != nil {
-		engine.Of(d.client).Logger().Warn("Java callers of the service fail on an instance", slog.String("path", i.path), slog.Any("error", err))
+		engine.Of(d.client).Logger().Warn("Java clients of the service fail because of an instance", slog.String("path", i.path), slog.Any("error", err))
 	}
 }

@@ -253,7 +253,7 @@ func TestAnInstanceOnWhichJavaCallersFailIsLogged(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		mu.Unlock()
 		require.Len(t, lines, 2, "%s: %q", name, lines)
-		require.Contains(t, log.String(), "/services/orders/2 error=\"Spring instance without a port", name)
+		require.Contains(t, log.String(), "/services/orders/2 error=\"a Spring instance requires a port", name)
 		require.Contains(t, log.String(), "service has instances of another profile", name)
 	}
 }

@@ -37,15 +37,19 @@ var keepAs = map[Type][]node.Option{
 }
 
 // Register creates the node of an instance, waits until it exists, and keeps it until
-// [Registration.Close]. ctx limits only the wait. It replaces an existing node, so two processes
-// must not register the same id.
+// [Registration.Close]. ctx limits only the wait. Register replaces an existing node, so two
+// processes must not register the same id.
 //
-// If Register fails, its node is removed. Errors are
-//   - [ErrOtherProfile],
-//   - [framework.ErrBadArgument] for invalid values, for a [Permanent] instance, and for one that
-//     Spring or Dubbo could not read,
-//   - [framework.ErrBadPath], [framework.ErrTooLong] and framework.ErrClosed,
-//   - the error of ctx, which also wraps the reason, such as zk.ErrNoServer.
+// If Register fails, it removes its node. Errors:
+//
+//   - [ErrOtherProfile] if the service has an instance of another profile.
+//   - [framework.ErrBadArgument] if a field is invalid, if the instance is [Permanent], or if
+//     Spring or Dubbo could not read it.
+//   - [framework.ErrBadPath] if the path is invalid, and [framework.ErrTooLong] if the instance is
+//     too long.
+//   - framework.ErrClosed if the client is closed.
+//   - The error of ctx if ctx is done first. It also wraps the reason of the wait, such as
+//     zk.ErrNoServer.
 func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registration[T], err error) {
 	i, path, data, err := d.prepare(ctx, i)
 	defer func() { err = operr.New("register", path, err) }()
@@ -55,9 +59,9 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	options, known := keepAs[i.Type]
 	switch {
 	case i.Type == Permanent:
-		return nil, fmt.Errorf("%w: a Permanent instance is not kept: use Write", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: cannot register a Permanent instance: use Write", framework.ErrBadArgument)
 	case !known:
-		return nil, fmt.Errorf("%w: unknown type %q", framework.ErrBadArgument, i.Type)
+		return nil, fmt.Errorf("%w: unknown instance type %q", framework.ErrBadArgument, i.Type)
 	}
 	r := &Registration[T]{d: d}
 	r.last.Store(&i)
@@ -67,11 +71,11 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 	return r, nil
 }
 
-// Write writes an instance as [Permanent], in place of an existing node, and returns it as written.
-// The node is not kept, and stays until [Discovery.Unregister].
+// Write writes an instance as [Permanent], replaces an existing node, and returns the instance as
+// written. The node is not kept, and exists until [Discovery.Unregister].
 //
-// Errors are as for [Discovery.Register], and the server's. If retry.Unknown is true of an error,
-// the instance may have been written.
+// Write returns the errors of [Discovery.Register] and of the server. If retry.Unknown reports true
+// for an error, the instance may have been written.
 func (d *Discovery[T]) Write(ctx context.Context, i Instance[T]) (_ Instance[T], err error) {
 	i.Type = Permanent
 	i, path, data, err := d.prepare(ctx, i)
@@ -114,9 +118,9 @@ func filled[T any](i, from Instance[T]) Instance[T] {
 func (d *Discovery[T]) accept(i Instance[T]) (data []byte, err error) {
 	switch {
 	case i.Address == "" && i.URISpec == nil:
-		err = errors.New("neither an address nor a URI spec")
+		err = errors.New("instance has neither Address nor URISpec")
 	case i.Port != int(uint16(i.Port)) || i.SSLPort != int(uint16(i.SSLPort)):
-		err = fmt.Errorf("invalid ports %d and %d", i.Port, i.SSLPort)
+		err = fmt.Errorf("invalid Port %d or SSLPort %d: must be 0 to 65535", i.Port, i.SSLPort)
 	default:
 		data, err = encode(i, d.cfg)
 	}
@@ -126,23 +130,25 @@ func (d *Discovery[T]) accept(i Instance[T]) (data []byte, err error) {
 	return data, nil
 }
 
-// Instance returns the instance as registered, or as given to the last accepted Update.
+// Instance returns the instance as registered, or as passed to the last accepted Update.
 func (r *Registration[T]) Instance() Instance[T] { return *r.last.Load() }
 
-// Path returns the path of the node.
+// Path returns the path of the instance's node.
 func (r *Registration[T]) Path() string { return r.node.Path() }
 
-// Update writes the instance. Its Name, ID and Type must equal the registered ones; an empty ID,
-// Type or RegistrationTime is filled in. Of concurrent Updates one wins.
+// Update writes a changed instance. Its Name, ID and Type must equal the registered ones. An empty
+// ID, Type or RegistrationTime is set to the registered one. If Updates run concurrently, one of
+// them wins.
 //
-// Errors are as for [node.Node.Set]. After framework.ErrBadArgument and framework.ErrTooLong
-// nothing is written; after others it is, when possible.
+// Update returns the errors of [node.Node.Set]. After framework.ErrBadArgument and
+// framework.ErrTooLong nothing is written. After other errors the write is still attempted when
+// possible.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
 	defer func() { err = operr.New("update", r.Path(), err) }()
 	was := r.Instance()
 	i = filled(i, was)
 	if i.Name != was.Name || i.ID != was.ID || i.Type != was.Type {
-		return fmt.Errorf("%w: update must not change name, id or type: %v to %v", framework.ErrBadArgument, was, i)
+		return fmt.Errorf("%w: cannot change name, id or type of %v to %v", framework.ErrBadArgument, was, i)
 	}
 	data, err := r.d.accept(i)
 	if err == nil {
@@ -155,27 +161,27 @@ func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error)
 	return r.node.Set(ctx, data)
 }
 
-// Present reports whether the node exists and belongs to this session: see [node.Node.Present].
+// Present reports whether the node exists and belongs to this session, as [node.Node.Present] does.
 func (r *Registration[T]) Present() (there bool, changed <-chan struct{}) { return r.node.Present() }
 
 // Problem returns nil while the node exists and the last instance was written, and otherwise the
-// reason: see [node.Node.Problem]. It does not report another client's write, such as a new status,
-// which stays until the next Update or until the node is recreated.
+// reason, as [node.Node.Problem] does. It does not report another client's write, such as a new
+// status, which remains until the next Update or the recreation of the node.
 func (r *Registration[T]) Problem() error { return r.node.Problem() }
 
-// Err returns nil until the registration has ended, and then framework.ErrEnded or
-// framework.ErrClosed.
+// Err returns nil while the registration is kept. It returns framework.ErrEnded after Close, and
+// framework.ErrClosed after the client was closed.
 func (r *Registration[T]) Err() error { return r.node.Err() }
 
 // Close unregisters the instance, as [node.Node.Close] does. Later calls return the same error.
 func (r *Registration[T]) Close() error { return r.node.Close() }
 
-// Drain unregisters the instance as Close does, and waits for d or until ctx is done, so that
-// callers can finish. Call it before the server stops. No Watch offers the instance any more, not
-// even for the grace of [WithGrace].
+// Drain unregisters the instance as Close does, and then waits for d or until ctx is done, so that
+// callers can finish. Call it before the server stops. No Watch offers the instance any longer, not
+// even within the grace of [WithGrace].
 //
-// d must exceed the time for which callers keep their lists: 35 s for Spring Cloud's load balancer.
-// The error is Close's or ctx's.
+// d must exceed the time for which callers cache their lists: 35 s for Spring Cloud's load
+// balancer. Drain returns the error of Close, and that of ctx if ctx is done first.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 	r.sayGoodbye(ctx)
 	return operr.New("drain", r.Path(), errors.Join(r.Close(), wait.Sleep(ctx, d)))

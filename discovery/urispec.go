@@ -11,12 +11,13 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// URISpec is a pattern of text and variables for the URI of an instance. It is Curator's UriSpec.
+// URISpec is a pattern for the URI of an instance, a list of texts and variables. It is Curator's
+// UriSpec.
 type URISpec struct {
 	Parts []URIPart `json:"parts"`
 }
 
-// URIPart is text or the name of a variable.
+// URIPart is a text, or the name of a variable in Value.
 type URIPart struct {
 	Value    string `json:"value"`
 	Variable bool   `json:"variable"`
@@ -24,11 +25,12 @@ type URIPart struct {
 
 var uriPart = regexp.MustCompile(`\{\s*([^{}]*?)\s*\}|([^{}]+)`) // a variable or text
 
-// ParseURISpec parses a pattern such as "{scheme}://{address}:{port}". The error is
-// [framework.ErrBadArgument] if braces do not match.
+// ParseURISpec parses a pattern such as "{scheme}://{address}:{port}". It returns
+// [framework.ErrBadArgument] if a brace is unmatched.
 //
 // The variables are scheme (https with an SSLPort, else http), name, id, address, port, ssl-port,
-// registration-time-utc, service-type, and any of the caller's. {[} and {]} stand for braces.
+// registration-time-utc, service-type, and those passed to [Instance.URI]. {[} and {]} stand for
+// braces.
 func ParseURISpec(pattern string) (*URISpec, error) {
 	if rest := uriPart.ReplaceAllString(pattern, ""); rest != "" {
 		return nil, fmt.Errorf("%w: unmatched braces in URI pattern %q", framework.ErrBadArgument, pattern)
@@ -43,11 +45,11 @@ func ParseURISpec(pattern string) (*URISpec, error) {
 	return spec, nil
 }
 
-// URI fills the URISpec of the instance. Values in variables replace the instance's.
+// URI returns the instance's URI according to its URISpec, or "" without one. An entry in variables
+// overrides the instance's value.
 //
-// An IPv6 address is enclosed in brackets. Unknown variables and fields that are not set are empty,
-// except registration-time-utc, which is "0", and service-type, which is "dynamic". Without a
-// URISpec the URI is empty.
+// An IPv6 address is enclosed in brackets. Unknown variables and unset fields are empty, except
+// registration-time-utc, which is "0", and service-type, which is "dynamic".
 func (i Instance[T]) URI(variables map[string]string) string {
 	return i.uri(bracketed(i.Address), variables)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/gocurator/curator/recipes/cache"
 )
 
-// Watch is a live list of a service's instances: Curator's ServiceCache and ServiceProvider. All
-// methods are safe for concurrent use.
+// Watch is a live list of a service's instances. It is Curator's ServiceCache and ServiceProvider.
+// All methods are safe for concurrent use.
 type Watch[T any] struct {
 	d     *Discovery[T]
 	name  string // of the service
@@ -36,11 +36,11 @@ type znode struct {
 	czxid int64
 }
 
-// Watch follows a service, and returns when its instances, possibly none, are known. ctx limits
+// Watch watches a service, and returns when its instances, possibly none, are known. ctx limits
 // only this wait. The caller must call [Watch.Close].
 //
-// A Watch costs one watch on the servers, so requests should share it. Errors are as for cache.New
-// and cache.Cache.Sync.
+// Each Watch sets one watch on the servers, so requests should share a Watch. It returns the errors
+// of cache.New and cache.Cache.Sync.
 func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err error) {
 	path, err := d.path(name)
 	defer func() { err = operr.New("watch", path, err) }()
@@ -96,8 +96,8 @@ func (w *Watch[T]) take(ch cache.Change) {
 
 func comparePath[T any](i *Instance[T], path string) int { return cmp.Compare(i.path, path) }
 
-// Instances returns the instances of the service, including disabled ones and ones reported as
-// failing, sorted by their nodes' names. It sends no request.
+// Instances returns the instances of the service, sorted by their nodes' names. The list includes
+// disabled and failing instances. Instances sends no request.
 //
 // Later calls never return an older state. Payloads are shared and must not be modified.
 func (w *Watch[T]) Instances() []Instance[T] {
@@ -114,9 +114,9 @@ func copies[T any](list []*Instance[T]) []Instance[T] {
 	return all
 }
 
-// Observe yields the list of [Watch.Instances], and then the newest list after each change. The
-// last pair has the error of ctx, framework.ErrEnded or framework.ErrClosed. Any number of
-// goroutines may call Observe.
+// Observe yields the list of [Watch.Instances], and the newest list after each change. The last
+// pair has the reason: the error of ctx, framework.ErrEnded after Close, or framework.ErrClosed
+// after the client was closed. Any number of goroutines may call Observe.
 func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return w.follow(ctx, "observe", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
 		list, changed := w.list.Get()
@@ -124,9 +124,9 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 	})
 }
 
-// Available yields the candidates of [Watch.Pick], as [Watch.Observe] does: the instances that are
-// not disabled or, if there is none, the ones deleted within the grace (see [WithGrace]). Reported
-// errors have no effect. It is for load balancers with their own choice.
+// Available yields the candidates of [Watch.Pick], for load balancers that choose themselves: all
+// instances that are not disabled or, without one, those deleted within the grace of [WithGrace].
+// It ignores reported errors. It yields after changes as [Watch.Observe] does.
 func (w *Watch[T]) Available(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return w.follow(ctx, "available", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
 		o, changed := w.offer.Get()
@@ -168,17 +168,18 @@ func (w *Watch[T]) follow(ctx context.Context, op string, next func() ([]*Instan
 	}
 }
 
-// Current reports whether the list is up to date: see [cache.Cache.Current]. Otherwise
+// Current reports whether the list is up to date, as [cache.Cache.Current] does. Otherwise
 // [Watch.Instances] returns the last known list. The channel is closed when the result may have
 // changed.
 func (w *Watch[T]) Current() (ok bool, changed <-chan struct{}) { return w.cache.Current() }
 
-// Err returns nil until the Watch has ended, and then framework.ErrEnded or framework.ErrClosed.
+// Err returns nil while the Watch is open, framework.ErrEnded after Close, and framework.ErrClosed
+// after the client was closed.
 func (w *Watch[T]) Err() error { return w.cache.Err() }
 
-// Close ends the Watch and its loops. It returns nil, and must not be called by [WithUnreadable]'s
-// function.
+// Close closes the Watch, which stops all loops over it, and returns nil. The function of
+// [WithUnreadable] must not call it.
 func (w *Watch[T]) Close() error { return w.cache.Close() }
 
-// ErrNoInstance is returned if a service has no instance that can be picked.
+// ErrNoInstance is returned if no instance of a service is available.
 var ErrNoInstance = errors.New("no instance")

@@ -22,18 +22,18 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Application is a process that serves gRPC, as consumers of Dubbo see it.
+// Application is a process that offers gRPC services to consumers of Dubbo.
 type Application struct {
-	Name     string // of the application, the same for all its instances
+	Name     string // application name, equal for all its instances
 	Host     string // host name or IP address
-	Port     int    // of gRPC
+	Port     int // port of the gRPC server
 	Services []Service
 }
 
-// Service is a gRPC service.
+// Service is a gRPC service of an [Application].
 type Service struct {
-	Name    string   // the full name, such as demo.Greeter, which is the name of the Java interface
-	Methods []string // their names in Java
+	Name    string // full name, such as demo.Greeter, equal to the Java interface
+	Methods []string // method names, as in Java
 }
 
 // Option configures [Register].
@@ -41,7 +41,7 @@ type Option func(*config) error
 
 type config struct{ base, root string }
 
-// WithBase sets the base of the instances. The default is "/services".
+// WithBase sets the parent path of the applications. The default is "/services".
 func WithBase(path string) Option {
 	return func(c *config) error { c.base = path; return framework.ValidatePath(path) }
 }
@@ -148,7 +148,7 @@ type node struct {
 // Register registers an application, and returns when consumers can find it. ctx limits only this
 // wait. The nodes are kept until [Registration.Close].
 //
-// If Register fails, its nodes are removed. Errors are as for discovery.Discovery.Register.
+// If Register fails, it removes its nodes. It returns the errors of discovery.Discovery.Register.
 func Register(ctx context.Context, client *framework.Client, app Application, opts ...Option) (_ *Registration, err error) {
 	cfg := config{base: "/services", root: "/dubbo"}
 	defer func() { err = operr.New("register", framework.Join(cfg.base, app.Name), err) }()
@@ -339,13 +339,14 @@ func split(data []byte) (apps []string) {
 	return apps
 }
 
-// Revision returns the revision of the services.
+// Revision returns the hash of the services, which consumers call the revision.
 func (r *Registration) Revision() string { return r.revision }
 
-// Path returns the path of the instance.
+// Path returns the path of the instance's node.
 func (r *Registration) Path() string { return r.instance.Path() }
 
-// Problem returns nil while all nodes exist with the right data, and otherwise a reason.
+// Problem returns nil while all nodes exist with the registered data, and otherwise the reason why
+// one does not.
 func (r *Registration) Problem() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -357,19 +358,22 @@ func (r *Registration) Problem() error {
 	return r.instance.Problem()
 }
 
-// Err returns nil until the registration has ended: see discovery.Registration.Err.
+// Err returns nil while the registration is kept, and otherwise the reason, as
+// discovery.Registration.Err does.
 func (r *Registration) Err() error { return r.instance.Err() }
 
-// Drain unregisters the instance, waits for d or until ctx is done, and then cleans up as Close
-// does.
+// Drain unregisters the instance, waits for d or until ctx is done, and then deletes unused nodes
+// as [Registration.Close] does.
 func (r *Registration) Drain(ctx context.Context, d time.Duration) error {
 	return operr.New("drain", r.Path(), errors.Join(r.instance.Drain(ctx, d), r.closeOnce()))
 }
 
-// Close unregisters the instance, and deletes the nodes that no instance of the application uses
-// any more. It returns when the servers have confirmed that. Later calls return the same error.
+// Close unregisters the instance, and deletes the nodes that no other instance of the application
+// uses. It returns when the servers have confirmed the deletions. Later calls return the same
+// error.
 //
-// Without a server the instance's node is deleted with the session, and the error names the others.
+// Without a connection, the instance's node is deleted with the session. The error names the nodes
+// that remain.
 func (r *Registration) Close() error { return operr.New("close", r.Path(), r.closeOnce()) }
 
 // cleanTimeout limits the deletion of nodes that are harmless.

@@ -17,7 +17,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Scheme is the scheme of targets such as "curator:///orders".
+// Scheme is the scheme of gRPC targets such as "curator:///orders".
 const Scheme = "curator"
 
 const (
@@ -26,7 +26,7 @@ const (
 	retryPause = time.Second
 )
 
-// Builder builds resolvers for gRPC connections: pass it to grpc.WithResolvers. All methods are
+// Builder builds resolvers for gRPC connections. Pass it to grpc.WithResolvers. All methods are
 // safe for concurrent use.
 type Builder[T any] struct {
 	d    *discovery.Discovery[T]
@@ -55,7 +55,7 @@ type config struct {
 	err      error // of an option
 }
 
-// WithProtocol sets the protocol by which Dubbo instances are called. The default is "tri".
+// WithProtocol sets the protocol whose port is used for instances of Dubbo. The default is "tri".
 func WithProtocol(name string) Option {
 	return func(c *config) {
 		c.protocol = name
@@ -65,8 +65,8 @@ func WithProtocol(name string) Option {
 	}
 }
 
-// NewBuilder returns a Builder for the services of d. The caller must call Close after closing the
-// connections.
+// NewBuilder returns a Builder for the services of d. The caller must call Close after closing all
+// gRPC connections.
 func NewBuilder[T any](d *discovery.Discovery[T], opts ...Option) *Builder[T] {
 	b := &Builder[T]{d: d, cfg: config{protocol: "tri"}, services: make(map[string]*service[T])}
 	for _, option := range opts {
@@ -78,14 +78,14 @@ func NewBuilder[T any](d *discovery.Discovery[T], opts ...Option) *Builder[T] {
 	return b
 }
 
-// Target returns the target of a service, with '%', '?' and '#' escaped for gRPC.
+// Target returns the gRPC target of a service. It escapes '%', '?' and '#'.
 func Target(service string) string { return Scheme + ":///" + url.PathEscape(service) }
 
 // Scheme returns [Scheme].
 func (b *Builder[T]) Scheme() string { return Scheme }
 
-// Close stops following services. Connections keep their last lists. It always returns nil, and may
-// be called again.
+// Close stops all watches. Connections keep their last lists of instances. Close always returns
+// nil, and later calls do nothing.
 func (b *Builder[T]) Close() error {
 	b.mu.Lock()
 	b.stop()
@@ -94,15 +94,15 @@ func (b *Builder[T]) Close() error {
 	return nil
 }
 
-// Build implements resolver.Builder. Errors are framework.ErrBadArgument for an invalid option or
-// target, and framework.ErrClosed after Close.
+// Build implements resolver.Builder. It returns framework.ErrBadArgument if an option or the target
+// is invalid, and framework.ErrClosed after Close.
 func (b *Builder[T]) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	name := target.Endpoint()
 	if b.cfg.err != nil {
 		return nil, fmt.Errorf("resolve %v: %w", &target.URL, b.cfg.err)
 	}
 	if u := target.URL; name == "" || u.Host != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return nil, fmt.Errorf("resolve %v: %w: a target is %s:///service, with the service escaped by Target", &u, framework.ErrBadArgument, Scheme)
+		return nil, fmt.Errorf("resolve %v: %w: target must be %s:///service, escaped by Target", &u, framework.ErrBadArgument, Scheme)
 	}
 	s, err := b.service(name)
 	if err != nil {
@@ -250,8 +250,8 @@ func (a attribute[T]) Equal(other any) bool {
 	return ok && reflect.DeepEqual(a, o)
 }
 
-// Instance returns the instance of an endpoint, for balancers that use its payload. It must not be
-// modified.
+// Instance returns the discovered instance of an endpoint, for balancers that use its payload. The
+// caller must not modify it.
 func Instance[T any](e resolver.Endpoint) (i discovery.Instance[T], found bool) {
 	a, found := e.Attributes.Value(instanceKey{}).(attribute[T])
 	return a.instance, found

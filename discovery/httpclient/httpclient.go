@@ -69,18 +69,19 @@ const (
 	headerTimeout = 30 * time.Second
 )
 
-// Transport is an http.RoundTripper. It is safe for concurrent use.
+// Transport is an http.RoundTripper that sends requests to the instances of a service. It is safe
+// for concurrent use.
 type Transport[T any] struct {
 	watch    *discovery.Watch[T]
 	strategy discovery.Strategy[T]
 	base     http.RoundTripper
 }
 
-// New returns a Transport for the instances of a Watch, which must be closed after it. strategy
-// chooses among the instances that a request was not sent to.
+// New returns a Transport for the instances of watch. The caller must close watch after the
+// Transport's last use. strategy chooses among the instances to which a request was not sent yet.
 //
-// base may be nil: see the package comment. The error is framework.ErrBadArgument if watch or
-// strategy is nil.
+// A nil base selects a default, see the package comment. New returns framework.ErrBadArgument if
+// watch or strategy is nil.
 func New[T any](watch *discovery.Watch[T], strategy discovery.Strategy[T], base http.RoundTripper) (*Transport[T], error) {
 	if watch == nil || strategy == nil {
 		return nil, fmt.Errorf("httpclient: %w: nil watch or strategy", framework.ErrBadArgument)
@@ -102,18 +103,22 @@ func defaultBase() *http.Transport {
 	return base
 }
 
-// CloseIdleConnections is called by http.Client.CloseIdleConnections.
+// CloseIdleConnections closes the idle connections of the base. http.Client.CloseIdleConnections
+// calls it.
 func (t *Transport[T]) CloseIdleConnections() {
 	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
 }
 
-// RoundTrip sends a request to an instance, and to another one if that fails. Errors are
-//   - the error of the last attempt, or of the request's context or body,
-//   - discovery.ErrNoInstance,
-//   - framework.ErrBadArgument for another scheme, for https without a ServerName, and for a
-//     request that cannot be sent.
+// RoundTrip sends a request to an instance, and retries it at other instances if that fails.
+//
+// Errors:
+//
+//   - framework.ErrBadArgument if the request cannot be sent, if its scheme is neither http nor
+//     https, or if https is needed and the base has no ServerName.
+//   - discovery.ErrNoInstance if no instance is available.
+//   - Otherwise the error of the last attempt, or of the request's context or body.
 func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
 	err := t.check(request)
 	if err != nil {
@@ -142,7 +147,7 @@ func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) 
 		var over bool
 		switch a.failure(err) {
 		case wrongName:
-			return nil, fmt.Errorf("httpclient: %w: https needs a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
+			return nil, fmt.Errorf("httpclient: %w: https requires a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
 		case notSent, givenUp:
 			return nil, err
 		case timedOut:
@@ -166,7 +171,7 @@ func (t *Transport[T]) check(request *http.Request) error {
 	case "http":
 	case "https":
 		if !t.named() {
-			return fmt.Errorf("httpclient: %w: https needs a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
+			return fmt.Errorf("httpclient: %w: https requires a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
 		}
 	default:
 		return fmt.Errorf("httpclient: %w: unsupported scheme %q", framework.ErrBadArgument, request.URL.Scheme)
@@ -227,7 +232,7 @@ func (t *Transport[T]) pick(request *http.Request, tried map[string]bool) (i dis
 	})
 	switch {
 	case errors.Is(err, discovery.ErrNoInstance) && unnamed:
-		err = fmt.Errorf("httpclient: %w: the instances need https, which needs a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
+		err = fmt.Errorf("httpclient: %w: the instances require https, which requires a base with TLSClientConfig.ServerName", framework.ErrBadArgument)
 	case errors.Is(err, discovery.ErrNoInstance):
 		err = fmt.Errorf("httpclient: %w", discovery.ErrNoInstance)
 	}

@@ -19,8 +19,8 @@ import (
 	kept "github.com/gocurator/curator/recipes/node"
 )
 
-// Registry is a registry.Registrar and a registry.Discovery of Kratos. It need not be closed: an
-// instance ends with Deregister, a Watcher with Stop, and both with the client.
+// Registry is a registry.Registrar and a registry.Discovery of Kratos. It needs no Close:
+// Deregister removes an instance, and Stop closes a Watcher. Closing the client does both.
 //
 // All methods are safe for concurrent use. Their errors are *framework.OpError.
 type Registry struct {
@@ -43,7 +43,7 @@ type registration struct {
 	node *kept.Node         // set before made is closed; nil if Register has failed
 }
 
-// Option configures a Registry. [New] refuses invalid values with framework.ErrBadArgument.
+// Option configures a Registry. [New] rejects invalid values with framework.ErrBadArgument.
 type Option func(*config) error
 
 type config struct {
@@ -52,7 +52,7 @@ type config struct {
 	grace      time.Duration
 }
 
-// WithRootPath sets the path of the services. The default is "/microservices", as in Kratos.
+// WithRootPath sets the parent path of the services. The default is "/microservices", as in Kratos.
 func WithRootPath(path string) Option {
 	return func(c *config) error {
 		c.root = path
@@ -60,20 +60,20 @@ func WithRootPath(path string) Option {
 	}
 }
 
-// WithGrace sets how long a Watcher keeps its last list after a service's last instance. The
-// default is a second; 0 disables it.
+// WithGrace sets how long a Watcher delays an empty list after a service has lost its last
+// instance. The default is 1 s, and 0 disables the delay.
 func WithGrace(d time.Duration) Option {
 	return func(c *config) error {
 		c.grace = d
 		if d < 0 {
-			return fmt.Errorf("%w: grace %v", framework.ErrBadArgument, d)
+			return fmt.Errorf("%w: negative grace %v", framework.ErrBadArgument, d)
 		}
 		return nil
 	}
 }
 
-// WithUnreadable calls f for each instance that is skipped because it cannot be read. The default
-// logs it.
+// WithUnreadable calls f for each instance that is skipped because its node cannot be read. The
+// default logs the path and the error with the client's logger.
 func WithUnreadable(f func(path string, err error)) Option {
 	return func(c *config) error {
 		if f == nil {
@@ -84,8 +84,8 @@ func WithUnreadable(f func(path string, err error)) Option {
 	}
 }
 
-// New returns a Registry. It sends no request. Errors are framework.ErrBadArgument and
-// framework.ErrBadPath.
+// New returns a Registry without a request to the servers. It returns framework.ErrBadPath if the
+// root path is invalid, and framework.ErrBadArgument if client is nil or another option is invalid.
 func New(client *framework.Client, opts ...Option) (*Registry, error) {
 	r := &Registry{client: client, cfg: config{root: "/microservices", grace: time.Second}, registered: make(map[string]*registration)}
 	if client == nil {
@@ -106,11 +106,11 @@ func New(client *framework.Client, opts ...Option) (*Registry, error) {
 	return r, nil
 }
 
-// Register creates the node of an instance, and returns when it exists. ctx limits only this wait.
-// The node is kept until Deregister.
+// Register creates the node of an instance, and returns when the node exists. ctx limits only this
+// wait. The node is kept until Deregister.
 //
-// Registering the same id again writes the instance. If the first Register fails, its node is
-// removed; see the package comment for errors.
+// If the id is already registered, Register writes the instance's data. If the first Register of an
+// id fails, its node is removed. The package comment lists the errors.
 func (r *Registry) Register(ctx context.Context, service *registry.ServiceInstance) error {
 	path, err := r.instancePath(service)
 	if err == nil {
@@ -186,10 +186,10 @@ func (r *Registry) drop(path string, reg *registration) {
 	}
 }
 
-// Deregister deletes the node of an instance, and returns when it is deleted. From the call on, the
-// node is not created again. An instance that this Registry has not registered is left alone.
+// Deregister deletes the node of an instance, and returns when it is deleted. After the call the
+// node is not recreated. It does nothing for an instance that this Registry has not registered.
 //
-// If ctx ends first, the node is deleted in the background, or with the session.
+// If ctx is done first, the node is deleted in the background, or with the session.
 func (r *Registry) Deregister(ctx context.Context, service *registry.ServiceInstance) error {
 	path, err := r.instancePath(service)
 	if err == nil {
@@ -224,10 +224,10 @@ func (r *Registry) deregister(ctx context.Context, path string) error {
 	}
 }
 
-// GetService reads the instances of a service, sorted by id. Frequent callers should use a Watcher.
-// An unknown service has no instances.
+// GetService reads the instances of a service, sorted by id. The result is empty for an unknown
+// service. Frequent callers should use a Watcher.
 //
-// Errors are as for cache.Cache.Sync.
+// It returns the errors of cache.Cache.Sync.
 func (r *Registry) GetService(ctx context.Context, name string) ([]*registry.ServiceInstance, error) {
 	w, err := r.watch(ctx, name)
 	if err != nil {
@@ -242,7 +242,8 @@ func (r *Registry) GetService(ctx context.Context, name string) ([]*registry.Ser
 	return list, nil
 }
 
-// Watch follows a service until ctx ends or Stop is called. It returns at once; Next waits.
+// Watch returns a Watcher of a service, without waiting for its instances. The Watcher runs until
+// ctx is done or Stop is called.
 func (r *Registry) Watch(ctx context.Context, name string) (registry.Watcher, error) {
 	w, err := r.watch(ctx, name)
 	if err != nil {
@@ -260,7 +261,7 @@ func (r *Registry) instancePath(service *registry.ServiceInstance) (string, erro
 	}
 	dir := r.path(service.Name)
 	if service.Name == "" || service.ID == "" || strings.Contains(service.ID, "/") {
-		return dir, fmt.Errorf("%w: invalid instance %q of service %q", framework.ErrBadArgument, service.ID, service.Name)
+		return dir, fmt.Errorf("%w: invalid instance id %q or service name %q", framework.ErrBadArgument, service.ID, service.Name)
 	}
 	path := framework.Join(dir, service.ID)
 	return path, framework.ValidatePath(path)
