@@ -26,13 +26,13 @@ import (
 type Application struct {
 	Name     string // application name, equal for all its instances
 	Host     string // host name or IP address
-	Port     int // port of the gRPC server
+	Port     int    // port of the gRPC server
 	Services []Service
 }
 
 // Service is a gRPC service of an [Application].
 type Service struct {
-	Name    string // full name, such as demo.Greeter, equal to the Java interface
+	Name    string   // full name, such as demo.Greeter, equal to the Java interface
 	Methods []string // method names, as in Java
 }
 
