@@ -136,9 +136,9 @@ func (r *Registration[T]) Instance() Instance[T] { return *r.last.Load() }
 // Path returns the path of the instance's node.
 func (r *Registration[T]) Path() string { return r.node.Path() }
 
-// Update writes a changed instance. Its Name, ID and Type must equal the registered ones. An empty
-// ID, Type or RegistrationTime is set to the registered one. If Updates run concurrently, one of
-// them wins.
+// Update writes a changed instance, whose Name, ID and Type must equal the registered ones. An
+// empty ID, Type or RegistrationTime is set to the registered one. If Updates run concurrently, one
+// of them wins.
 //
 // Update returns the errors of [node.Node.Set]. After framework.ErrBadArgument and
 // framework.ErrTooLong nothing is written. After other errors the write is still attempted when
@@ -181,7 +181,8 @@ func (r *Registration[T]) Close() error { return r.node.Close() }
 // even within the grace of [WithGrace].
 //
 // d must exceed the time for which callers cache their lists: 35 s for Spring Cloud's load
-// balancer. Drain returns the error of Close, and that of ctx if ctx is done first.
+// balancer. Drain
+// returns the error of Close, joined with the error of ctx if ctx is done first.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 	r.sayGoodbye(ctx)
 	return operr.New("drain", r.Path(), errors.Join(r.Close(), wait.Sleep(ctx, d)))

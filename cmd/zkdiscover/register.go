@@ -76,15 +76,15 @@ func (r *register) complete() (i instance, err error) {
 	i = r.instance
 	switch {
 	case r.Name == "" || r.Address == "" || r.Port == 0 && r.SSLPort == 0:
-		return i, cli.UsageError("register needs --name, --address and --port or --tls-port")
+		return i, cli.UsageError("register requires --name, --address and --port or --tls-port")
 	case r.profile == "" && (r.metadata != nil || r.status != ""):
-		return i, cli.UsageError("--metadata and --status need --profile")
+		return i, cli.UsageError("--metadata and --status require --profile")
 	case r.profile != "" && (r.payload != "" || r.PayloadClass != ""):
-		return i, cli.UsageError("--profile excludes --payload and --class")
+		return i, cli.UsageError("--profile cannot be combined with --payload or --class")
 	case r.status != "" && r.profile != "spring":
-		return i, cli.UsageError("--status needs --profile spring")
+		return i, cli.UsageError("--status requires --profile spring")
 	case r.payload != "" && !json.Valid([]byte(r.payload)):
-		return i, cli.UsageError("--payload is no JSON")
+		return i, cli.UsageError("--payload is not valid JSON")
 	}
 	i.Payload = json.RawMessage("null")
 	if r.payload != "" {
@@ -104,7 +104,7 @@ func (r *register) complete() (i instance, err error) {
 	case "dubbo":
 		made = discovery.Dubbo(r.Name, r.Address, r.Port, r.metadata)
 	default:
-		return i, cli.UsageError("--profile %q is neither spring nor dubbo", r.profile)
+		return i, cli.UsageError("invalid --profile %q: must be spring or dubbo", r.profile)
 	}
 	if r.profile != "" {
 		if i.ID == "" {

@@ -161,13 +161,13 @@ func (c *child) endRest(grace time.Duration, lost <-chan struct{}, signals <-cha
 	if c.groupGone() {
 		return
 	}
-	say("the command has left processes behind; they are ended before the lock is released")
+	say("the command has left processes behind; terminating them before the lock is released")
 	c.signal(syscall.SIGTERM)
 	c.pass(signals, grace, func() bool { return wait.Closed(lost) || c.groupGone() })
 	_ = syscall.Kill(-c.pid, syscall.SIGKILL)
 	c.pass(nil, killTimeout, c.groupGone)
 	if !c.groupGone() {
-		say("process group %d cannot be ended", c.pid)
+		say("cannot terminate process group %d", c.pid)
 	}
 }
 

@@ -44,9 +44,9 @@ func (e *elect) flags(a *cli.App, fs *pflag.FlagSet) {
 func (e *elect) check() error {
 	switch {
 	case !slices.Contains([]string{lossTerm, lossKill}, e.onLoss):
-		return cli.UsageError("--on-loss %q is none of term and kill", e.onLoss)
+		return cli.UsageError("invalid --on-loss %q: must be term or kill", e.onLoss)
 	case len(e.id) > maxID || !utf8.ValidString(e.id):
-		return cli.UsageError("--id of %d bytes is not UTF-8 of at most %d", len(e.id), maxID)
+		return cli.UsageError("--id of %d bytes: must be UTF-8 of at most %d bytes", len(e.id), maxID)
 	}
 	return e.run.check()
 }

@@ -287,7 +287,7 @@ func TestElectHandsOver(t *testing.T) {
 	candidates(t, e, 2)
 	code, out, stderr := call(t, server, "revoke", "/election")
 	require.Zero(t, code, stderr)
-	assert.Equal(t, "/election: asked 1 to release\n", out)
+	assert.Equal(t, "/election: holders asked to release: 1\n", out)
 	second.term(t, 1)
 	testbed.Eventually(t, func() bool {
 		all := candidates(t, e, 2)

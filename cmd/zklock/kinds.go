@@ -167,7 +167,7 @@ func (l *locking) checkSemaphore(ctx context.Context, t *cli.App, client *framew
 	}
 	for _, p := range all {
 		if n := permitsIn(p.Data); n != 0 && n != l.permits {
-			return conflict("%s says --permits %d at %s, and all must say the same, not %d", cli.Printable(string(p.Data)), n, path, l.permits)
+			return conflict("--permits %d differs from the --permits %d of %s at %s", l.permits, n, cli.Printable(string(p.Data)), path)
 		}
 	}
 	return nil

@@ -61,9 +61,9 @@ func (l *locking) check() error {
 	}
 	switch {
 	case kinds > 1:
-		return cli.UsageError("--read, --write and --permits exclude each other")
+		return cli.UsageError("--read, --write and --permits cannot be combined")
 	case l.try && l.wait != 0:
-		return cli.UsageError("--try and --wait exclude each other")
+		return cli.UsageError("--try and --wait cannot be combined")
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (l *locking) acquire(ctx context.Context, t *cli.App, c *contended) (*lock.
 	case errors.Is(err, lock.ErrNotAcquired), patient.Err() != nil:
 		who, err := c.holders(ctx)
 		if err != nil { // it is unknown whether the lock is held
-			return nil, fmt.Errorf("%s not acquired%s: no reply about its holder: %w", c.path, within, err)
+			return nil, fmt.Errorf("%s not acquired%s: cannot read its holders: %w", c.path, within, err)
 		}
 		return nil, &cli.Exit{Code: l.refused, Err: fmt.Errorf("%s not acquired%s: held by %s", c.path, within, who)}
 	default:
@@ -219,7 +219,7 @@ func (c *contended) holders(ctx context.Context) (string, error) {
 	}
 	all = slices.DeleteFunc(all, func(p lock.Participant) bool { return !p.Holds })
 	if len(all) == 0 {
-		return "a client that has released it by now", nil
+		return "a client that has since released it", nil
 	}
 	who := fmt.Sprintf("%s (session %#x, for %v)", cli.Printable(string(all[0].Data)), uint64(all[0].Session), age(all[0].Since))
 	if more := len(all) - 1; more > 0 {

@@ -100,7 +100,7 @@ func pathOf(args []string) (string, error) {
 	case len(args) == 0:
 		return "", cli.UsageError("a path is missing")
 	case len(args) > 1:
-		return "", cli.UsageError("unexpected argument %q: one path is enough", args[1])
+		return "", cli.UsageError("unexpected argument %q after the path", args[1])
 	}
 	return args[0], checkPath(args[0])
 }

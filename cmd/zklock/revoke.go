@@ -24,7 +24,7 @@ type revoke struct {
 
 func (r *revoke) flags(a *cli.App, fs *pflag.FlagSet) {
 	r.Connection.Flags(a, fs)
-	cli.Duration(fs, &r.force, "force", "", cli.Unset, "delete the nodes that are still there after this `time`, as in 30s; by default only ask")
+	cli.Duration(fs, &r.force, "force", "", cli.Unset, "delete nodes that still exist after this `time`, such as 30s; by default only ask")
 }
 
 func (r *revoke) main(ctx context.Context, t *cli.App, out io.Writer, args []string) error {
@@ -47,7 +47,7 @@ func (r *revoke) main(ctx context.Context, t *cli.App, out io.Writer, args []str
 		fmt.Fprintf(out, "%s: no holders\n", path)
 		return nil
 	}
-	fmt.Fprintf(out, "%s: asked %d to release\n", path, n)
+	fmt.Fprintf(out, "%s: holders asked to release: %d\n", path, n)
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (r *revoke) ask(ctx context.Context, client *framework.Client, path string)
 	if found && stat.EphemeralOwner != 0 {
 		if _, name := framework.Split(path); kindOf(name) == "" {
 			if _, lease := lock.Sequence(name, leaseName); !lease {
-				return 0, noLock("%s is no node of a lock", path)
+				return 0, noLock("%s is not a node of a lock", path)
 			}
 		}
 		if err := r.checkListens(ctx, client, path); err != nil {

@@ -58,11 +58,11 @@ func (r *run) check() error {
 	}
 	switch {
 	case !slices.Contains([]string{lossTerm, lossKill, lossIgnore}, r.onLoss):
-		return cli.UsageError("--on-loss %q is none of term, kill and ignore", r.onLoss)
+		return cli.UsageError("invalid --on-loss %q: must be term, kill or ignore", r.onLoss)
 	case r.session <= 0:
 		return cli.UsageError("--session %v is not positive", r.session)
 	case r.grace > r.session/2:
-		return cli.UsageError("--grace %v is more than half of --session %v", r.grace, r.session)
+		return cli.UsageError("--grace %v exceeds half of --session %v", r.grace, r.session)
 	}
 	return r.locking.check()
 }

@@ -111,7 +111,7 @@ func isConnected(client *framework.Client) bool {
 type stillRuns struct{ holder string }
 
 func (e *stillRuns) Error() string {
-	return fmt.Sprintf("the command of %s, which lost it, has not ended yet", e.holder)
+	return fmt.Sprintf("the command of %s, which lost the lock, has not exited yet", e.holder)
 }
 
 // awaitOthers waits for the commands whose locks were lost before hold began. If patient ends
@@ -160,7 +160,7 @@ func (s *shadows) await(ctx, patient context.Context, t *cli.App, path string, h
 		}
 		if patient.Err() == nil && !said {
 			said = true
-			t.Say("%s lost the lock while its command ran, or its machine crashed; waiting until that command has ended, at most %v", text.Holder, left.Round(time.Second))
+			t.Say("%s lost the lock while its command ran, or its machine crashed; waiting until that command exits, at most %v", text.Holder, left.Round(time.Second))
 		}
 		timer := time.NewTimer(left)
 		select {
@@ -214,7 +214,7 @@ func (s *shadows) read(ctx context.Context, path string) (n shadowNode, err erro
 		n.Node = s.path + "/" + n.Below
 	}
 	if err != nil || framework.ValidatePath(n.Node) != nil {
-		return n, fmt.Errorf("%s is not one of zklock's nodes: delete it", path)
+		return n, fmt.Errorf("%s is not a node of zklock: delete it", path)
 	}
 	n.Holder = cli.Printable(n.Holder)
 	return n, nil

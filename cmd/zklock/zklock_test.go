@@ -275,9 +275,9 @@ func TestWhatIsWrongWithACommandLine(t *testing.T) {
 		"run /a --try -- true":       "flags must precede the path: --try",
 		"run /a --wait 3s sh":        "flags must precede the path: --wait",
 		"elect /a --id x -- true":    "flags must precede the path: --id",
-		"run --wait 10 /a true":      "a unit is missing, as in 10s",
+		"run --wait 10 /a true":      "missing unit, as in 10s",
 		"run -w 1h1 /a true":         "a number with a unit",
-		"run --permits 0 /a true":    "not a number from 1",
+		"run --permits 0 /a true":    "must be an integer from 1",
 		"lock /a":                    `unknown command "lock"`,
 		"":                           "a command is missing",
 		"ls /a /b":                   `unexpected argument "/b"`,
@@ -364,7 +364,7 @@ func TestNoServerSaysWhy(t *testing.T) {
 	server.CutConnections()
 	assert.Equal(t, cli.ExitUnavailable, p.end())
 	assert.NotContains(t, p.err.String(), "held by")
-	assert.Contains(t, p.err.String(), "no reply about its holder")
+	assert.Contains(t, p.err.String(), "cannot read its holders")
 	server.RefuseConnections(false)
 	_ = hold.Release() // it may be lost
 }
@@ -715,7 +715,7 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":300}`)
 	code, _, stderr := call(t, server, "run", "/lock", "true")
 	assert.Zero(t, code, "it has waited long enough")
-	assert.Contains(t, stderr, "waiting until that command has ended, at most")
+	assert.Contains(t, stderr, "waiting until that command exits, at most")
 	assertNothingStays(t, server, "/lock")
 
 	shadow(`nonsense`)
@@ -937,7 +937,7 @@ func TestRevoke(t *testing.T) {
 	p, _ := holder(t, server, "trap 'echo asked; exit 5' TERM", works)
 	code, out, stderr = call(t, server, "revoke", "/lock")
 	require.Zero(t, code, stderr)
-	assert.Equal(t, "/lock: asked 1 to release\n", out)
+	assert.Equal(t, "/lock: holders asked to release: 1\n", out)
 	assert.Equal(t, 5, p.end(), "it was asked and ended by itself")
 	assert.Equal(t, "asked\n", p.out.String())
 
@@ -961,7 +961,7 @@ func TestRevokeOfWhatIsNoLock(t *testing.T) {
 		code, out, stderr := call(t, server, append(append([]string{"revoke"}, flags...), "/services/host-1")...)
 		assert.Equal(t, exitNoLock, code)
 		assert.Empty(t, out)
-		assert.Contains(t, stderr, "/services/host-1 is no node of a lock")
+		assert.Contains(t, stderr, "/services/host-1 is not a node of a lock")
 		data, err := server.Get("/services/host-1")
 		require.NoError(t, err)
 		assert.Equal(t, "address", string(data))

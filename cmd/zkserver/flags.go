@@ -106,16 +106,16 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 // validate checks what the library cannot.
 func (f *flags) validate() error {
 	if !slices.Contains([]string{"", "old", "recent", "new", "newest"}, f.keeper) {
-		return fmt.Errorf("--keeper %q is not old, recent, new or newest", f.keeper)
+		return fmt.Errorf("invalid --keeper %q: must be old, recent, new or newest", f.keeper)
 	}
 	if slices.ContainsFunc(f.sasl, func(credentials string) bool { return strings.Index(credentials, ":") < 1 }) {
-		return errors.New("--sasl is not user:password") // which is not printed
+		return errors.New("--sasl must be user:password") // which is not printed
 	}
 	if f.requireSASL && len(f.sasl) == 0 {
-		return errors.New("--require-sasl needs --sasl")
+		return errors.New("--require-sasl requires --sasl")
 	}
 	if len(f.tlsListen) > 0 && (f.cert == "" || f.key == "") {
-		return errors.New("--tls-listen needs --tls-cert and --tls-key")
+		return errors.New("--tls-listen requires --tls-cert and --tls-key")
 	}
 	if len(f.tlsListen) == 0 && len(f.listen) == 0 {
 		f.listen = []string{"127.0.0.1:2181"}
@@ -133,7 +133,7 @@ func checkLoopback(addr string) error {
 		return fmt.Errorf("--control %s: %w", addr, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("--control %s is not on a loopback interface, such as 127.0.0.1", addr)
+		return fmt.Errorf("--control %s is not a loopback address such as 127.0.0.1", addr)
 	}
 	return nil
 }

@@ -19,26 +19,26 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// App is a running program.
+// App is a running program, with its name and its outputs.
 type App struct {
 	Name string
-	Out  io.Writer // for results
-	Err  io.Writer // for messages
+	Out  io.Writer // results
+	Err  io.Writer // messages
 
-	// EndedBy is the signal that ended the program or its command, once Execute has returned. It is
-	// 0 if there was none.
+	// EndedBy is the signal that terminated the program or its command, or 0 without one. It is
+	// valid once Execute has returned.
 	EndedBy syscall.Signal
 
 	started bool // a command has begun to run
 }
 
-// Say prints a message, on one line, whatever the arguments contain.
+// Say prints a message on one line. It escapes line breaks and other unprintable characters.
 func (a *App) Say(format string, args ...any) {
 	fmt.Fprintf(a.Err, "%s: %s\n", a.Name, OneLine(fmt.Sprintf(format, args...)))
 }
 
-// Prepare completes a root command: it adds the commands version and man, and the settings for
-// errors on one line. The library adds help and completion.
+// Prepare completes a root command. It adds the commands version and man, and prints each error on
+// one line. Cobra adds help and completion.
 func (a *App) Prepare(root *cobra.Command) *cobra.Command {
 	root.Use = a.Name
 	root.SilenceErrors, root.SilenceUsage, root.DisableSuggestions = true, true, true
@@ -62,7 +62,7 @@ func (a *App) Prepare(root *cobra.Command) *cobra.Command {
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil && cmd != root {
 		cmd.Args = nil
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-			return UsageError("completion needs a shell: bash, zsh, fish or powershell")
+			return UsageError("completion requires a shell: bash, zsh, fish or powershell")
 		}
 	}
 	return root
@@ -96,7 +96,7 @@ func (a *App) man(root *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Execute runs the program and returns its exit code.
+// Execute runs the program, prints its error and returns its exit code.
 func (a *App) Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	out := &output{to: a.Out}
 	root.SetArgs(args)
@@ -145,7 +145,8 @@ func (a *App) versionLine() string {
 	return fmt.Sprintf("%s %s (%s, %s/%s)\n", a.Name, ModuleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// ModuleVersion returns the version of the module, or the commit if it was built in the repository.
+// ModuleVersion returns the module's version, with the commit for a build in the repository, or
+// "(devel)" if neither is known.
 func ModuleVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -154,8 +155,8 @@ func ModuleVersion() string {
 	return info.Main.Version
 }
 
-// Duration defines a flag for a duration that is not negative. Unlike in package pflag, the error
-// for a number without a unit shows how to add one.
+// Duration defines a flag for a duration of at least 0. Unlike in package pflag, the error for a
+// number without a unit shows how to add one.
 func Duration(fs *pflag.FlagSet, d *time.Duration, name, shorthand string, value time.Duration, usage string) {
 	*d = value
 	fs.VarP((*duration)(d), name, shorthand, usage)
@@ -175,20 +176,20 @@ func (d *duration) Type() string { return "duration" }
 // unset is the value of a duration whose default depends on other flags.
 const unset = -1
 
-// Unset is the default of a duration that depends on other flags.
+// Unset is the value of a duration flag whose default depends on other flags.
 const Unset time.Duration = unset
 
 func (d *duration) Set(text string) error {
 	v, err := time.ParseDuration(text)
 	switch {
 	case err == nil && v < 0:
-		return errors.New("negative")
+		return errors.New("must not be negative")
 	case err == nil:
 		*d = duration(v)
 	case isNumber(text):
-		return fmt.Errorf("a unit is missing, as in %ss or %sms", text, text)
+		return fmt.Errorf("missing unit, as in %ss or %sms", text, text)
 	default:
-		return errors.New("a duration is a number with a unit, as in 30s or 1m30s")
+		return errors.New("must be a number with a unit, as in 30s or 1m30s")
 	}
 	return nil
 }
@@ -198,7 +199,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-// Number defines a flag for an integer between low and high.
+// Number defines a flag for an integer from low to high.
 func Number(fs *pflag.FlagSet, n *int, name, shorthand string, value, low, high int, usage string) {
 	*n = value
 	fs.VarP(&number{n, low, high}, name, shorthand, usage)
@@ -221,11 +222,11 @@ func (v *number) Type() string { return "int" }
 func (v *number) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < v.low || n > v.high {
-		return fmt.Errorf("not a number from %d to %d", v.low, v.high)
+		return fmt.Errorf("must be an integer from %d to %d", v.low, v.high)
 	}
 	*v.n = n
 	return nil
 }
 
-// Examples indents lines for the help of a command.
+// Examples indents and joins lines for the help of a command.
 func Examples(lines ...string) string { return "  " + strings.Join(lines, "\n  ") }

@@ -81,7 +81,7 @@ func TestSecondSignal_OfACommand(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	for text, want := range map[string]string{
-		"10": "a unit is missing, as in 10s", "1.5": "a unit is missing", "-1s": "negative", "soon": "a number with a unit", "": "a number with a unit",
+		"10": "missing unit, as in 10s", "1.5": "missing unit", "-1s": "negative", "soon": "a number with a unit", "": "a number with a unit",
 	} {
 		var d time.Duration
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -139,7 +139,7 @@ func TestExecute(t *testing.T) {
 		{"prinnt", io.Discard, ExitUsage, `prog: unknown command "prinnt" for "prog"; prog --help lists the flags` + "\n"},
 		{"print x", io.Discard, ExitUsage, `prog: unknown command "x" for "prog print"; prog print --help lists the flags` + "\n"},
 		{"print --x", io.Discard, ExitUsage, "prog: unknown flag: --x; prog print --help lists the flags\n"},
-		{"completion csh", io.Discard, ExitUsage, "prog: completion needs a shell: bash, zsh, fish or powershell; prog completion --help lists the flags\n"},
+		{"completion csh", io.Discard, ExitUsage, "prog: completion requires a shell: bash, zsh, fish or powershell; prog completion --help lists the flags\n"},
 		{"man x", io.Discard, ExitUsage, `prog: unknown command "x"; prog man --help lists the flags` + "\n"},
 	} {
 		code, said := execute(c.out, strings.Fields(c.line)...)

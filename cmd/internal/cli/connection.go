@@ -19,10 +19,10 @@ import (
 	"github.com/gocurator/curator/internal/dialerrors"
 )
 
-// Connection has the flags of a command that connects to ZooKeeper.
+// Connection contains the connection flags of a command.
 type Connection struct {
 	Verbose bool
-	Timeout time.Duration // to find a server
+	Timeout time.Duration // maximum wait for a server
 
 	servers, namespace string
 	auth               []string // each is credentials, or a file with them
@@ -36,7 +36,7 @@ type Connection struct {
 // prefix returns the prefix of a program's environment variables, such as ZKLOCK_ for zklock.
 func (a *App) prefix() string { return strings.ToUpper(a.Name) + "_" }
 
-// Flags defines the flags. A flag that is not given takes its value from the environment.
+// Flags defines the connection flags. An unset flag defaults to its environment variable.
 func (c *Connection) Flags(a *App, fs *pflag.FlagSet) {
 	env := func(usage, name string) string { return usage + " ($" + a.prefix() + name + ")" }
 	fs.StringVar(&c.servers, "servers", "", env("`host:port,...` of the ensemble, with a /chroot or without; 127.0.0.1:2181 by default", "SERVERS"))
@@ -51,7 +51,7 @@ func (c *Connection) Flags(a *App, fs *pflag.FlagSet) {
 	fs.BoolVarP(&c.Verbose, "verbose", "v", false, "print what the connection does, and who is ahead while waiting, on standard error")
 }
 
-// ACLFlag defines the flag for the ACL of the nodes that the command creates.
+// ACLFlag defines the flag --acl for the nodes that the command creates.
 func (c *Connection) ACLFlag(a *App, fs *pflag.FlagSet) {
 	c.creates = true
 	fs.StringVar(&c.acl, "acl", "", "`list` for created nodes, as in zkCli; creator is auth::cdrwa; world:anyone:cdrwa by default ($"+a.prefix()+"ACL)")
@@ -76,7 +76,7 @@ func (c *Connection) fromEnvironment(a *App) error {
 	if text := os.Getenv(a.prefix() + "TLS"); text != "" && !c.tls {
 		on, err := strconv.ParseBool(text)
 		if err != nil {
-			return UsageError("%sTLS %q is neither true nor false", a.prefix(), text)
+			return UsageError("invalid %sTLS %q: must be true or false", a.prefix(), text)
 		}
 		c.tls = on
 	}
@@ -99,12 +99,12 @@ func (c *Connection) security() ([]framework.Option, error) {
 			return nil, err
 		}
 		if len(c.auth) == 0 && c.files.cert == "" && slices.ContainsFunc(acl, func(a zk.ACL) bool { return a.Scheme == "auth" }) {
-			return nil, UsageError("--acl: creator and auth need --auth or --cert")
+			return nil, UsageError("--acl: creator and auth require --auth or --cert")
 		}
 		opts = append(opts, framework.WithACLProvider(func(string) []zk.ACL { return acl }))
 	}
 	if !c.tls && (c.files != tlsFiles{} || c.serverName != "") {
-		return nil, UsageError("--cacert, --cert, --key and --tls-server-name need --tls")
+		return nil, UsageError("--cacert, --cert, --key and --tls-server-name require --tls")
 	}
 	if !c.tls {
 		return opts, nil
@@ -116,14 +116,15 @@ func (c *Connection) security() ([]framework.Option, error) {
 	return append(opts, framework.WithTLS(&tls.Config{ServerName: c.serverName}), files), nil
 }
 
-// Client is a client with its servers, for messages.
+// Client is a client that can report its servers in messages.
 type Client struct {
 	*framework.Client
 	servers string
 	why     *dialerrors.Handler
 }
 
-// New returns a client without waiting for a connection.
+// New returns a client, without waiting for a connection. It fails with [ExitUsage] if a flag is
+// invalid.
 func (c *Connection) New(a *App, opts ...framework.Option) (*Client, error) {
 	if c.Timeout <= 0 {
 		return nil, UsageError("--connect %v is not positive", c.Timeout)
@@ -162,7 +163,8 @@ func (c *Connection) New(a *App, opts ...framework.Option) (*Client, error) {
 // reportAfter is the time after which a command reports that it waits for a server.
 const reportAfter = 2 * time.Second
 
-// Connect returns a client that is connected.
+// Connect returns a connected client. It fails if no server answers within the time of --connect,
+// or if ctx is done first.
 func (c *Connection) Connect(ctx context.Context, a *App, opts ...framework.Option) (*framework.Client, error) {
 	client, err := c.New(a, opts...)
 	if err != nil {

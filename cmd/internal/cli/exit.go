@@ -6,16 +6,16 @@ import (
 	"syscall"
 )
 
-// Exit codes of all programs. 69 is a code of sysexits.h.
+// Exit codes of all programs. 69 is EX_UNAVAILABLE of sysexits.h.
 const (
 	ExitUsage       = 2
-	ExitUnavailable = 69 // no server answers, or the server refuses
+	ExitUnavailable = 69 // no server answers, or the server refuses the request
 	ExitCannotRun   = 126
 	ExitNotFound    = 127
-	ExitSignal      = 128 // plus the number of the signal
+	ExitSignal      = 128 // the signal's number is added
 )
 
-// Exit is an error with an exit code. Without an Err nothing is printed.
+// Exit is an error with an exit code. If Err is nil, nothing is printed.
 type Exit struct {
 	Code int
 	Err  error
@@ -24,7 +24,7 @@ type Exit struct {
 func (e *Exit) Error() string { return fmt.Sprint(e.Err) }
 func (e *Exit) Unwrap() error { return e.Err }
 
-// UsageError is an Exit for a bad command line.
+// UsageError returns an [Exit] with [ExitUsage] for an invalid command line.
 func UsageError(format string, args ...any) error {
 	return &Exit{ExitUsage, fmt.Errorf(format, args...)}
 }
@@ -36,7 +36,7 @@ type signaled struct {
 	exit error
 }
 
-// SignalOf returns the signal of an error of Signaled.
+// SignalOf returns the signal of an error from [Signaled], and reports whether err is one.
 func SignalOf(err error) (s syscall.Signal, ok bool) {
 	var by *signaled
 	if errors.As(err, &by) {
@@ -45,7 +45,7 @@ func SignalOf(err error) (s syscall.Signal, ok bool) {
 	return 0, false
 }
 
-// Signaled returns an error with the exit code that a shell reports for a process that died of a
+// Signaled returns an error with the exit code that a shell reports for a process terminated by a
 // signal.
 func Signaled(s syscall.Signal) error { return &signaled{s, &Exit{Code: ExitSignal + int(s)}} }
 

@@ -14,13 +14,14 @@ type messages struct {
 	turn chan struct{} // capacity 1: full while a write is in progress
 }
 
-// Messages returns a writer for messages that never blocks for long.
+// Messages returns a writer of messages that blocks for at most 100 ms per message. It drops
+// messages while the reader is blocked.
 func Messages(to io.Writer) io.Writer { return &messages{to, make(chan struct{}, 1)} }
 
 // messageTimeout is how long a message may block its writer.
 const messageTimeout = 100 * time.Millisecond
 
-var errNotRead = errors.New("the reader of messages does not read")
+var errNotRead = errors.New("message dropped: the reader is blocked")
 
 // Write writes text now, or as soon as the reader reads. Text that arrives while earlier text is
 // not read is dropped.

@@ -9,8 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// Printable returns text that other clients wrote in a form that is safe for a terminal and stays
-// on one line. Text that is empty or has a character that is not printable is quoted.
+// Printable returns another client's text in a form that is safe for a terminal and fits on one
+// line. It quotes empty text and text with unprintable characters.
 func Printable(text string) string {
 	if quoted := strconv.Quote(text); text == "" || quoted != `"`+text+`"` {
 		return quoted
@@ -18,8 +18,7 @@ func Printable(text string) string {
 	return text
 }
 
-// PrintableJSON returns valid JSON on one line, with escapes for the characters that are not
-// printable.
+// PrintableJSON returns valid JSON on one line, with escapes for unprintable characters.
 func PrintableJSON(data json.RawMessage) string {
 	if len(data) == 0 {
 		return "null"
@@ -41,7 +40,7 @@ func PrintableJSON(data json.RawMessage) string {
 	return b.String()
 }
 
-// OneLine replaces each character that is not printable by an escape.
+// OneLine replaces each unprintable character by an escape.
 func OneLine(text string) string {
 	var b strings.Builder
 	for _, r := range text {

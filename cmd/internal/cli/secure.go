@@ -29,7 +29,7 @@ func parseAuth(text string) ([]framework.Option, error) {
 		}
 		scheme, credentials, _ := strings.Cut(line, ":")
 		if scheme == "" || credentials == "" || (scheme == "digest" || scheme == saslScheme) && !strings.Contains(credentials, ":") {
-			return nil, UsageError("%s: credentials look like digest:user:password", where)
+			return nil, UsageError("%s: credentials must look like digest:user:password", where)
 		}
 		if scheme == saslScheme {
 			user, password, _ := strings.Cut(credentials, ":")
@@ -75,22 +75,22 @@ func parseACL(text string) ([]zk.ACL, error) {
 		refuse := func(reason string) error { return UsageError("--acl: entry %d: %s", len(list)+1, reason) }
 		first, last := strings.Index(entry, ":"), strings.LastIndex(entry, ":")
 		if first <= 0 || first == last {
-			return nil, refuse("it does not look like world:anyone:cdrwa")
+			return nil, refuse("must look like world:anyone:cdrwa")
 		}
 		a := zk.ACL{Scheme: entry[:first], ID: entry[first+1 : last]}
 		for _, letter := range entry[last+1:] {
 			if permissions[letter] == 0 {
-				return nil, refuse("the permissions, at its end, are not some of c, d, r, w and a")
+				return nil, refuse("the permissions at its end must be letters of cdrwa")
 			}
 			a.Perms |= permissions[letter]
 		}
 		switch {
 		case a.Perms == 0:
-			return nil, refuse("it ends without permissions")
+			return nil, refuse("missing permissions at its end")
 		case a.Scheme == "world" && a.ID != "anyone":
 			return nil, refuse("the only id of world is anyone")
 		case a.Scheme == "digest" && !isDigest(a.ID):
-			return nil, refuse("an id of digest is user:base64(SHA-1 of user:password)")
+			return nil, refuse("an id of digest must be user:base64(SHA-1 of user:password)")
 		}
 		list = append(list, a)
 	}

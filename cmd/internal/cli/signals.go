@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// Interrupted returns a context that is cancelled by the signals that end a program. Its cause is
-// an error with the exit code that a shell reports. A second signal terminates the program
+// Interrupted returns a context that the first of [EndSignals] cancels. The context's cause is an
+// error with the exit code that a shell reports. A second signal terminates the program
 // immediately.
 func Interrupted(ctx context.Context) (_ context.Context, stop func()) {
 	return InterruptedUnless(ctx, func(os.Signal) bool { return false }, func() bool { return false })
 }
 
-// InterruptedUnless is Interrupted for a program that runs a command. A signal for which spared
-// returns true does not end the context. Signals that arrive while busy returns true are for the
-// command and do not count: the second other signal ends the program at once.
+// InterruptedUnless is like [Interrupted], for a program that runs a command. A signal for which
+// spared returns true does not cancel the context. The second signal that arrives while busy
+// returns false terminates the program.
 func InterruptedUnless(ctx context.Context, spared func(os.Signal) bool, busy func() bool) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
@@ -57,7 +57,7 @@ func Listened(all ...os.Signal) []os.Signal {
 	return slices.DeleteFunc(all, signal.Ignored)
 }
 
-// Interruption returns err, or the signal that caused it.
+// Interruption returns the cause of ctx if a signal canceled it, and otherwise err.
 func Interruption(ctx context.Context, err error) error {
 	var end *Exit
 	if cause := context.Cause(ctx); errors.As(cause, &end) {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// EndSignals are the signals that end a program, or are passed on to its command.
+// EndSignals returns the signals that terminate a program, or that it passes on to its command.
 func EndSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
 }

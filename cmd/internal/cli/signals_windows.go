@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// EndSignals are the signals that end a program.
+// EndSignals returns the signals that terminate a program.
 func EndSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
