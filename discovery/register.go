@@ -181,8 +181,7 @@ func (r *Registration[T]) Close() error { return r.node.Close() }
 // even within the grace of [WithGrace].
 //
 // d must exceed the time for which callers cache their lists: 35 s for Spring Cloud's load
-// balancer. Drain
-// returns the error of Close, joined with the error of ctx if ctx is done first.
+// balancer. Drain returns the error of Close, joined with the error of ctx if ctx is done first.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 	r.sayGoodbye(ctx)
 	return operr.New("drain", r.Path(), errors.Join(r.Close(), wait.Sleep(ctx, d)))
