@@ -64,7 +64,7 @@ func (s shop) article(n int) string {
 
 func (s shop) run(ctx context.Context, servers []string) error {
 	if s.readers < 1 || s.publishers < 1 || s.editions < 1 || s.articles < 1 {
-		return errors.New("readers, publishers, editions and articles must be positive")
+		return errors.New("-readers, -publishers, -editions and -articles must be positive")
 	}
 	client, err := framework.New(servers)
 	if err != nil {
@@ -183,7 +183,7 @@ func (s shop) edit(ctx context.Context, client *framework.Client, l *rwlock.Lock
 		return err
 	}
 	if found != edition {
-		return fmt.Errorf("%q was printed instead of %q", found, edition)
+		return fmt.Errorf("printed %q, want %q", found, edition)
 	}
 	log.published(edition)
 	return read.Release()
@@ -210,7 +210,7 @@ func (s shop) read(ctx context.Context, client *framework.Client) (edition strin
 			return "", err
 		}
 		if n > 0 && string(data) != edition {
-			return "", fmt.Errorf("the catalogue is a mixture of %q and %q", edition, data)
+			return "", fmt.Errorf("the catalogue mixes articles of %q and %q", edition, data)
 		}
 		edition = string(data)
 	}
@@ -244,7 +244,7 @@ func (j *journal) published(edition string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.editions++
-	fmt.Fprintln(j.out, "published and proof-read:", edition)
+	fmt.Fprintln(j.out, "published and verified:", edition)
 }
 
 // summary prints the result. It returns an error if the run failed.
@@ -252,9 +252,9 @@ func (j *journal) summary(want int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	fmt.Fprintf(j.out, "\neditions  %d of %d\n", j.editions, want)
-	fmt.Fprintf(j.out, "reads     %d, up to %d at a time, none of a mixture\n", j.reads, j.most)
+	fmt.Fprintf(j.out, "reads     %d, at most %d concurrent, none mixed\n", j.reads, j.most)
 	if j.editions != want {
-		return fmt.Errorf("%d editions instead of %d", j.editions, want)
+		return fmt.Errorf("published %d editions, want %d", j.editions, want)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func check(t *testing.T, servers []string) {
 	s := shop{out: &out, path: "/catalogue", readers: 4, publishers: 2, editions: 3, articles: 4}
 	require.NoError(t, s.run(ctx, servers), "%s", &out)
 	require.NoError(t, s.run(ctx, servers), "again, where the first run left its catalogue")
-	require.Contains(t, out.String(), "published and proof-read: edition 3 of publisher 2\n")
+	require.Contains(t, out.String(), "published and verified: edition 3 of publisher 2\n")
 	require.Contains(t, out.String(), "editions  6 of 6\n")
 }
 
@@ -47,7 +47,7 @@ func TestAViolationIsAnError(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = s.read(t.Context(), client)
-	require.ErrorContains(t, err, "mixture")
+	require.ErrorContains(t, err, "mixes articles")
 
 	var out bytes.Buffer
 	log := journal{out: &out}

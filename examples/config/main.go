@@ -82,12 +82,12 @@ func (s *service) decode(n cache.Node) (setting, error) {
 			return v, err
 		}
 		if v.Rate < 1 {
-			return v, fmt.Errorf("rate %d is not positive", v.Rate)
+			return v, fmt.Errorf("rate %d must be positive", v.Rate)
 		}
 		return v, nil
 	case dir == s.featuresPath():
 		if on := string(n.Data); on != "on" && on != "off" {
-			return setting{}, fmt.Errorf("%q is neither on nor off", on)
+			return setting{}, fmt.Errorf("invalid value %q: must be on or off", on)
 		}
 		return setting{On: string(n.Data) == "on"}, nil
 	}
@@ -132,7 +132,7 @@ func (s *service) run(ctx context.Context, servers []string) error {
 	if err := context.Cause(ctx); !errors.Is(err, errDone) && !s.follow {
 		return err
 	}
-	fmt.Fprintf(s.out, "served %t, with rate %d in the end\n", s.served.Load() > 0, s.settings.Load().rate)
+	fmt.Fprintf(s.out, "served: %t, final rate: %d\n", s.served.Load() > 0, s.settings.Load().rate)
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (s *service) reconfigure(ctx context.Context, values *cache.Values[setting]
 			continue
 		}
 		if err := ch.Value.Err; err != nil && !errors.Is(err, cache.ErrNoValue) {
-			fmt.Fprintf(s.out, "%s is wrong, the last good value stays: %v\n", ch.Path, err)
+			fmt.Fprintf(s.out, "%s is invalid, keeping the last good value: %v\n", ch.Path, err)
 		}
 		s.apply(values)
 		if s.follow {

@@ -28,7 +28,7 @@ func check(t *testing.T, servers []string) {
 	lines := strings.Split(out.String(), "\n")
 	require.Len(t, lines, 8, "%s", &out)
 	wrong := lines[3]
-	require.Contains(t, wrong, "/config/limits is wrong, the last good value stays: json: ")
+	require.Contains(t, wrong, "/config/limits is invalid, keeping the last good value: json: ")
 	lines[3] = "wrong"
 	require.Equal(t, []string{
 		"serving with rate 10 and features []",
@@ -37,7 +37,7 @@ func check(t *testing.T, servers []string) {
 		"wrong",
 		"serving with rate 250 and features [dark-mode]",
 		"serving with rate 250 and features []",
-		"served true, with rate 250 in the end", "",
+		"served: true, final rate: 250", "",
 	}, lines)
 }
 

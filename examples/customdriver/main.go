@@ -55,7 +55,7 @@ type job struct {
 
 func (j job) run(ctx context.Context, servers []string) error {
 	if j.workers < 1 || j.rounds < 1 || j.work < 0 {
-		return errors.New("workers and rounds must be positive, work not negative")
+		return errors.New("-workers and -rounds must be positive, -work must not be negative")
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -126,7 +126,7 @@ func (d *database) enter(kind string) {
 	if d.inside[kinds[0]] > 0 && d.inside[kinds[1]] > 0 {
 		d.meetings++
 	}
-	fmt.Fprintf(d.out, "%s begins: %d exports and %d imports\n", kind, d.inside[kinds[0]], d.inside[kinds[1]])
+	fmt.Fprintf(d.out, "%s started: %d exports and %d imports running\n", kind, d.inside[kinds[0]], d.inside[kinds[1]])
 }
 
 func (d *database) leave(kind string) {
@@ -142,11 +142,11 @@ func (d *database) summary(want int) error {
 	defer d.mu.Unlock()
 	fmt.Fprintln(d.out)
 	for _, kind := range kinds {
-		fmt.Fprintf(d.out, "%ss   %d of %d, at most %d at a time\n", kind, d.done[kind], want, d.most[kind])
+		fmt.Fprintf(d.out, "%ss   %d of %d, at most %d concurrent\n", kind, d.done[kind], want, d.most[kind])
 	}
 	fmt.Fprintf(d.out, "meetings  %d\n", d.meetings)
 	if d.meetings > 0 || d.done[kinds[0]] != want || d.done[kinds[1]] != want {
-		return fmt.Errorf("%d exports and %d imports of %d each, %d meetings", d.done[kinds[0]], d.done[kinds[1]], want, d.meetings)
+		return fmt.Errorf("completed %d exports and %d imports, want %d each; %d meetings", d.done[kinds[0]], d.done[kinds[1]], want, d.meetings)
 	}
 	return nil
 }

@@ -15,12 +15,13 @@ import (
 //	<path>/_c_<uuid>-<group>.room-<sequence>
 const nodeName = ".room-"
 
-// NewRoom returns the lock of a room for one group. Any number of members of one group can be in
-// the room, but never two groups. The queue is first come, first served: a member behind a member
-// of another group waits, even if its own group is in the room.
+// NewRoom returns a lock by which members of one group enter a room. Any number of members of the
+// same group can hold it at the same time, but never two groups. The queue is first come, first
+// served: a member waits behind an earlier member of another group, even if its own group is in the
+// room.
 func NewRoom(client *framework.Client, path, group string) (*lock.Queue, error) {
 	if group == "" || strings.Contains(group, "/") || strings.Contains(group, nodeName) {
-		return nil, fmt.Errorf("room: %w: group %q", framework.ErrBadArgument, group)
+		return nil, fmt.Errorf("room: %w: invalid group %q", framework.ErrBadArgument, group)
 	}
 	return lock.New(client, path, nodeName, driver{group: group})
 }

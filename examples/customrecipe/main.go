@@ -69,7 +69,7 @@ func migrate(ctx context.Context, out io.Writer, servers []string, path string, 
 	}
 	fmt.Fprintf(out, "workers     %d\nfailed      %d\nmigrations  %d\n", workers, busy, migrations.Load())
 	if migrations.Load() != 1 || busy != 1 {
-		return errors.Join(append(failed, errors.New("the job was not done once"))...)
+		return errors.Join(append(failed, errors.New("the job was not run exactly once"))...)
 	}
 	return nil
 }

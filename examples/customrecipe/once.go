@@ -11,11 +11,11 @@ import (
 )
 
 // Once runs f until it has succeeded once among all processes that call Once with the same path. If
-// the process that calls f crashes, or f fails, the next one calls f. Once returns nil when f has
-// succeeded in any process.
+// f fails or its process crashes, another process runs f. Once returns nil when f has succeeded in
+// any process.
 //
-// path/done is a persistent node: f has succeeded. path/running is an ephemeral node of the process
-// that calls f. f's context ends before another process can call f.
+// The persistent node path/done records the success. The ephemeral node path/running belongs to the
+// process that runs f. The context of f is canceled before another process can run f.
 func Once(ctx context.Context, client *framework.Client, path string, f func(ctx context.Context) error) error {
 	var failed error // why f failed
 	err := client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {

@@ -64,7 +64,7 @@ func (p plant) progressPath() string { return framework.Join(p.path, "progress")
 
 func (p plant) run(ctx context.Context, servers []string) error {
 	if p.items < 1 || p.urgent < 0 || p.urgent >= p.items || p.think < 0 || p.grace < 0 {
-		return errors.New("items must be positive, urgent less than that, times not negative")
+		return errors.New("-items must be positive, -urgent less than -items, -think and -grace not negative")
 	}
 	batchClient, err := framework.New(servers)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p plant) batch(ctx context.Context, client *framework.Client, log *journal
 		finished, err := p.work(ctx, client, hold, log)
 		err = errors.Join(err, hold.Release())
 		if errors.Is(err, lock.ErrNodeDeleted) { // as ErrRevoked is
-			log.say("batch: its node was deleted, and it queues again")
+			log.say("batch: node deleted, acquiring again")
 			continue
 		}
 		if finished || err != nil {
@@ -149,7 +149,7 @@ func (p plant) work(ctx context.Context, client *framework.Client, hold *revocab
 	if err != nil {
 		return false, err
 	}
-	log.say("batch: continues with item %d", next)
+	log.say("batch: continuing with item %d", next)
 	for ; next < p.items; next++ {
 		select {
 		case <-hold.Revoked():
@@ -289,7 +289,7 @@ func (j *journal) did(item int) {
 }
 
 func (j *journal) inserted(task int) {
-	j.say("urgent task %d: in and out", task)
+	j.say("urgent task %d: acquired and released", task)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.urgent++
@@ -305,10 +305,10 @@ func (j *journal) summary(urgent int) error {
 			once++
 		}
 	}
-	fmt.Fprintf(j.out, "\nitems done once  %d of %d\n", once, len(j.done))
-	fmt.Fprintf(j.out, "urgent tasks     %d of %d\n", j.urgent, urgent)
+	fmt.Fprintf(j.out, "\nitems processed once  %d of %d\n", once, len(j.done))
+	fmt.Fprintf(j.out, "urgent tasks          %d of %d\n", j.urgent, urgent)
 	if once != len(j.done) || j.urgent != urgent {
-		return errors.New("an item was left out or done twice, or an urgent task was left out")
+		return errors.New("an item was skipped or processed twice, or an urgent task was skipped")
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ type job struct {
 
 func (j job) run(ctx context.Context, servers []string) error {
 	if j.services < 1 || j.queries < 1 || j.limit < 1 || j.raise < j.limit || j.query < 0 {
-		return errors.New("services, queries and limit must be positive, raise not below limit, query not negative")
+		return errors.New("-services, -queries and -limit must be positive, -raise at least -limit, -query not negative")
 	}
 	client, err := framework.New(servers)
 	if err != nil {
@@ -219,9 +219,9 @@ func (d *database) summary(out io.Writer, want int, took time.Duration) error {
 	defer d.mu.Unlock()
 	fmt.Fprintf(out, "\nqueries       %d of %d in %v\n", d.queries, want, took.Round(time.Millisecond))
 	fmt.Fprintf(out, "connections   at most %d of %d\n", d.most, d.limit)
-	fmt.Fprintf(out, "turned away   %d\n", d.turnedAway)
+	fmt.Fprintf(out, "rejected      %d\n", d.turnedAway)
 	if d.turnedAway > 0 || d.queries != want || d.most > d.limit {
-		return fmt.Errorf("%d of %d queries, %d turned away", d.queries, want, d.turnedAway)
+		return fmt.Errorf("completed %d of %d queries, the database rejected %d", d.queries, want, d.turnedAway)
 	}
 	return nil
 }

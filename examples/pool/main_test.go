@@ -40,7 +40,7 @@ func check(t *testing.T, servers []string, services, queries int) {
 	require.NoError(t, j.run(ctx, servers), "again, where the first run left its limit")
 	want := services * queries
 	require.Contains(t, out.String(), fmt.Sprintf("queries       %d of %d", want, want))
-	require.Contains(t, out.String(), "turned away   0\n")
+	require.Contains(t, out.String(), "rejected      0\n")
 	require.Contains(t, out.String(), "administrator: 4 connections from now on")
 }
 

@@ -62,7 +62,7 @@ func (j job) counterPath() string { return framework.Join(j.path, "counter") }
 
 func (j job) run(ctx context.Context, servers []string) error {
 	if j.workers < 1 || j.rounds < 1 || j.think < 0 {
-		return errors.New("workers and rounds must be positive, think not negative")
+		return errors.New("-workers and -rounds must be positive, -think must not be negative")
 	}
 	client, err := framework.New(servers)
 	if err != nil {
@@ -212,7 +212,7 @@ func (l *journal) summary(out io.Writer, want int, counter string, took time.Dur
 	fmt.Fprintf(out, "counter       %s\n", counter)
 	fmt.Fprintf(out, "violations    %d\n", l.violations)
 	if l.violations > 0 || l.acquisitions != want || counter != strconv.Itoa(want) {
-		return fmt.Errorf("mutual exclusion was violated: counter %s, want %d; %d violations", counter, want, l.violations)
+		return fmt.Errorf("mutual exclusion violated %d times, counter is %s, want %d", l.violations, counter, want)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (s scheduler) progressPath() string { return framework.Join(s.path, "progre
 // run takes part until ctx is done.
 func (s scheduler) run(ctx context.Context, servers []string) error {
 	if s.every <= 0 || s.id == "" {
-		return errors.New("an instance needs an id, and jobs that take a time")
+		return errors.New("-id must not be empty, and -every must be positive")
 	}
 	client, err := framework.New(servers, framework.WithSessionTimeout(s.timeout))
 	if err != nil {
@@ -204,9 +204,9 @@ func (s scheduler) deploy(ctx context.Context, servers []string, deploys int) er
 
 // summary checks that each job was done once.
 func (s scheduler) summary(count, last int) error {
-	s.out.say("\njobs done once  %d of %d", count, last)
+	s.out.say("\njobs run once  %d of %d", count, last)
 	if count != last {
-		return errors.New("a job was left out or done twice")
+		return errors.New("a job was skipped or run twice")
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func check(t *testing.T, servers []string) {
 	var out bytes.Buffer
 	s := scheduler{out: &lines{out: &out}, path: "/scheduler", every: 2 * time.Millisecond, timeout: 10 * time.Second}
 	require.NoError(t, s.deploy(ctx, servers, 3), "%s", &out)
-	require.Contains(t, out.String(), "jobs done once", "%s", &out)
+	require.Contains(t, out.String(), "jobs run once", "%s", &out)
 	require.Contains(t, out.String(), "stops: context canceled", "%s", &out)
 	require.GreaterOrEqual(t, bytes.Count(out.Bytes(), []byte(": leads\n")), 4, "%s", &out)
 }

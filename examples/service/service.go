@@ -32,19 +32,19 @@ const (
 	servicesPath  = "/services"
 )
 
-// Config configures an instance.
+// Config configures an instance of the service.
 type Config struct {
-	Servers string // a connect string
+	Servers string // connect string of the ensemble
 	Listen  string
 	ID      string
 	Session time.Duration
 	Drain   time.Duration
 	Logger  *slog.Logger
-	Now     func() time.Time // nil is time.Now; tests choose the day of the nightly job
+	Now     func() time.Time // time.Now if nil; tests set the day of the nightly job
 }
 
-// Settings is the JSON at /shop/settings. Values that belong together are in one node, so that a
-// reader never sees half of a change.
+// Settings is the JSON at /shop/settings. Related values share one node, so that a reader never
+// sees a partial change.
 type Settings struct {
 	ReportEvery time.Duration `json:"report_every_ns"`
 	Currency    string        `json:"currency"`
@@ -52,7 +52,7 @@ type Settings struct {
 
 var defaults = Settings{ReportEvery: time.Second, Currency: "EUR"}
 
-// Service is a running instance.
+// Service is a running instance of the service.
 type Service struct {
 	cfg      Config
 	log      *slog.Logger
@@ -76,7 +76,8 @@ type Service struct {
 	err     error
 }
 
-// Start returns when the instance is registered and serves. ctx limits the start only.
+// Start starts an instance, and returns when it is registered and serves requests. ctx limits only
+// the start.
 func Start(ctx context.Context, cfg Config) (_ *Service, err error) {
 	s := &Service{cfg: cfg, log: cfg.Logger, registry: prom.NewRegistry(), failed: make(chan struct{})}
 	if s.cfg.Now == nil {
@@ -175,7 +176,7 @@ func (s *Service) follow(ctx context.Context) error {
 			case err != nil:
 				return
 			case change.Value.Err != nil:
-				s.log.Warn("bad settings; the last good ones stay", "error", change.Value.Err)
+				s.log.Warn("invalid settings, keeping the last valid ones", "error", change.Value.Err)
 			default:
 				s.log.Info("settings", "now", s.Settings())
 			}
@@ -184,7 +185,7 @@ func (s *Service) follow(ctx context.Context) error {
 	return nil
 }
 
-// Settings returns the current settings. It asks no server.
+// Settings returns the current settings, without a request to the servers.
 func (s *Service) Settings() Settings {
 	if v, ok := s.settings.Get(settingsPath); ok && v.Value != (Settings{}) {
 		return v.Value
@@ -216,7 +217,7 @@ func (s *Service) listen() (host string, port int, err error) {
 	}
 	address := l.Addr().(*net.TCPAddr)
 	if address.IP.IsUnspecified() {
-		return "", 0, errors.Join(fmt.Errorf("listen on %s: other instances need an address of this machine", s.cfg.Listen), l.Close())
+		return "", 0, errors.Join(fmt.Errorf("listen on %s: must be a specific address, which other instances can reach", s.cfg.Listen), l.Close())
 	}
 	s.address = address.String()
 	s.server = &http.Server{Handler: s.routes(), ReadHeaderTimeout: time.Second}
@@ -237,18 +238,19 @@ func (s *Service) fail(err error) {
 	})
 }
 
-// Failed is closed when the instance has failed. Err then returns the reason. The caller must call
-// Shutdown.
+// Failed returns a channel that is closed when the instance fails. [Service.Err] then returns the
+// reason. The caller must still call [Service.Shutdown].
 func (s *Service) Failed() <-chan struct{} { return s.failed }
 
-// Err returns why the instance failed, once Failed is closed.
+// Err returns the reason why the instance failed. It is valid once the channel of [Service.Failed]
+// is closed.
 func (s *Service) Err() error { return s.err }
 
 // Address returns the address of the HTTP server.
 func (s *Service) Address() string { return s.address }
 
-// Shutdown stops the instance in order: no new callers, no open requests, no scheduler, no session.
-// If ctx ends first, the remaining requests and work are cancelled.
+// Shutdown stops the instance in this order: registration, HTTP server, scheduler, session. If ctx
+// is done first, Shutdown cancels the remaining requests and work.
 func (s *Service) Shutdown(ctx context.Context) error {
 	var errs []error
 	if s.reg != nil { // callers learn that the instance stops, and it answers until they do

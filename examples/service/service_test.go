@@ -327,7 +327,7 @@ func TestRun(t *testing.T) {
 	require.False(t, s.Exists("/app/services/orders/a"))
 
 	cfg.Listen = "0.0.0.0:0"
-	require.ErrorContains(t, run(t.Context(), cfg, time.Minute), "an address of this machine")
+	require.ErrorContains(t, run(t.Context(), cfg, time.Minute), "must be a specific address")
 	s.Stop()
 	patient, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

@@ -21,7 +21,7 @@ import (
 // schedule runs during a term of leadership: one instance at a time writes reports.
 func (s *Service) schedule(ctx context.Context, term *leader.Term) error {
 	s.log.Info("scheduling")
-	defer s.log.Info("no longer scheduling")
+	defer s.log.Info("stopped scheduling")
 	for {
 		switch err := s.report(ctx, term); {
 		case ctx.Err() != nil:
@@ -29,7 +29,7 @@ func (s *Service) schedule(ctx context.Context, term *leader.Term) error {
 		case errors.Is(err, zk.ErrNoNode): // the guard: another instance may lead by now
 			return nil
 		case err != nil:
-			s.log.Warn("no report; trying again", "error", err)
+			s.log.Warn("report failed, retrying", "error", err)
 		}
 		select {
 		case <-time.After(s.Settings().ReportEvery):
@@ -42,7 +42,7 @@ func (s *Service) schedule(ctx context.Context, term *leader.Term) error {
 // Report is the JSON at /shop/report.
 type Report struct {
 	By string `json:"by"`
-	N  int    `json:"n"` // rises by one with each report
+	N  int    `json:"n"` // number of reports so far
 }
 
 // report writes the next report in one transaction with a check of the leader's node, so that a
@@ -81,11 +81,13 @@ func (s *Service) ensure(ctx context.Context, path string, data []byte) error {
 
 // Reasons why the nightly job does not run.
 var (
-	errRunning = errors.New("the nightly job runs elsewhere")
-	errDone    = errors.New("the nightly job is done for today")
+	errRunning = errors.New("the nightly job is running in another instance")
+	errDone    = errors.New("the nightly job has already run today")
 )
 
-// Nightly runs the nightly job at most once a day in all instances. job must end with its context.
+// Nightly runs job unless it has succeeded today in any instance. It returns errRunning if another
+// instance runs it, and errDone if it has succeeded today. job must return when its context is
+// canceled.
 func (s *Service) Nightly(ctx context.Context, job func(ctx context.Context) error) error {
 	hold, err := s.nightly.TryAcquire(ctx)
 	if errors.Is(err, lock.ErrNotAcquired) {
@@ -135,7 +137,7 @@ func (s *Service) routes() http.Handler {
 		amount, err := s.ask(r.Context(), r.PathValue("id"))
 		if err != nil {
 			s.log.Warn("order", "error", err)
-			http.Error(w, "stock does not answer", http.StatusBadGateway)
+			http.Error(w, "stock is unavailable", http.StatusBadGateway)
 			return
 		}
 		fmt.Fprintf(w, "order %s: %s in stock, in %s\n", r.PathValue("id"), amount, s.Settings().Currency)
@@ -150,7 +152,7 @@ func (s *Service) routes() http.Handler {
 			http.Error(w, err.Error(), http.StatusConflict)
 		case err != nil:
 			s.log.Warn("nightly", "error", err)
-			http.Error(w, "the nightly job has failed", http.StatusServiceUnavailable)
+			http.Error(w, "the nightly job failed", http.StatusServiceUnavailable)
 		default:
 			fmt.Fprintln(w, "done")
 		}
@@ -171,7 +173,7 @@ func (s *Service) ask(ctx context.Context, id string) (string, error) {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
 	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("stock answers %s", answer.Status)
+		err = fmt.Errorf("stock: unexpected status %s", answer.Status)
 	}
 	return string(text), err
 }

@@ -66,7 +66,7 @@ func main() {
 		case *call != "":
 			return p.call(ctx, list, *call)
 		}
-		return errors.New("-servers needs -serve or -call")
+		return errors.New("-servers requires -serve or -call")
 	})
 }
 
@@ -165,7 +165,7 @@ func (p program) call(ctx context.Context, servers []string, service string) err
 				case err == nil:
 					answers <- by
 				case calling.Err() == nil:
-					stop(fmt.Errorf("a request was lost: %w", err))
+					stop(fmt.Errorf("request failed: %w", err))
 				}
 			}
 		})
@@ -179,7 +179,7 @@ func (p program) call(ctx context.Context, servers []string, service string) err
 		select {
 		case by, more := <-answers:
 			if !more {
-				p.log.Printf("%d requests, none lost", total)
+				p.log.Printf("%d requests, none failed", total)
 				if ctx.Err() == nil {
 					return context.Cause(calling)
 				}

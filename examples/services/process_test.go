@@ -190,7 +190,7 @@ func TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped(t *testing.T) {
 		f.signal(syscall.SIGCONT, stopped...)
 		f.answer(slices.Concat(stopped, stay)...)
 		f.signal(syscall.SIGTERM, "client")
-		require.Contains(t, f.ends("client"), " requests, none lost\n")
+		require.Contains(t, f.ends("client"), " requests, none failed\n")
 		f.signal(syscall.SIGTERM, slices.Concat(stopped, stay)...)
 		for _, id := range slices.Concat(stopped, stay) {
 			f.ends(id)

@@ -37,7 +37,7 @@ func (b *board) begin(n int, id string) {
 	}
 	b.workers[n] = append(b.workers[n], id)
 	b.moves++
-	fmt.Fprintf(b.out, "%s  takes partition %d\n", id, n)
+	fmt.Fprintf(b.out, "%s  acquired partition %d\n", id, n)
 	b.notify()
 }
 
@@ -50,7 +50,7 @@ func (b *board) end(n int, id string) {
 			break
 		}
 	}
-	fmt.Fprintf(b.out, "%s  gives partition %d up\n", id, n)
+	fmt.Fprintf(b.out, "%s  released partition %d\n", id, n)
 	b.notify()
 }
 
@@ -104,12 +104,12 @@ func (b *board) summary() error {
 			untouched++
 		}
 	}
-	fmt.Fprintf(b.out, "\npartitions    %d, taken %d times\n", len(b.workers), b.moves)
+	fmt.Fprintf(b.out, "\npartitions    %d, acquired %d times\n", len(b.workers), b.moves)
 	fmt.Fprintf(b.out, "items         %d\n", items)
 	fmt.Fprintf(b.out, "clashes       %d\n", b.clashes)
-	fmt.Fprintf(b.out, "untouched     %d\n", untouched)
+	fmt.Fprintf(b.out, "unprocessed   %d\n", untouched)
 	if b.clashes > 0 || untouched > 0 {
-		return fmt.Errorf("%d clashes, %d partitions without work", b.clashes, untouched)
+		return fmt.Errorf("%d clashes, %d partitions not processed", b.clashes, untouched)
 	}
 	return nil
 }

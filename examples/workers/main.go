@@ -50,7 +50,7 @@ type pool struct {
 
 func (p pool) run(ctx context.Context, servers []string) (err error) {
 	if p.workers < 2 || p.partitions < 1 {
-		return errors.New("workers must be at least 2, partitions at least 1")
+		return errors.New("-workers must be at least 2, -partitions at least 1")
 	}
 	b := newBoard(p.out, p.partitions)
 	var all []*worker // the first left of them have left

@@ -25,8 +25,8 @@ func check(t *testing.T, servers []string, session time.Duration) {
 		p := pool{out: &out, path: "/workers", workers: workers, partitions: 8, session: session}
 		require.NoError(t, p.run(ctx, servers), "%s", &out)
 		require.Contains(t, out.String(), "clashes       0\n")
-		require.Contains(t, out.String(), "untouched     0\n")
-		require.Contains(t, out.String(), "gives partition")
+		require.Contains(t, out.String(), "unprocessed   0\n")
+		require.Contains(t, out.String(), "released partition")
 	}
 }
 

@@ -76,7 +76,7 @@ func (n *network) dial(ctx context.Context, network, address string) (net.Conn, 
 	defer n.mu.Unlock()
 	if n.gone {
 		conn.Close()
-		return nil, errors.New("network is down")
+		return nil, errors.New("the network is down")
 	}
 	n.conns = append(n.conns, conn)
 	return conn, nil

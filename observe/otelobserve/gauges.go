@@ -13,12 +13,12 @@ import (
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// ObserveCache exports [cache.Cache.Stats] until the returned registration is unregistered. The
-// metrics have the attribute curator.cache with the value name, which must be unique within a meter
-// provider. Only the option [WithMeterProvider] is used.
+// ObserveCache exports [cache.Cache.Stats] until the caller unregisters the returned registration.
+// The metrics have the attribute curator.cache with the value name, which must be unique within a
+// meter provider. ObserveCache uses only the option [WithMeterProvider].
 //
-// Errors are [framework.ErrBadArgument] if c or an option is nil, or name is empty or not UTF-8,
-// and errors of the meter provider.
+// It returns [framework.ErrBadArgument] if c or an option is nil, or if name is empty or not UTF-8.
+// It also returns errors of the meter provider.
 func ObserveCache(c *cache.Cache, name string, opts ...Option) (metric.Registration, error) {
 	if c == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil cache", framework.ErrBadArgument)
@@ -58,10 +58,12 @@ func ObserveCache(c *cache.Cache, name string, opts ...Option) (metric.Registrat
 	}, i.nodes, i.bytes, i.age, i.reads, i.resyncs))
 }
 
-// ObserveNode exports whether a kept node exists, as [node.Node.Present] reports at the moment of a
-// collection. The metric has the attribute curator.node with the value name.
+// ObserveNode exports whether a kept node exists, as reported by [node.Node.Present] during a
+// collection. A closed node counts as absent. The metric has the attribute curator.node with the
+// value name.
 //
-// A closed node counts as absent. For the rest see [ObserveCache].
+// The caller must unregister the returned registration. Options and errors are the same as for
+// [ObserveCache].
 func ObserveNode(n *node.Node, name string, opts ...Option) (metric.Registration, error) {
 	if n == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil node", framework.ErrBadArgument)
@@ -69,8 +71,8 @@ func ObserveNode(n *node.Node, name string, opts ...Option) (metric.Registration
 	return observePresence(n.Present, name, opts)
 }
 
-// ObserveMember is [ObserveNode] for the node of a member of a group: it has the same metric, with
-// the attribute curator.node.
+// ObserveMember exports whether the node of a group's member exists, as [ObserveNode] does for a
+// kept node. The metric is the same.
 func ObserveMember(m *node.Member, name string, opts ...Option) (metric.Registration, error) {
 	if m == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil member", framework.ErrBadArgument)
@@ -103,7 +105,7 @@ func observePresence(present func() (bool, <-chan struct{}), name string, opts [
 // meterFor returns the meter for a cache or node with this name.
 func meterFor(name string, opts []Option) (metric.Meter, error) {
 	if name == "" || !utf8.ValidString(name) {
-		return nil, fmt.Errorf("otelobserve: %w: name %q is empty or not UTF-8", framework.ErrBadArgument, name)
+		return nil, fmt.Errorf("otelobserve: %w: name %q must be non-empty UTF-8", framework.ErrBadArgument, name)
 	}
 	cfg, err := configure(opts)
 	if err != nil {

@@ -37,7 +37,7 @@ func version() string {
 	return "(devel)"
 }
 
-// Option configures an observer. [New] refuses bad values with [framework.ErrBadArgument].
+// Option configures an observer. [New] rejects invalid values with [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -47,7 +47,8 @@ type config struct {
 	server    string // "" if it is not known
 }
 
-// WithMeterProvider sets where metrics go. The default is the global provider.
+// WithMeterProvider sets the provider that receives the metrics. The default is the global
+// provider.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(c *config) error {
 		if p == nil {
@@ -58,7 +59,7 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	}
 }
 
-// WithTracerProvider sets the provider of the tracer. The default is the global provider.
+// WithTracerProvider sets the provider that receives the spans. The default is the global provider.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(c *config) error {
 		if p == nil {
@@ -69,11 +70,12 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// WithLockLabel sets the metrics' attribute curator.lock. name is called with the path given to the
-// lock's constructor, and with the attribute curator.kind.
+// WithLockLabel sets the function that returns the value of the metrics' attribute curator.lock.
+// name is called with the path of the lock, as passed to the lock's constructor, and with the
+// attribute curator.kind.
 //
-// It must return few different values, and must be safe for concurrent use. Without it, or if it
-// returns "", the attribute is absent.
+// name must return few different values, and must be safe for concurrent use. Without the option,
+// or if name returns "", the attribute is omitted.
 func WithLockLabel(name func(path, kind string) string) Option {
 	return func(c *config) error {
 		if name == nil {
@@ -85,20 +87,20 @@ func WithLockLabel(name func(path, kind string) string) Option {
 }
 
 // WithServerAddress sets the attribute "server.address" of spans, such as the host name or the
-// connect string of the ensemble. Without it there is no such attribute.
+// connect string of the ensemble. Without the option the attribute is omitted.
 func WithServerAddress(address string) Option {
 	return func(c *config) error {
 		if address == "" || !utf8.ValidString(address) { // exporters fail with anything else
-			return fmt.Errorf("%w: server address %q is empty or not UTF-8", framework.ErrBadArgument, address)
+			return fmt.Errorf("%w: server address %q must be non-empty UTF-8", framework.ErrBadArgument, address)
 		}
 		c.server = address
 		return nil
 	}
 }
 
-// New returns an option of [framework.New]. It observes a client and all its locks, and may be
-// given to any number of clients. Errors are [framework.ErrBadArgument] and errors of the meter
-// provider.
+// New returns an option of [framework.New] that observes a client and all its locks. It can be
+// passed to any number of clients. New returns [framework.ErrBadArgument] if an option is nil or
+// invalid, and errors of the meter provider.
 func New(opts ...Option) (framework.Option, error) {
 	cfg, err := configure(opts)
 	if err != nil {

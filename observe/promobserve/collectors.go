@@ -11,11 +11,11 @@ import (
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// NewCacheCollector returns a collector for [cache.Cache.Stats]. Its metrics have the label cache
+// NewCacheCollector returns a collector for [cache.Cache.Stats]. Its metrics have the label "cache"
 // with the value name, which must be unique within a registry. A scrape sends no request to
 // ZooKeeper.
 //
-// The error is [framework.ErrBadArgument] if c is nil, or name is empty or not UTF-8.
+// It returns [framework.ErrBadArgument] if c is nil, or if name is empty or not UTF-8.
 func NewCacheCollector(c *cache.Cache, name string) (prom.Collector, error) {
 	if c == nil {
 		return nil, fmt.Errorf("promobserve: %w: nil cache", framework.ErrBadArgument)
@@ -36,10 +36,10 @@ func NewCacheCollector(c *cache.Cache, name string) (prom.Collector, error) {
 	}, nil
 }
 
-// NewNodeCollector returns a collector for [node.Node.Present]. The metric has the label "node"
+// NewNodeCollector returns a collector for [node.Node.Present]. Its metric has the label "node"
 // with the value name, which must be unique within a registry. A closed node counts as absent.
 //
-// The error is [framework.ErrBadArgument] if n is nil, or name is empty or not UTF-8.
+// It returns [framework.ErrBadArgument] if n is nil, or if name is empty or not UTF-8.
 func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
 	if n == nil {
 		return nil, fmt.Errorf("promobserve: %w: nil node", framework.ErrBadArgument)
@@ -47,9 +47,9 @@ func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
 	return newPresence(n.Present, name)
 }
 
-// NewMemberCollector is [NewNodeCollector] for the node of a member of a group: it has the same
-// metric, with the label node. The error is [framework.ErrBadArgument] if m is nil, or name is
-// empty or not UTF-8.
+// NewMemberCollector returns a collector for [node.Member.Present], with the metric and label of
+// [NewNodeCollector]. It returns [framework.ErrBadArgument] if m is nil, or if name is empty or not
+// UTF-8.
 func NewMemberCollector(m *node.Member, name string) (prom.Collector, error) {
 	if m == nil {
 		return nil, fmt.Errorf("promobserve: %w: nil member", framework.ErrBadArgument)
@@ -68,7 +68,7 @@ func newPresence(present func() (bool, <-chan struct{}), name string) (prom.Coll
 // checkName refuses an empty name, and one that a registry would refuse later.
 func checkName(name string) error {
 	if name == "" || !utf8.ValidString(name) {
-		return fmt.Errorf("promobserve: %w: name %q is empty or not UTF-8", framework.ErrBadArgument, name)
+		return fmt.Errorf("promobserve: %w: name %q must be non-empty UTF-8", framework.ErrBadArgument, name)
 	}
 	return nil
 }

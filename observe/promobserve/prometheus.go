@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// Option configures the metrics. [New] refuses bad values with [framework.ErrBadArgument].
+// Option configures the metrics. [New] rejects invalid values with [framework.ErrBadArgument].
 type Option func(*config) error
 
 type config struct {
@@ -23,9 +23,11 @@ type config struct {
 	buckets   []float64 // in seconds
 }
 
-// WithLockLabel sets the label "lock". name is called with the path given to the lock's
-// constructor, and with the label "kind". It must return few different values, and must be safe for
-// concurrent use. To use paths:
+// WithLockLabel sets the function that returns the value of the label "lock". name is called with
+// the path of the lock, as passed to the lock's constructor, and with the label "kind". It must
+// return few different values, and must be safe for concurrent use.
+//
+// This option uses the path:
 //
 //	promobserve.WithLockLabel(func(path, kind string) string { return path })
 func WithLockLabel(name func(path, kind string) string) Option {
@@ -38,12 +40,12 @@ func WithLockLabel(name func(path, kind string) string) Option {
 	}
 }
 
-// WithBuckets sets the buckets of all histograms of time, in seconds, in rising order. The default
-// is half a millisecond to an hour.
+// WithBuckets sets the buckets of all duration histograms, in seconds and in increasing order. The
+// default is 0.5 ms to 1 h.
 func WithBuckets(seconds ...float64) Option {
 	return func(c *config) error {
 		if len(seconds) == 0 || !slices.IsSorted(seconds) || len(slices.Compact(slices.Clone(seconds))) != len(seconds) {
-			return fmt.Errorf("%w: buckets %v are not increasing", framework.ErrBadArgument, seconds)
+			return fmt.Errorf("%w: buckets %v must be increasing", framework.ErrBadArgument, seconds)
 		}
 		c.buckets = slices.Clone(seconds)
 		return nil
@@ -67,11 +69,12 @@ type metrics struct {
 	seen sync.Map // values of lock and kind that have series
 }
 
-// New registers the metrics with reg and returns the option of [framework.New] that fills them. It
-// may be given to any number of clients, and observes their locks too.
+// New registers the metrics with reg, and returns an option of [framework.New] that records them.
+// The option can be passed to any number of clients, and also observes their locks.
 //
-// Errors are [framework.ErrBadArgument] and errors of reg, such as
-// prometheus.AlreadyRegisteredError. Nothing stays registered then.
+// New returns [framework.ErrBadArgument] if reg is nil or an option is nil or invalid. It also
+// returns errors of reg, such as prometheus.AlreadyRegisteredError. If New fails, no metric stays
+// registered.
 func New(reg prom.Registerer, opts ...Option) (framework.Option, error) {
 	cfg := config{
 		lockLabel: func(string, string) string { return "" },

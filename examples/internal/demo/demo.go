@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// Servers returns a flag for the servers of a real ensemble. Call it before flag.Parse.
+// Servers defines the flag -servers for a real ensemble. Call it before flag.Parse.
 func Servers() *string {
 	return flag.String("servers", "", "`host:port,...` of a ZooKeeper ensemble; empty: a server in this process")
 }
@@ -29,8 +29,9 @@ const (
 	connectTimeout = 30 * time.Second
 )
 
-// Connect returns the addresses of servers when one of them answers, and a function that stops the
-// embedded server, if any. The error reports why no server answers.
+// Connect waits until one of the servers answers, and returns their addresses and a function that
+// stops the embedded server. If servers is empty, it starts the embedded server. The error contains
+// the reason why no server answers.
 func Connect(ctx context.Context, out io.Writer, servers string) (list []string, stop func(), err error) {
 	if servers != "" {
 		list, err := reachable(ctx, out, servers)
@@ -68,7 +69,7 @@ func reachable(ctx context.Context, out io.Writer, servers string) ([]string, er
 	return list, nil
 }
 
-// Main runs an example until it is done or interrupted, and exits.
+// Main runs an example until it returns or the process is interrupted, and exits.
 func Main(run func(ctx context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -43,10 +43,10 @@ var results = slices.Concat(trouble, []word{
 	{zk.ErrNoServer, "no_server"},
 })
 
-// Result returns a word for the outcome of an operation: "ok", "no_node", "node_exists",
+// Result returns the label value for the result of an operation: "ok", "no_node", "node_exists",
 // "bad_version", "not_empty", "no_auth", "auth_failed", "canceled", "timeout" (of the caller's
-// context), "no_server", "connection" (any other loss of it), "session_lost", "suspended", "closed"
-// or "other".
+// context), "no_server", "connection" (lost for another reason), "session_lost", "suspended",
+// "closed" or "other".
 func Result(err error) string {
 	if err == nil {
 		return "ok"
@@ -68,10 +68,10 @@ var reasons = slices.Concat(trouble, []word{
 	{lock.ErrSequenceExhausted, "sequence_exhausted"},
 })
 
-// Reason returns a word for why a lock was not acquired: "held" (by another client, from
-// TryAcquire), "canceled", "timeout" (of the caller's context, while others held), "no_server",
-// "session_lost", "suspended", "node_deleted", "sequence_exhausted", "connection" (any other loss
-// of it), "closed", "shutdown" or "other".
+// Reason returns the label value for the reason why a lock was not acquired: "held" (by another
+// client, from TryAcquire), "canceled", "timeout" (of the caller's context, while others held),
+// "no_server", "session_lost", "suspended", "node_deleted", "sequence_exhausted", "connection"
+// (lost for another reason), "closed", "shutdown" or "other".
 func Reason(err error) string {
 	w := find(reasons, err)
 	if w == "other" && verdict.Retryable(err) {
@@ -88,18 +88,19 @@ var causes = slices.Concat(trouble, []word{
 	{lock.ErrNodeDeleted, "node_deleted"},
 })
 
-// Cause returns a word for why a hold ended: "released" or "shutdown", which are no losses, or
-// "session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed" or "other".
+// Cause returns the label value for the cause with which a hold ended: "session_lost", "suspended",
+// "node_deleted", "revoked", "max_hold", "closed", "other", or without a loss "released" or
+// "shutdown".
 func Cause(err error) string { return find(causes, err) }
 
-// IsLoss reports whether a hold that ended with this cause was lost: neither released nor ended by
-// Shutdown of its client.
+// IsLoss reports whether a hold that ended with this cause was lost. It was not if the caller
+// released it, or if the client was shut down.
 func IsLoss(cause error) bool {
 	return !errors.Is(cause, lock.ErrReleased) && !errors.Is(cause, framework.ErrShutdown)
 }
 
-// Losses lists all words that [Cause] returns for a loss. An observer exports them as zero before
-// the first loss, so that the first one is seen as an increase.
+// Losses returns all label values that [Cause] returns for a loss. An observer exports them as zero
+// before the first loss, so that monitoring sees that loss as an increase.
 func Losses() []string {
 	losses := []string{"other"}
 	for _, w := range causes {
@@ -110,7 +111,8 @@ func Losses() []string {
 	return losses
 }
 
-// States lists the states that a [framework.Observer] receives, for the same purpose.
+// States returns the states that a [framework.Observer] receives. An observer exports them as zero
+// at its start, as it does for [Losses].
 func States() []connstate.State {
 	return []connstate.State{0, connstate.Connected, connstate.Suspended, connstate.Reconnected, connstate.Lost}
 }
@@ -125,8 +127,8 @@ func find(words []word, err error) string {
 	return "other"
 }
 
-// Condition is [State] without its history: connstate.Reconnected is "connected", too. It is
-// for gauges, which would otherwise count no connected client after the first reconnect.
+// Condition is like [State], but returns "connected" for connstate.Reconnected too. Gauges use it,
+// so that they also count a client after its first reconnect as connected.
 func Condition(s connstate.State) string {
 	if s == connstate.Reconnected {
 		s = connstate.Connected
@@ -134,8 +136,8 @@ func Condition(s connstate.State) string {
 	return State(s)
 }
 
-// State returns a word for a state: "connected", "suspended", "reconnected", "lost", or "none" for
-// the zero State.
+// State returns the label value for a state: "connected", "suspended", "reconnected", "lost", or
+// "none" for the zero State.
 func State(s connstate.State) string {
 	if s == 0 {
 		return "none"
@@ -153,10 +155,10 @@ var kinds = map[string]string{
 	"__lock__": "kazoo",
 }
 
-// Kind returns a word for the kind of lock whose nodes have this name, such as
-// lock.AcquiringEvent.Name: "mutex" (also the queue of a semaphore, at <path>/locks), "read",
+// Kind returns the label value for the kind of lock with this node name, such as
+// lock.AcquiringEvent.Name: "mutex" (also for the queue of a semaphore, at <path>/locks), "read",
 // "write", "lease", "election", "kazoo" or "other". A term of leadership is a hold of kind
-// "election". With leader.WithSelector it is of kind "mutex": its nodes are a mutex's.
+// "election", or "mutex" with leader.WithSelector.
 func Kind(name string) string {
 	if kind, ok := kinds[name]; ok {
 		return kind
