@@ -17,8 +17,8 @@ func (i Instance[T]) Addr(port int) string {
 	return net.JoinHostPort(unbracketed(i.Address), strconv.Itoa(port))
 }
 
-// Secure reports whether callers must use https at the SSLPort. That is so if the instance has no
-// other port, and for an instance of Spring Cloud with both ports, as in Spring Cloud.
+// Secure reports whether callers must use https at the SSLPort. This is true if Port is 0, and for
+// instances of Spring Cloud with both ports.
 func (i Instance[T]) Secure() bool {
 	return i.SSLPort != 0 && (i.Port == 0 || i.PayloadClass == springClass)
 }

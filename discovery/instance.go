@@ -40,7 +40,7 @@ type Instance[T any] struct {
 	// An instance of Spring Cloud is also read as disabled if its metadata have an
 	// "instance_status" other than "UP". If it is written again, "enabled" stays true, so a caller
 	// that changes the status must also change Disabled. Spring evaluates only the status. Dubbo
-	// has neither.
+	// evaluates neither.
 	Disabled bool
 
 	path    string // of the node from which it was read; "" if it was not read

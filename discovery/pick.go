@@ -13,8 +13,8 @@ import (
 	"github.com/gocurator/curator/internal/operr"
 )
 
-// Strategy chooses one of at least one instances, and returns its index. The first instance is the
-// next one in turn.
+// Strategy chooses an instance from a list that is not empty, and returns its index. The list
+// begins with the instance that is next in turn.
 //
 // A Strategy must be safe for concurrent use, and must not modify the instances.
 type Strategy[T any] func(among []*Instance[T]) int

@@ -17,7 +17,7 @@ type URISpec struct {
 	Parts []URIPart `json:"parts"`
 }
 
-// URIPart is a text, or the name of a variable in Value.
+// URIPart is a text, or a variable whose name is Value.
 type URIPart struct {
 	Value    string `json:"value"`
 	Variable bool   `json:"variable"`

@@ -124,9 +124,11 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 	})
 }
 
-// Available yields the candidates of [Watch.Pick], for load balancers that choose themselves: all
-// instances that are not disabled or, without one, those deleted within the grace of [WithGrace].
-// It ignores reported errors. It yields after changes as [Watch.Observe] does.
+// Available yields the candidates of [Watch.Pick], at first and after each change, for load
+// balancers that choose themselves. Reported errors do not exclude an instance.
+//
+// The candidates are the instances that are not disabled. If there is none, they are the instances
+// deleted within the grace of [WithGrace]. Errors are as for [Watch.Observe].
 func (w *Watch[T]) Available(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return w.follow(ctx, "available", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
 		o, changed := w.offer.Get()
@@ -177,8 +179,8 @@ func (w *Watch[T]) Current() (ok bool, changed <-chan struct{}) { return w.cache
 // after the client was closed.
 func (w *Watch[T]) Err() error { return w.cache.Err() }
 
-// Close closes the Watch, which stops all loops over it, and returns nil. The function of
-// [WithUnreadable] must not call it.
+// Close stops the Watch and all loops over it, and returns nil. The function of [WithUnreadable]
+// must not call Close.
 func (w *Watch[T]) Close() error { return w.cache.Close() }
 
 // ErrNoInstance is returned if no instance of a service is available.

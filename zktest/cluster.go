@@ -157,8 +157,8 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Server, error) {
 	return c.servers[m], nil
 }
 
-// StopLeader stops the leader, as [Server.Stop] does, and returns it. It returns [ErrNoLeader] if
-// there is no leader.
+// StopLeader stops the leader, as [Server.Stop] does, and returns that member. Without a leader it
+// returns [ErrNoLeader].
 func (c *Cluster) StopLeader() (*Server, error) {
 	leader, err := c.Leader()
 	if err == nil {
@@ -204,7 +204,7 @@ func (c *Cluster) Lag(member *Server, d time.Duration) error {
 	case !c.has(member):
 		return ErrNotMember
 	case d < 0:
-		return fmt.Errorf("zktest: lag %v is negative", d)
+		return fmt.Errorf("zktest: lag %v must not be negative", d)
 	}
 	member.member.SetLag(d)
 	return nil

@@ -146,7 +146,7 @@ func WithLag(d time.Duration) Option {
 }
 
 // WithMemberLatency delays each message between two members of a [Cluster] by a random time of up
-// to d. The default is 0. Messages in flight when the leader is lost are lost.
+// to d. The default is 0. When the leader is lost, messages in flight are lost too.
 func WithMemberLatency(d time.Duration) Option {
 	return notNegative("member latency", d, func(c *config) { c.cluster.Latency, c.clusterOnly = d, "WithMemberLatency" })
 }
@@ -167,7 +167,7 @@ func WithSyncTimeout(d time.Duration) Option {
 func notNegative(what string, d time.Duration, set func(*config)) Option {
 	return func(c *config) error {
 		if d < 0 {
-			return fmt.Errorf("zktest: %s %v is negative", what, d)
+			return fmt.Errorf("zktest: %s %v must not be negative", what, d)
 		}
 		set(c)
 		return nil
@@ -177,7 +177,7 @@ func notNegative(what string, d time.Duration, set func(*config)) Option {
 func positive(what string, d time.Duration, set func(*config)) Option {
 	return func(c *config) error {
 		if d <= 0 {
-			return fmt.Errorf("zktest: %s %v is not positive", what, d)
+			return fmt.Errorf("zktest: %s %v must be positive", what, d)
 		}
 		set(c)
 		return nil

@@ -339,14 +339,13 @@ func split(data []byte) (apps []string) {
 	return apps
 }
 
-// Revision returns the hash of the services, which consumers call the revision.
+// Revision returns the revision of the application, a hash of its services.
 func (r *Registration) Revision() string { return r.revision }
 
 // Path returns the path of the instance's node.
 func (r *Registration) Path() string { return r.instance.Path() }
 
-// Problem returns nil while all nodes exist with the registered data, and otherwise the reason why
-// one does not.
+// Problem returns nil while all nodes exist with the registered data, and otherwise the reason.
 func (r *Registration) Problem() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

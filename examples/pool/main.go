@@ -142,7 +142,7 @@ func (j job) administer(ctx context.Context, db *database, count *shared.Value[i
 	if err := count.Set(ctx, int32(j.raise)); err != nil {
 		return err
 	}
-	fmt.Fprintf(j.out, "administrator: %d connections from now on\n", j.raise)
+	fmt.Fprintf(j.out, "administrator: limit raised to %d connections\n", j.raise)
 	return nil
 }
 

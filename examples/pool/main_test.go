@@ -41,7 +41,7 @@ func check(t *testing.T, servers []string, services, queries int) {
 	want := services * queries
 	require.Contains(t, out.String(), fmt.Sprintf("queries       %d of %d", want, want))
 	require.Contains(t, out.String(), "rejected      0\n")
-	require.Contains(t, out.String(), "administrator: 4 connections from now on")
+	require.Contains(t, out.String(), "administrator: limit raised to 4 connections")
 }
 
 func TestOnTheEmbeddedServer(t *testing.T) {

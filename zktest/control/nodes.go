@@ -69,7 +69,7 @@ func (h *handler) get(r *http.Request, _ none) (nodeAnswer, error) {
 
 func (h *handler) put(_ *http.Request, in zktest.Node) (none, error) {
 	if in.Owner != 0 {
-		return none{}, errors.New("cannot create an ephemeral node: only a session can")
+		return none{}, errors.New("cannot create an ephemeral node without a session")
 	}
 	return none{}, h.server.Load([]zktest.Node{in})
 }

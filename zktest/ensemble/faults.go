@@ -122,7 +122,7 @@ func (e *Ensemble) Heal() error {
 
 func (e *Ensemble) on(i int, what string, f func(*server) error) error {
 	if i < 0 || i >= len(e.servers) {
-		return fmt.Errorf("ensemble: %s server %d: must be 0 to %d", what, i, len(e.servers)-1)
+		return fmt.Errorf("ensemble: %s server %d: number must be 0 to %d", what, i, len(e.servers)-1)
 	}
 	if err := f(e.servers[i]); err != nil {
 		return fmt.Errorf("ensemble: %s server %d: %w", what, i, err)

@@ -145,8 +145,8 @@ func (a *App) versionLine() string {
 	return fmt.Sprintf("%s %s (%s, %s/%s)\n", a.Name, ModuleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// ModuleVersion returns the module's version, with the commit for a build in the repository, or
-// "(devel)" if neither is known.
+// ModuleVersion returns the module's version, or "(devel)" if it is unknown. In a build of the
+// repository the version contains the commit.
 func ModuleVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

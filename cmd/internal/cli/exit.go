@@ -12,7 +12,7 @@ const (
 	ExitUnavailable = 69 // no server answers, or the server refuses the request
 	ExitCannotRun   = 126
 	ExitNotFound    = 127
-	ExitSignal      = 128 // the signal's number is added
+	ExitSignal      = 128 // base code, to which the signal's number is added
 )
 
 // Exit is an error with an exit code. If Err is nil, nothing is printed.

@@ -88,13 +88,13 @@ var causes = slices.Concat(trouble, []word{
 	{lock.ErrNodeDeleted, "node_deleted"},
 })
 
-// Cause returns the label value for the cause with which a hold ended: "session_lost", "suspended",
-// "node_deleted", "revoked", "max_hold", "closed", "other", or without a loss "released" or
-// "shutdown".
+// Cause returns the label value for the cause of a hold: "released" or "shutdown" without a loss,
+// and otherwise "session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed" or
+// "other".
 func Cause(err error) string { return find(causes, err) }
 
-// IsLoss reports whether a hold that ended with this cause was lost. It was not if the caller
-// released it, or if the client was shut down.
+// IsLoss reports whether a hold with this cause was lost. A hold is not lost if the caller released
+// it, or if the client was shut down.
 func IsLoss(cause error) bool {
 	return !errors.Is(cause, lock.ErrReleased) && !errors.Is(cause, framework.ErrShutdown)
 }
@@ -128,7 +128,7 @@ func find(words []word, err error) string {
 }
 
 // Condition is like [State], but returns "connected" for connstate.Reconnected too. Gauges use it,
-// so that they also count a client after its first reconnect as connected.
+// so that a client counts as connected after a reconnect.
 func Condition(s connstate.State) string {
 	if s == connstate.Reconnected {
 		s = connstate.Connected

@@ -81,7 +81,7 @@ func (c *Cluster) Remove(ctx context.Context, m *Member) error {
 	case !has:
 		return ErrNotMember
 	case last:
-		return errors.New("zktest: the last voter cannot be removed")
+		return errors.New("zktest: cannot remove the last voter")
 	}
 	if err := c.reconfigure(ctx, m, false); err != nil {
 		return err
