@@ -41,9 +41,9 @@ func TestRoundTrip_ARequestThatCannotBeSent(t *testing.T) {
 		"cancelled": func(r *http.Request) { r.Cancel = closed },
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-				n.start(t, client(), "a")
-				caller, w := n.caller(t, client())
+			virtual(t, func(t *testing.T, n *network) {
+				n.start(t, "a")
+				caller, w := n.caller(t)
 				request, err := http.NewRequest(http.MethodPost, "http://orders/7", nil)
 				require.NoError(t, err)
 				spoil(request)
@@ -58,11 +58,11 @@ func TestRoundTrip_ARequestThatCannotBeSent(t *testing.T) {
 }
 
 func TestRoundTrip_HasThreeTries(t *testing.T) {
-	virtual(t, func(t *testing.T, _ *network, client func(...framework.Option) *framework.Client) {
-		for n := range 10 {
-			register(t, client(), discovery.Instance[string]{Name: "orders", ID: strconv.Itoa(n), Address: "h", Port: n + 1})
+	virtual(t, func(t *testing.T, n *network) {
+		for i := range 10 {
+			register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: strconv.Itoa(i), Address: "h", Port: i + 1})
 		}
-		d, err := discovery.New[string](client(), "/services")
+		d, err := discovery.New[string](n.Client(), "/services")
 		require.NoError(t, err)
 		w, err := d.Watch(t.Context(), "orders")
 		require.NoError(t, err)
@@ -86,9 +86,9 @@ func TestRoundTrip_AnInstanceThatHangsUntilTheTimeoutOfTheClient(t *testing.T) {
 		{"no body", nil, true}, {"a body that was sent", strings.NewReader("text"), true}, {"a body that the caller has not written", hangs{}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-				close(n.start(t, client(), "a").hangs)
-				caller, w := n.caller(t, client())
+			virtual(t, func(t *testing.T, n *network) {
+				close(n.start(t, "a").hangs)
+				caller, w := n.caller(t)
 				caller.Timeout = time.Second
 				request, err := http.NewRequest(http.MethodPut, "http://orders/7", c.body)
 				require.NoError(t, err)
@@ -115,10 +115,10 @@ func (hangs) Read([]byte) (int, error) {
 
 // A failed dial in the body is not that of the instance.
 func TestRoundTrip_ABodyWhoseReadIsAFailedDial(t *testing.T) {
-	virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-		n.start(t, client(), "a")
-		n.start(t, client(), "b")
-		caller, w := n.caller(t, client())
+	virtual(t, func(t *testing.T, n *network) {
+		n.start(t, "a")
+		n.start(t, "b")
+		caller, w := n.caller(t)
 		reads := 0
 		body := func() (io.ReadCloser, error) {
 			return io.NopCloser(reader(func([]byte) (int, error) {

@@ -27,9 +27,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// network connects clients with listeners in memory, since virtual time stands still while a real
-// network is waited for.
+// network connects clients with listeners in memory, since virtual time stops while a goroutine
+// waits for a real network. Its World is the ZooKeeper server, which has a network of its own.
 type network struct {
+	*testbed.World
+
 	mu        sync.Mutex
 	listeners map[string]*listener
 }
@@ -80,7 +82,7 @@ type backend struct {
 }
 
 // start starts a process whose address is its id.
-func (n *network) start(t *testing.T, client *framework.Client, id string) *backend {
+func (n *network) start(t *testing.T, id string) *backend {
 	t.Helper()
 	l := &listener{address: id + ":80", calls: make(chan net.Conn), closed: make(chan struct{})}
 	n.mu.Lock()
@@ -98,7 +100,7 @@ func (n *network) start(t *testing.T, client *framework.Client, id string) *back
 	})}
 	b.ends.Go(func() { _ = b.server.Serve(l) }) // ends with Close
 	t.Cleanup(func() { b.kill() })
-	b.registered = register(t, client, discovery.Instance[string]{Name: "orders", ID: id, Address: id, Port: 80})
+	b.registered = register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: id, Address: id, Port: 80})
 	return b
 }
 
@@ -117,9 +119,9 @@ func register(t *testing.T, client *framework.Client, i discovery.Instance[strin
 }
 
 // caller makes an HTTP client of the service.
-func (n *network) caller(t *testing.T, client *framework.Client) (*http.Client, *discovery.Watch[string]) {
+func (n *network) caller(t *testing.T) (*http.Client, *discovery.Watch[string]) {
 	t.Helper()
-	d, err := discovery.New[string](client, "/services", discovery.WithDownAfter(1, time.Hour))
+	d, err := discovery.New[string](n.Client(), "/services", discovery.WithDownAfter(1, time.Hour))
 	require.NoError(t, err)
 	w, err := d.Watch(t.Context(), "orders")
 	require.NoError(t, err)
@@ -152,17 +154,18 @@ func get(client *http.Client) (string, error) {
 	return answer(client, request)
 }
 
-func virtual(t *testing.T, test func(t *testing.T, n *network, client func(...framework.Option) *framework.Client)) {
+// virtual runs test in virtual time, with a ZooKeeper server and a network for the service.
+func virtual(t *testing.T, test func(t *testing.T, n *network)) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		test(t, &network{listeners: make(map[string]*listener)}, w.Client)
+		test(t, &network{World: w, listeners: make(map[string]*listener)})
 	})
 }
 
 func TestNoRequestIsLostWhileInstancesAreDrainedKilledAndStopped(t *testing.T) {
-	virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-		drained, killed, stopped := n.start(t, client(), "drained"), n.start(t, client(), "killed"), n.start(t, client(), "stopped")
-		n.start(t, client(), "stays")
-		caller, _ := n.caller(t, client())
+	virtual(t, func(t *testing.T, n *network) {
+		drained, killed, stopped := n.start(t, "drained"), n.start(t, "killed"), n.start(t, "stopped")
+		n.start(t, "stays")
+		caller, _ := n.caller(t)
 		var mu sync.Mutex
 		served := map[string]int{}
 		over := make(chan struct{})
@@ -225,15 +228,15 @@ func TestOnlyWhatMayBeRepeatedIsRepeated(t *testing.T) {
 		{"a body that is read once", http.MethodPost, "Idempotency-Key", io.MultiReader(strings.NewReader("body")), false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-				bad := n.start(t, client(), "a")
-				n.start(t, client(), "b")
+			virtual(t, func(t *testing.T, n *network) {
+				bad := n.start(t, "a")
+				n.start(t, "b")
 				if c.seen {
 					close(bad.hangs)
 				} else {
 					bad.kill()
 				}
-				caller, w := n.caller(t, client())
+				caller, w := n.caller(t)
 				request, err := http.NewRequest(c.method, "http://orders/7", c.body)
 				require.NoError(t, err)
 				if c.header != "" {
@@ -267,10 +270,10 @@ func TestARequestThatCannotBeSentMarksNobodyDown(t *testing.T) {
 		"body":   func(r *http.Request) { r.Body = io.NopCloser(io.MultiReader(strings.NewReader("part"), aborted{})) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-				n.start(t, client(), "a")
-				n.start(t, client(), "b")
-				caller, w := n.caller(t, client())
+			virtual(t, func(t *testing.T, n *network) {
+				n.start(t, "a")
+				n.start(t, "b")
+				caller, w := n.caller(t)
 				request, err := http.NewRequest(http.MethodGet, "http://orders/7", nil)
 				require.NoError(t, err)
 				spoil(request)
@@ -299,9 +302,9 @@ type aborted struct{}
 func (aborted) Read([]byte) (int, error) { return 0, errAborted }
 
 func TestARequestThatItsCallerGivesUpMarksNobodyDown(t *testing.T) {
-	virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-		close(n.start(t, client(), "a").hangs)
-		caller, w := n.caller(t, client())
+	virtual(t, func(t *testing.T, n *network) {
+		close(n.start(t, "a").hangs)
+		caller, w := n.caller(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://orders/7", nil)
@@ -314,9 +317,9 @@ func TestARequestThatItsCallerGivesUpMarksNobodyDown(t *testing.T) {
 }
 
 func TestErrorsSayWhy(t *testing.T) {
-	virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-		register(t, client(), discovery.Instance[string]{Name: "orders", ID: "no port", Address: "a"})
-		caller, w := n.caller(t, client())
+	virtual(t, func(t *testing.T, n *network) {
+		register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: "no port", Address: "a"})
+		caller, w := n.caller(t)
 		_, err := get(caller)
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
 		closed := &body{}
@@ -332,7 +335,7 @@ func TestErrorsSayWhy(t *testing.T) {
 		_, err = httpclient.New(w, nil, nil)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 
-		b := n.start(t, client(), "b")
+		b := n.start(t, "b")
 		b.kill()
 		synctest.Wait() // the watch has it
 		_, err = get(caller)
@@ -365,12 +368,12 @@ func (r *refuses) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 func TestEachTryGoesToAnotherInstance(t *testing.T) {
-	virtual(t, func(t *testing.T, _ *network, client func(...framework.Option) *framework.Client) {
+	virtual(t, func(t *testing.T, n *network) {
 		for _, id := range []string{"a", "b", "c"} {
-			register(t, client(), discovery.Instance[string]{Name: "orders", ID: id, Address: id, Port: 80})
+			register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: id, Address: id, Port: 80})
 		}
 		// an instance is down after two errors
-		d, err := discovery.New[string](client(), "/services")
+		d, err := discovery.New[string](n.Client(), "/services")
 		require.NoError(t, err)
 		w, err := d.Watch(t.Context(), "orders")
 		require.NoError(t, err)
@@ -390,9 +393,9 @@ func TestEachTryGoesToAnotherInstance(t *testing.T) {
 }
 
 func TestHTTPSUsesTheSSLPortAndAnswersAreReturned(t *testing.T) {
-	virtual(t, func(t *testing.T, n *network, client func(...framework.Option) *framework.Client) {
-		register(t, client(), discovery.Instance[string]{Name: "orders", ID: "1", Address: "::1", Port: 80, SSLPort: 443})
-		_, w := n.caller(t, client())
+	virtual(t, func(t *testing.T, n *network) {
+		register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: "1", Address: "::1", Port: 80, SSLPort: 443})
+		_, w := n.caller(t)
 		base := &seen{}
 		transport, err := httpclient.New(w, discovery.RoundRobin, base)
 		require.NoError(t, err)
