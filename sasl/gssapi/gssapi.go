@@ -79,14 +79,15 @@ func WithService(name string) Option {
 	return func(m *mechanism) { m.service = name }
 }
 
-// WithHost sets the function that returns the host part of a server's principal from the server's
-// name in the list of servers. If host fails, the server is not used.
+// WithHost sets the function that returns the host part of a server's principal for the server's
+// name in the list of servers. If the function returns an error, the connection to that server
+// fails.
 //
-// host is called for each connection. It must return when ctx is done, and must be safe for
+// The function is called for each connection. It must return when ctx is done, and must be safe for
 // concurrent use.
 //
-// The example looks up the server's own name, as Java's client does. A party that controls DNS then
-// chooses which server is trusted.
+// The example looks up the server's canonical name, as Java's client does. An attacker who controls
+// DNS can then choose which server is trusted.
 func WithHost(host func(ctx context.Context, host string) (string, error)) Option {
 	return func(m *mechanism) { m.host = host }
 }
