@@ -75,13 +75,13 @@ func WithUnreadable(f func(path string, err error)) Option {
 // positive, and the default is 2 errors and 30 s, as in Java.
 func WithDownAfter(errors int, window time.Duration) Option {
 	set := func(c *config) { c.downErrors, c.downWindow = errors, window }
-	return opt.Checked(errors > 0 && window > 0, set, "WithDownAfter(%d, %v): both must be positive", errors, window)
+	return opt.Checked(errors > 0 && window > 0, set, "WithDownAfter(%d, %v), both must be positive", errors, window)
 }
 
 // WithGrace sets how long [Watch.Pick] offers a deleted instance while no other is available. The
 // default is 1 s.
 func WithGrace(d time.Duration) Option {
-	return opt.Checked(d >= 0, func(c *config) { c.grace = d }, "negative grace %v", d)
+	return opt.Checked(d >= 0, func(c *config) { c.grace = d }, "grace %v, must not be negative", d)
 }
 
 // New returns a Discovery of the services below base. It returns framework.ErrBadPath if base is

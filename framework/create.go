@@ -27,7 +27,7 @@ func As(mode Mode) CreateOption {
 			o.Mode = int32(mode)
 			return nil
 		}
-		return fmt.Errorf("%w: create %v", ErrBadArgument, mode)
+		return fmt.Errorf("%w: unknown create mode %v", ErrBadArgument, mode)
 	})
 }
 
@@ -37,7 +37,7 @@ func As(mode Mode) CreateOption {
 func TTL(d time.Duration) CreateOption {
 	return createOption(func(o *creation) error {
 		if d < time.Millisecond {
-			return fmt.Errorf("%w: TTL %v", ErrBadArgument, d)
+			return fmt.Errorf("%w: TTL %v, must be at least 1ms", ErrBadArgument, d)
 		}
 		o.TTL = d
 		return nil

@@ -104,7 +104,7 @@ func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f fu
 		return nil, opError(op, path, fmt.Errorf("%w: nil function", ErrBadArgument))
 	}
 	if mode != WatchPersistent && mode != WatchRecursive {
-		return nil, opError(op, path, fmt.Errorf("%w: watch mode %d", ErrBadArgument, mode))
+		return nil, opError(op, path, fmt.Errorf("%w: unknown watch mode %d", ErrBadArgument, mode))
 	}
 	return do(ctx, c, op, path, func(l *engine.Connection, _ string) (*PersistentWatch, error) {
 		w, err := c.engine.AddWatch(ctx, l, path, wire.Mode(mode), f)

@@ -59,13 +59,13 @@ func defaults() config {
 // A granted timeout above d is trusted for ten minutes at most. The package comment says how slow
 // writes may be.
 func WithSessionTimeout(d time.Duration) Option {
-	return opt.Checked(d >= time.Millisecond && d.Milliseconds() <= 1<<31-1, func(c *config) { c.SessionTimeout = d }, "session timeout %v", d)
+	return opt.Checked(d >= time.Millisecond && d.Milliseconds() <= 1<<31-1, func(c *config) { c.SessionTimeout = d }, "session timeout %v, must be 1ms to 2^31-1 ms", d)
 }
 
 // WithConnectionTimeout limits how long an attempt of an operation waits for a connection. It must
 // be positive. The default is 15 s, as in Curator.
 func WithConnectionTimeout(d time.Duration) Option {
-	return opt.Checked(d > 0, func(c *config) { c.ConnectionTimeout = d }, "connection timeout %v", d)
+	return opt.Checked(d > 0, func(c *config) { c.ConnectionTimeout = d }, "connection timeout %v, must be positive", d)
 }
 
 // minMaxRequest leaves room for the requests that maintain a session.
@@ -78,7 +78,7 @@ const minMaxRequest = 1 << 10
 // The limit must not exceed the servers' jute.maxbuffer: they close the connection on a longer
 // request.
 func WithMaxRequest(bytes int) Option {
-	return opt.Checked(bytes >= minMaxRequest && bytes <= math.MaxInt32, func(c *config) { c.MaxRequest = bytes }, "max request %d is not in 1024..2^31-1", bytes)
+	return opt.Checked(bytes >= minMaxRequest && bytes <= math.MaxInt32, func(c *config) { c.MaxRequest = bytes }, "max request %d, must be 1024 to 2^31-1", bytes)
 }
 
 // WithRetryPolicy sets the policy under which an operation is retried that was lost, not sent, or
@@ -216,7 +216,7 @@ func WithoutContainers() Option {
 // WithErrorPolicy sets which connection states end a hold, unless a recipe has its own policy. The
 // default is [connstate.SuspendedEndsHold].
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
-	return opt.Checked(p == connstate.SuspendedEndsHold || p == connstate.LostEndsHold, func(c *config) { c.ErrorPolicy = p }, "error policy %v", p)
+	return opt.Checked(p == connstate.SuspendedEndsHold || p == connstate.LostEndsHold, func(c *config) { c.ErrorPolicy = p }, "unknown error policy %v", p)
 }
 
 // WithExpirationPercent declares the session lost when no server has confirmed it for this
@@ -225,7 +225,7 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 //
 // It is Curator's simulatedSessionExpirationPercent, which counts from the loss of the connection.
 func WithExpirationPercent(percent int) Option {
-	return opt.Checked(percent >= 50 && percent <= 100, func(c *config) { c.ExpirationPercent = percent }, "expiration percent %d is not in 50..100", percent)
+	return opt.Checked(percent >= 50 && percent <= 100, func(c *config) { c.ExpirationPercent = percent }, "expiration percent %d, must be 50 to 100", percent)
 }
 
 // WithLogger sets the logger of the client and its recipes. By default nothing is logged.

@@ -102,7 +102,7 @@ func (app Application) check() error {
 	}
 	switch {
 	case app.Name == "" || strings.ContainsAny(app.Name, ",/"):
-		return bad("application %q", app.Name) // the mapping is a list with commas
+		return bad("invalid application name %q", app.Name) // the mapping is a list with commas
 	case app.Host == "" || app.Port <= 0 || app.Port > 65535:
 		return bad("host %q and port %d", app.Host, app.Port)
 	case len(app.Services) == 0:
@@ -111,7 +111,7 @@ func (app Application) check() error {
 	seen := map[string]bool{}
 	for _, s := range app.Services {
 		if s.Name == "" || strings.Contains(s.Name, "/") || seen[s.Name] {
-			return bad("service %q", s.Name)
+			return bad("invalid service name %q", s.Name)
 		}
 		if len(s.Methods) == 0 || slices.ContainsFunc(s.Methods, func(m string) bool { return m == "" || strings.ContainsAny(m, ",/") }) {
 			return bad("methods %q of service %q", s.Methods, s.Name)

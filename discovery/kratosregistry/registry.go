@@ -66,7 +66,7 @@ func WithGrace(d time.Duration) Option {
 	return func(c *config) error {
 		c.grace = d
 		if d < 0 {
-			return fmt.Errorf("%w: negative grace %v", framework.ErrBadArgument, d)
+			return fmt.Errorf("%w: grace %v, must not be negative", framework.ErrBadArgument, d)
 		}
 		return nil
 	}

@@ -14,7 +14,7 @@ type config struct {
 
 // WithDepth limits the copy to n levels below the root. The default is no limit.
 func WithDepth(n int) Option {
-	return opt.Checked(n >= 0, func(c *config) { c.depth = n }, "depth %d", n)
+	return opt.Checked(n >= 0, func(c *config) { c.depth = n }, "depth %d, must not be negative", n)
 }
 
 // WithFilter omits the nodes below the root for which keep returns false, with their descendants.

@@ -46,7 +46,7 @@ type config struct {
 // data.
 func WithID(id string) Option {
 	valid := len(id) <= maxID && utf8.ValidString(id)
-	return opt.Checked(valid, func(c *config) { c.id = id }, "an id of %d bytes; it must be UTF-8 of at most %d", len(id), maxID)
+	return opt.Checked(valid, func(c *config) { c.id = id }, "id of %d bytes, must be UTF-8 text of at most %d bytes", len(id), maxID)
 }
 
 // WithSelector takes part in the elections of LeaderSelector instead of LeaderLatch's. Its nodes

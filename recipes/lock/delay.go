@@ -23,7 +23,7 @@ import (
 // d must be positive. The default is no delay. All contenders should use the option: see the
 // package comment.
 func WithLockDelay(d time.Duration) Option {
-	return opt.Checked(d > 0, func(c *config) { c.delay = d }, "lock delay of %v", d)
+	return opt.Checked(d > 0, func(c *config) { c.delay = d }, "lock delay %v, must be positive", d)
 }
 
 // markName is the name of the mark. Curator for Java and kazoo sort it behind all nodes of a lock.

@@ -43,14 +43,14 @@ func WithMaxLeases(n int) Option {
 // cancelled with [ErrMaxHold], then the node is deleted. d must be positive. The default is no
 // limit.
 func WithMaxHold(d time.Duration) Option {
-	return opt.Checked(d > 0, func(c *config) { c.maxHold = d }, "max hold %v is not positive", d)
+	return opt.Checked(d > 0, func(c *config) { c.maxHold = d }, "max hold %v, must be positive", d)
 }
 
 // WithErrorPolicy sets whether a suspended connection ends a hold. The default is the client's
 // policy.
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	known := slices.Contains([]connstate.ErrorPolicy{connstate.SuspendedEndsHold, connstate.LostEndsHold}, p)
-	return opt.Checked(known, func(c *config) { c.policy = p }, "error policy %v", p)
+	return opt.Checked(known, func(c *config) { c.policy = p }, "unknown error policy %v", p)
 }
 
 // WithRetention keeps the lock's node after Release for up to d. The next Acquire of the same Queue
@@ -59,5 +59,5 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 // d must be positive. The default is no retention. With retention a node outlives its hold: see the
 // package comment.
 func WithRetention(d time.Duration) Option {
-	return opt.Checked(d > 0, func(c *config) { c.retention = d }, "retention for %v", d)
+	return opt.Checked(d > 0, func(c *config) { c.retention = d }, "retention %v, must be positive", d)
 }

@@ -72,7 +72,7 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 		return nil, err
 	}
 	if err := framework.ValidatePath("/" + name); err != nil || name == "" || strings.Contains(name, "/") {
-		return nil, fmt.Errorf("%w: node name %q", framework.ErrBadArgument, name)
+		return nil, fmt.Errorf("%w: invalid node name %q", framework.ErrBadArgument, name)
 	}
 	if driver == nil {
 		driver = Standard{}

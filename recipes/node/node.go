@@ -273,7 +273,7 @@ const (
 // or another Keep of this client uses the path. Until the path is free, [Node.Problem] returns
 // [ErrTaken]. Keep always waits for a Keep that is being closed.
 func WithIfTaken(taken Taken) Option {
-	return opt.Checked(taken >= Wait && taken <= Fail, func(c *config) { c.taken = taken }, "WithIfTaken(%d)", taken)
+	return opt.Checked(taken >= Wait && taken <= Fail, func(c *config) { c.taken = taken }, "unknown mode %d of WithIfTaken", taken)
 }
 
 // WithProtection puts "_c_", an id and "-" before the node's name, as Curator does. A recreated
@@ -292,7 +292,7 @@ func WithPersistence() Option { return opt.Set(func(c *config) { c.mode = framew
 // least two milliseconds. It excludes [WithProtection] and [WithSequence]. Without
 // extendedTypesEnabled, and on a ClickHouse Keeper, Keep returns [framework.ErrUnimplemented].
 func WithTTL(ttl time.Duration) Option {
-	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.mode, c.ttl = framework.Persistent, ttl }, "TTL %v", ttl)
+	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.mode, c.ttl = framework.Persistent, ttl }, "TTL %v, must be at least 2ms", ttl)
 }
 
 // WithoutParents does not create missing parents. Until the parent exists, [Node.Problem] returns
@@ -303,7 +303,7 @@ func WithoutParents() Option { return opt.Set(func(c *config) { c.noParents = tr
 // client's policy.
 func WithErrorPolicy(policy connstate.ErrorPolicy) Option {
 	known := policy == connstate.SuspendedEndsHold || policy == connstate.LostEndsHold
-	return opt.Checked(known, func(c *config) { c.policy = policy }, "error policy %v", policy)
+	return opt.Checked(known, func(c *config) { c.policy = policy }, "unknown error policy %v", policy)
 }
 
 // configure applies options to the defaults, and checks them with client and path.

@@ -37,7 +37,7 @@ type request struct {
 // grace must not be negative. If it is very short, the holder may notice the deletion only: see
 // [ErrRevoked].
 func WithForce(grace time.Duration) Option {
-	return opt.Checked(grace >= 0, func(r *request) { r.force, r.grace = true, grace }, "grace %v is negative", grace)
+	return opt.Checked(grace >= 0, func(r *request) { r.force, r.grace = true, grace }, "grace %v, must not be negative", grace)
 }
 
 // Revoke asks the holder of a node to release. nodePath is the Path of a [lock.Hold] or a
