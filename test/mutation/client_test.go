@@ -460,4 +460,10 @@ var clientBugs = []mutation{
 		edits: []edit{{old: "func (w *work) Stop(error)   { (*Node)(w).shut() }", new: "func (w *work) Stop(error)   { engine.Of(w.client).Finished(w) }"}},
 		pkg:   "framework", test: "TestShutdown_WithdrawsRegistrations",
 	},
+	{
+		name:  "a request that was given up before its write is taken for an outage",
+		file:  "internal/engine/wire/request.go",
+		edits: []edit{{old: "return none, wait.Err(ctx) // it was not sent", new: "return none, &Unreachable{Given: wait.Err(ctx)}"}},
+		pkg:   "framework", test: "TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent",
+	},
 }
