@@ -26,23 +26,23 @@
 // # What it promises
 //
 //   - A registration is kept through outages of any length: see package recipes/node. A reconnect
-//     writes nothing while the session lives. If a server restarts empty, the instance is
+//     writes nothing while the session lives. If a server restarts without data, the instance is
 //     registered again.
-//   - The list of a [Watch] is complete when it is returned, never becomes older, and says whether
+//   - A new [Watch] has a complete list, which never becomes older. [Watch.Current] reports whether
 //     it is up to date.
-//   - While an instance registers again, [Watch.Pick] offers the one that it replaces: see
-//     [WithGrace].
-//   - A node that cannot be read is skipped and reported, and affects no other: see
-//     [WithUnreadable]. What Java reads is read, also a number written as text.
+//   - While an instance registers again, [Watch.Pick] offers the deleted one: see [WithGrace].
+//   - A node that cannot be read is skipped and reported, and does not affect other instances: see
+//     [WithUnreadable]. Every format that Java reads is accepted, also a number written as text.
 //   - An instance that was read and is registered again keeps the class of its payload, and the
 //     fields of the payload that the type T does not have, except fields within them.
-//   - No registration stops the Java callers of a service: see [Discovery.Register].
+//   - An instance that would make Java callers of the service fail is not registered: see
+//     [Discovery.Register].
 //
 // # What it cannot promise
 //
 // An instance that has crashed stays in all lists until its session expires. So a caller needs
-// timeouts and retries, and [Watch.ReportError] keeps the next calls away from an instance that
-// fails.
+// timeouts and retries, and should report failures with [Watch.ReportError], after which
+// [Watch.Pick] skips the instance.
 //
 // Two processes that register the same id replace each other's node when they register. The later
 // one keeps it.
@@ -54,24 +54,24 @@
 // [Discovery.Lookup], and not by a Watch.
 //
 // The grace of [WithGrace] exists because Curator's Java library, and so Spring and Dubbo, deletes
-// and creates a node at every reconnect, although the service never stops. It does not apply to
-// instances that were disabled before, or on which [Registration.Drain] was called.
+// and creates a node at every reconnect, although the service never stops. The grace does not apply
+// to instances that were disabled before, or on which [Registration.Drain] was called.
 // [Watch.Instances] and [Watch.Observe] ignore it.
 //
 // Drain writes a notice into the data of the service's node, which Java's readers ignore. It writes
 // none if the client may not write that node, or if the node is not a child of the base.
 //
-// [Discovery.Register] reads one instance of the service, to find out whether Java's callers can
-// read the new one beside it. If the client may not read it, a plain instance is registered, and
-// one of Spring or Dubbo is refused with zk.ErrNoAuth.
+// [Discovery.Register] reads one instance of the service, to check whether Java's callers can read
+// the new one beside it. If the client has no permission to read it, Register registers a plain
+// instance, and rejects one of Spring or Dubbo with zk.ErrNoAuth.
 //
 // A [Spring] instance has the status "UP" in its metadata ("instance_status") unless they have
 // another one. Neither Spring's load balancer nor [Watch.Pick] chooses an instance with another
 // status. Spring ignores the field "enabled".
 //
-// A [Dubbo] instance says in its metadata what the application offers: "dubbo.endpoints",
-// "dubbo.metadata.revision" and "dubbo.metadata.storage-type". Without a revision, or with "0",
-// consumers ignore it. With a revision they need the storage type, or a consumer in Java stalls for
-// 18 s at each change of its list. Dubbo ignores the field "enabled". Weights and tags are in the
-// metadata of each service, not in these.
+// The metadata of a [Dubbo] instance describe the application's services: "dubbo.endpoints",
+// "dubbo.metadata.revision" and "dubbo.metadata.storage-type". Consumers ignore an instance without
+// a revision, or with revision "0". A revision requires the storage type, or a consumer in Java
+// stalls for 18 s at each change of its list. Dubbo ignores the field "enabled". Weights and tags
+// are in the metadata of each service.
 package discovery

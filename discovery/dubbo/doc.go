@@ -15,8 +15,8 @@
 //	defer reg.Close() // or reg.Drain(ctx, 5*time.Second) before the server stops
 //
 // A service has the name of the Java interface, and its methods have Java's names: a consumer of
-// the interface demo.Greeter with the method greet calls /demo.Greeter/greet. Java's own types need
-// Dubbo's serialization, which is not here: parameters and results must be protobuf messages.
+// the interface demo.Greeter with the method greet calls /demo.Greeter/greet. Parameters and
+// results must be protobuf messages, since Dubbo's serialization of Java types is not supported.
 //
 // # On the wire
 //
@@ -30,22 +30,22 @@
 //
 // # What it promises
 //
-//   - All nodes are kept until Close, through outages of any length, and created again if another
-//     client deletes them or a server was restored without them.
+//   - All nodes are kept until Close, through outages of any length. They are recreated if another
+//     client deletes them, or if a server was restored without them.
 //   - The mapping is changed by compare and set, so no application is lost from it.
-//   - Close deletes what no instance of the application uses any more: a revision that no instance
-//     has, and the application in the mapping of an interface that none of its instances offers. It
-//     deletes no revision of another process.
+//   - Close deletes the revision if no instance uses it, and removes the application from the
+//     mapping of each interface that none of its instances offers. It deletes no revision of
+//     another process.
 //
 // # What it cannot promise
 //
 // After a crash, the instance remains until its session expires. Its revision and mapping remain
 // until a later process with the same revision calls Close. Both are harmless. If the services have
-// changed since, no process deletes the revision: an operator may, if no instance has it.
+// changed since, no process deletes the revision. An operator can delete it if no instance uses it.
 //
 // If two processes with one revision start and stop at the same moment, the revision may be missing
 // for milliseconds until it is created again.
 //
 // Registration of interfaces (register-mode interface), routers, weights, tags, groups, versions
-// and Dubbo's serialization are not here: dubbo-go has them.
+// and Dubbo's serialization are not supported: use dubbo-go.
 package dubbo

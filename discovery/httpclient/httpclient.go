@@ -3,31 +3,30 @@
 //	w, err := d.Watch(ctx, "orders") // of package discovery
 //	transport, err := httpclient.New(w, discovery.RoundRobin, nil)
 //	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
-//	answer, err := client.Get("http://orders/7") // any host: an instance replaces it
+//	response, err := client.Get("http://orders/7") // an instance replaces the host
 //
 // # What it promises
 //
 //   - Each try is sent to an instance that the request was not sent to before. There are at most
 //     three tries.
-//   - A request is repeated only if it was not sent, or if net/http would repeat it: GET, HEAD,
+//   - A request is retried only if it was not sent, or if net/http would retry it: GET, HEAD,
 //     OPTIONS and TRACE, and any method with the header Idempotency-Key or X-Idempotency-Key. A
 //     request with a body also needs GetBody.
-//   - An answer is returned, whatever its status.
+//   - A response is returned, whatever its status.
 //   - The name in a server's certificate is never compared with one from ZooKeeper.
 //
 // # Failures
 //
-// Whether a try that fails is reported with discovery.Watch.ReportError depends on its kind:
+// The kind of a failure decides whether it is reported with discovery.Watch.ReportError:
 //
 //   - Not sent: the request cannot be sent at all, such as one with a line break in its URL. It is
-//     not repeated, and not reported.
-//   - Given up: the caller ended the context, or its deadline passed, or the body could not be
-//     read. It is not repeated, and not reported. But if http.Client.Timeout passes while the
-//     instance owes the header of its answer, that is reported.
-//   - Refused: there was no connection to the instance, or no TLS session. It is reported, and
-//     repeated.
-//   - Broken off: the connection ended before the header of the answer. It is reported, and
-//     repeated if that is allowed.
+//     neither retried nor reported.
+//   - Given up: the context was canceled or its deadline exceeded, or the body could not be read.
+//     It is neither retried nor reported. But if http.Client.Timeout passes before the header of
+//     the response arrives, the failure is reported.
+//   - Refused: the connection or the TLS handshake failed. It is reported and retried.
+//   - Broken off: the connection was lost before the header of the response. It is reported, and
+//     retried if the request permits that.
 //
 // # Addresses
 //
@@ -39,10 +38,9 @@
 //
 // # The base
 //
-// The base sends the requests. A nil base is a clone of http.DefaultTransport without a proxy. It
-// gives up a connection after 3 s, and an answer whose header has not arrived after 30 s. Any other
-// base needs such limits as well: an instance that hangs stays in the list as long as its session
-// lives.
+// The base sends the requests. A nil base is a clone of http.DefaultTransport without a proxy. Its
+// timeouts are 3 s for a connection and 30 s for the header of a response. Any other base needs
+// such timeouts as well: an instance that hangs stays in the list until its session expires.
 //
 // For https the base must be an *http.Transport with TLSClientConfig.ServerName. A RoundTripper
 // that wraps one, for traces or metrics, belongs around the Transport rather than below it.

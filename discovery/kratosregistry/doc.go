@@ -1,7 +1,7 @@
 // Package kratosregistry registers and finds the services of Kratos (go-kratos.dev) in ZooKeeper.
-// It takes the place of Kratos' own contrib/registry/zookeeper: nodes and data are the same, so
-// services with one and with the other find each other. It is a module of its own, so users of the
-// library do not inherit Kratos.
+// It replaces Kratos' own contrib/registry/zookeeper. Nodes and data are the same, so services with
+// either registry find each other. It is a module of its own, so users of the library do not
+// inherit Kratos.
 //
 //	reg, err := kratosregistry.New(client) // client is a *framework.Client
 //	app := kratos.New(kratos.Name("orders"), kratos.Server(server), kratos.Registrar(reg))
@@ -26,7 +26,8 @@
 //   - A Watcher keeps its list while there is no connection, and continues on the next one.
 //   - A Watcher returns an empty list only after a grace, so that no call is lost while an instance
 //     registers again: see WithGrace.
-//   - A node that cannot be read is skipped and reported, and affects no other: see WithUnreadable.
+//   - A node that cannot be read is skipped and reported, and does not affect other instances: see
+//     WithUnreadable.
 //
 // # What it cannot promise
 //
@@ -36,9 +37,12 @@
 //
 // # Errors
 //
-// Register and Deregister return framework.ErrBadArgument, framework.ErrBadPath,
-// framework.ErrTooLong, framework.ErrClosed, refusals of the server such as zk.ErrNoAuth, and ctx's
-// error, which also wraps the reason, such as zk.ErrNoServer. Register returns context.Canceled if
-// Deregister was called. A second Register of an id that fails may still be written, as with
-// node.Node.Set.
+// Register and Deregister return framework.ErrBadArgument if a field is invalid,
+// framework.ErrBadPath if the path is invalid, framework.ErrTooLong if the instance is too long,
+// and framework.ErrClosed if the client is closed. They also return refusals of the server, such as
+// zk.ErrNoAuth. If ctx is done first, they return its error, which also wraps the reason of the
+// wait, such as zk.ErrNoServer.
+//
+// Register returns context.Canceled if Deregister is called first. If a second Register of an id
+// fails, the instance may still be written, as with node.Node.Set.
 package kratosregistry

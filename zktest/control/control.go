@@ -3,13 +3,13 @@
 //
 //	http.ListenAndServe("127.0.0.1:2180", control.Handler(server))
 //
-// A client of the handler can do everything to the server, so serve it on the loopback interface
-// only. Requests from web pages are refused: requests with an Origin, or with a Host that is
+// A client of the handler has full control of the server, so serve it only on the loopback
+// interface. Requests from web pages are refused: requests with an Origin, or with a Host that is
 // neither localhost nor an IP address.
 //
-// GET / lists all requests. Other requests are answered with a JSON object, and failures with
-// {"error": "..."} and a status of 400 (a bad request), 403 (a web page), 404 (no such session,
-// node, handle or request) or 409 (the node exists already, the server is closed, or there is no
+// GET / lists all requests. The reply to any other request is a JSON object. The reply to a failed
+// request is {"error": "..."} with the status 400 (invalid request), 403 (web page), 404 (unknown
+// session, node, handle or request) or 409 (the node exists, the server is closed or has no
 // leader).
 package control
 

@@ -1,15 +1,15 @@
 // Package ensemble runs real ZooKeeper servers in Docker for tests, with ory/dockertest, and causes
 // the faults of real ensembles. It is the counterpart of curator-test's TestingCluster.
 //
-//	e := ensemble.Start(t) // three servers with a quorum, removed when the test ends
+//	e := ensemble.Start(t) // three servers with a quorum, removed when the test completes
 //	conn, _, err := zk.Connect(e.Servers(), 10*time.Second)
 //
 // # How it is built
 //
 // Each server is a container on two networks, one for its peers and one for clients. Clients
-// connect through a proxy in this process. Its port never changes, also when a server is killed and
-// started again. So a link between clients and a server can be frozen without closing a connection,
-// and a server can be cut off from its peers while clients still reach it.
+// connect through a proxy in this process, whose port remains when a server is killed and started
+// again. So a test can freeze the link between clients and a server without closing a connection,
+// and disconnect a server from its peers while clients still reach it.
 //
 // # Images
 //
@@ -19,10 +19,10 @@
 //
 // # Without Docker
 //
-// [Start] skips the test and says why. With CURATOR_TEST_DOCKER=1 the test fails instead.
+// [Start] skips the test and logs the reason. With CURATOR_TEST_DOCKER=1 the test fails instead.
 //
 // # From other modules
 //
-// This package is in a module of its own, which needs a Docker client. To avoid that in another
-// module, run its tests with cmd/zkensemble, which starts ensembles for them.
+// This package is a module of its own, which depends on a Docker client. To avoid that dependency
+// in another module, run its tests with cmd/zkensemble, which starts ensembles for them.
 package ensemble

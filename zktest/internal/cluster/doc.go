@@ -1,5 +1,5 @@
-// Package cluster decides: which transactions a server applies, in which order, and which sessions
-// live. It knows no connection and no request's encoding, so it is tested by itself.
+// Package cluster decides which transactions a server applies, in which order, and which sessions
+// live. It has no connections and no encoding of requests, so its tests need neither.
 //
 // # Floors
 //
@@ -16,14 +16,14 @@
 //
 // # One lock
 //
-// A [Monitor] guards all of that. A server of its own has one, and the members of a cluster share
-// one, so that a test can stop, cut and elect at one instant. [NewAlone] and [New] create it, and
-// every floor above embeds it. Two rules keep it simple:
+// A [Monitor] guards all of this state. A standalone server has its own, and the members of a
+// cluster share one, so that a test can stop, disconnect and elect members at one instant.
+// [NewAlone] and [New] create it, and every floor above embeds it. Two rules apply:
 //
-//   - No function of a test runs and nothing is waited for while the lock is held. Whatever leaves
-//     the server is an [Output]: it is put out under the lock and delivered in order by
+//   - No function of a test runs and no goroutine waits while the lock is held. Everything that the
+//     server sends is an [Output], which is queued under the lock and delivered in order by
 //     [Monitor.Release]. A trace or a rewrite runs there, without the lock.
-//   - The locks of a queue and of an address are taken after it, never before.
+//   - The locks of a queue and of an address are acquired after the monitor, never before.
 //
-// Functions whose comment says nothing else require that the lock is held.
+// The lock must be held for all functions whose comments do not state otherwise.
 package cluster
