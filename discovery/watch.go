@@ -125,10 +125,11 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 }
 
 // Available yields the candidates of [Watch.Pick], at first and after each change, for load
-// balancers that choose themselves. Reported errors do not exclude an instance.
+// balancers with a strategy of their own. Reported errors do not exclude an instance.
 //
-// The candidates are the instances that are not disabled. If there is none, they are the instances
-// deleted within the grace of [WithGrace]. Errors are as for [Watch.Observe].
+// The candidates are the instances that are not disabled. Without such an instance, they are the
+// instances deleted within the grace of [WithGrace]. Available returns the errors of
+// [Watch.Observe].
 func (w *Watch[T]) Available(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return w.follow(ctx, "available", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
 		o, changed := w.offer.Get()

@@ -79,8 +79,8 @@ func (i *Injection) Met() bool {
 // Done returns a channel that is closed when a request has met the fault.
 func (i *Injection) Done() <-chan struct{} { return i.met }
 
-// String returns the fault and the request that met it, such as "lose reply: create /a". Before
-// that it describes the requests that may meet the fault.
+// String returns the fault and the request that met it, such as "lose reply: create /a". Until a
+// request meets the fault, String describes the requests that may.
 func (i *Injection) String() string {
 	if i.Met() {
 		return i.fault.String() + ": " + i.request.String()

@@ -32,8 +32,8 @@ func (g *Gate) Open() {
 	})
 }
 
-// String returns the first blocked request, such as "block requests: create /a". Before that it
-// describes the requests that the gate blocks.
+// String returns the first blocked request, such as "block requests: create /a". Until a request
+// arrives, String describes the requests that the gate blocks.
 func (g *Gate) String() string {
 	what := "block requests"
 	if g.replies {

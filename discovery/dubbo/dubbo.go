@@ -148,7 +148,8 @@ type node struct {
 // Register registers an application, and returns when consumers can find it. ctx limits only this
 // wait. The nodes are kept until [Registration.Close].
 //
-// If Register fails, it removes its nodes. It returns the errors of discovery.Discovery.Register.
+// If Register fails, it removes its nodes. Register returns the errors of
+// discovery.Discovery.Register.
 func Register(ctx context.Context, client *framework.Client, app Application, opts ...Option) (_ *Registration, err error) {
 	cfg := config{base: "/services", root: "/dubbo"}
 	defer func() { err = operr.New("register", framework.Join(cfg.base, app.Name), err) }()

@@ -36,7 +36,7 @@ type signaled struct {
 	exit error
 }
 
-// SignalOf returns the signal of an error from [Signaled], and reports whether err is one.
+// SignalOf returns the signal of an error from [Signaled], or false for any other error.
 func SignalOf(err error) (s syscall.Signal, ok bool) {
 	var by *signaled
 	if errors.As(err, &by) {
