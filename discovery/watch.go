@@ -128,7 +128,7 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 // balancers with a strategy of their own. Reported errors do not exclude an instance.
 //
 // The candidates are the instances that are not disabled. Without such an instance, they are the
-// instances deleted within the grace of [WithGrace]. Available returns the errors of
+// instances deleted within the grace of [WithGrace]. Available yields the errors of
 // [Watch.Observe].
 func (w *Watch[T]) Available(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return w.follow(ctx, "available", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
