@@ -57,7 +57,7 @@ type Type string
 // The types of instances, and their nodes.
 const (
 	Dynamic           Type = "DYNAMIC"            // ephemeral
-	Static            Type = "STATIC"             // persistent, deleted by Close
+	Static            Type = "STATIC"             // persistent, and deleted by Close
 	Permanent         Type = "PERMANENT"          // persistent, not kept, see [Discovery.Write]
 	DynamicSequential Type = "DYNAMIC_SEQUENTIAL" // ephemeral, with a number after the id
 )

@@ -340,7 +340,7 @@ func TestDiscard_LogsARefusal(t *testing.T) {
 				}
 				discard(t, client, "/a")
 				time.Sleep(time.Second) // virtual time
-				require.Len(t, log.lines(`msg="node stays behind" path=/a reason="zk: node has children"`), 1)
+				require.Len(t, log.lines(`msg="node was not deleted" path=/a reason="zk: node has children"`), 1)
 			})
 		})
 	}

@@ -76,9 +76,9 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 
 // MultiError reports which operation of a Multi failed. It wraps the error of ZooKeeper.
 type MultiError struct {
-	Index int    // of the operation, counted from 0
+	Index int    // index of the operation, from 0
 	Op    string // "create", "set", "delete", "check"
-	Path  string // as the caller wrote it
+	Path  string // path, as the caller wrote it
 	Err   error
 }
 

@@ -38,9 +38,9 @@ type OperationEvent struct {
 	// nodes with one request, it is the path of the first read.
 	Path     string
 	Began    time.Time
-	Duration time.Duration // with all waits and retries
+	Duration time.Duration // includes all waits and retries
 	Attempts int           // 1 without a retry
-	Err      error         // nil if it succeeded
+	Err      error         // nil if the operation succeeded
 }
 
 // StateEvent is a change of a connection's state. From is zero in the first event, and To is zero

@@ -59,7 +59,7 @@ func (m Member) line() string {
 // Change is a change of an ensemble's members: incremental with Joining and Leaving, or complete
 // with Members, but not both. It cannot change an ensemble with groups or weights.
 type Change struct {
-	Joining []Member // to add, or to replace if the ID exists
+	Joining []Member // members to add, or to replace if the ID exists
 	Leaving []int64  // IDs to remove
 	Members []Member // the complete new list
 }

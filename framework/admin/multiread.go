@@ -23,8 +23,8 @@ type Read struct {
 // ReadResult is the result of one [Read]. If Err is not nil, the other fields are empty.
 type ReadResult struct {
 	Data     []byte
-	Stat     *zk.Stat // nil with Children: the servers do not send it
-	Children []string // in no order
+	Stat     *zk.Stat // nil with Children: the servers do not send a stat
+	Children []string // unsorted
 	// Err is an *OpError with the path of the Read, for example for zk.ErrNoNode or zk.ErrNoAuth.
 	Err error
 }

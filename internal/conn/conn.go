@@ -35,7 +35,7 @@ var (
 // Conn is one connection. All methods are safe for concurrent use.
 type Conn struct {
 	Grant Grant     // set by Open
-	Sent  time.Time // when the connect request was sent
+	Sent  time.Time // time at which the connect request was sent
 
 	nc       net.Conn
 	numbers  *Numbers

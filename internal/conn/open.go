@@ -67,7 +67,7 @@ func (n *Numbers) next() int32 {
 
 // SASL is an exchange that authenticates the client.
 type SASL struct {
-	Name  string // of the mechanism
+	Name  string // name of the mechanism
 	First []byte // the first token
 	// Next returns the answer to a token of the server. If done is true, the exchange succeeds with
 	// the server's reply to answer, or at once if answer is nil.

@@ -25,8 +25,8 @@ type Config struct {
 	AwaitHandshake    bool          // it also waits for a handshake that is in progress then
 	ExpirationPercent int
 	Policy            retry.Policy
-	ErrorPolicy       connstate.ErrorPolicy // of recipes without one of their own
-	Data              []byte                // of nodes that are created without any; it is not changed
+	ErrorPolicy       connstate.ErrorPolicy // policy of recipes without one of their own
+	Data              []byte                // data of nodes that are created with nil data; read-only
 	Containers        bool                  // parents may be containers
 	Compress          bool                  // all data of callers are compressed
 	Log               *slog.Logger
@@ -44,7 +44,7 @@ type Config struct {
 // Connecting configures how servers are found, and how connections to them are opened.
 type Connecting struct {
 	Servers  func(ctx context.Context) ([]string, error)
-	Tracking bool // of the ensemble's configuration
+	Tracking bool // follow the ensemble's configuration
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	Resolve  func(ctx context.Context, host string) ([]string, error)   // nil: Dial resolves names
 	TLS      func(host string) *tls.Config                              // nil: no TLS

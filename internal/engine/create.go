@@ -27,7 +27,7 @@ type Creation struct {
 	// Idempotent accepts an existing node with the same data; not for a protected or sequential
 	// one.
 	Idempotent bool
-	Stat       *zk.Stat // of the node is written here; nil: nowhere
+	Stat       *zk.Stat // receives the stat of the node, unless it is nil
 
 	sent func() // see Sent
 	debt *Debt  // learns how the create has ended; nil: there is none

@@ -279,7 +279,7 @@ func (s *debts) later(d *Debt, to debtState, l *Connection) {
 // refuse notes that the server does not delete the node. s.mu is held.
 func (s *debts) refuse(d *Debt, err error) {
 	if d.ticket == nil {
-		s.core.background(func() { s.core.cfg.Log.Warn("node stays behind", "path", d.place.path, "reason", err) }) // ends at once
+		s.core.background(func() { s.core.cfg.Log.Warn("node was not deleted", "path", d.place.path, "reason", err) }) // ends at once
 	}
 	if d.ephemeral && d.session != nil && d.place.kind == uniqueName {
 		s.set(d, refused)

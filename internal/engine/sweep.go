@@ -146,7 +146,7 @@ func (x *look) failed(err error) {
 	}
 	if !verdict.MayPass(err) && len(debts) > 0 {
 		s.core.background(func() { // ends at once
-			s.core.cfg.Log.Warn("nodes may stay behind", "path", x.place.path, "count", len(debts), "reason", err)
+			s.core.cfg.Log.Warn("nodes may not have been deleted", "path", x.place.path, "count", len(debts), "reason", err)
 		})
 	}
 }
@@ -356,7 +356,7 @@ func (s *debts) report() {
 	}
 	s.mu.Unlock()
 	for where, count := range places {
-		s.core.cfg.Log.Warn("nodes may stay behind", "path", where.path, "count", count, "reason", s.core.unreachable(nil))
+		s.core.cfg.Log.Warn("nodes may not have been deleted", "path", where.path, "count", count, "reason", s.core.unreachable(nil))
 	}
 	close(s.over)
 }

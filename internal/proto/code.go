@@ -9,16 +9,16 @@ type Code int32
 const (
 	OK                       Code = 0
 	SystemError              Code = -1
-	RuntimeInconsistency     Code = -2 // in a multi: not carried out because another operation failed
+	RuntimeInconsistency     Code = -2 // in a multi: not applied because another operation failed
 	DataInconsistency        Code = -3
 	ConnectionLoss           Code = -4
 	MarshallingError         Code = -5
 	Unimplemented            Code = -6
 	OperationTimeout         Code = -7
 	BadArguments             Code = -8
-	OutOfMemory              Code = -10 // of a ClickHouse Keeper above its soft limit
+	OutOfMemory              Code = -10 // a ClickHouse Keeper above its soft memory limit
 	NewConfigNoQuorum        Code = -13
-	UnknownSession           Code = -12 // of a standalone server: SessionExpired
+	UnknownSession           Code = -12 // SessionExpired of a standalone server
 	ReconfigInProgress       Code = -14
 	APIError                 Code = -100
 	NoNode                   Code = -101

@@ -54,10 +54,10 @@ func multiBody(op Op) Record {
 // MultiResult is the outcome of one operation. Which fields are set depends on Op.
 type MultiResult struct {
 	Op    Op     // the request's, or OpError
-	Code  Code   // of OpError
-	Path  string // of a create, create2
-	Stat  Stat   // of a create2, setData, getData
-	Data  []byte // of a getData
+	Code  Code   // the code of an OpError
+	Path  string // set for create and create2
+	Stat  Stat   // set for create2, setData and getData
+	Data  []byte // set for getData
 	Names []string
 }
 

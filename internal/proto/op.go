@@ -18,7 +18,7 @@ const (
 	OpSync              Op = 9
 	OpPing              Op = 11
 	OpGetChildren2      Op = 12
-	OpCheck             Op = 13 // in a multi
+	OpCheck             Op = 13 // only in a multi
 	OpMulti             Op = 14
 	OpCreate2           Op = 15
 	OpReconfig          Op = 16
@@ -38,7 +38,7 @@ const (
 	OpWhoAmI            Op = 107
 	OpConnect           Op = -10 // never sent: the handshake has its own form
 	OpCloseSession      Op = -11
-	OpError             Op = -1 // in the results of a multi
+	OpError             Op = -1 // only in the results of a multi
 )
 
 var opNames = map[Op]string{

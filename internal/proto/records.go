@@ -21,9 +21,9 @@ type Stat struct {
 	Mzxid          int64 // the last transaction that changed its data
 	Ctime          int64 // milliseconds since 1970
 	Mtime          int64
-	Version        int32 // of the data
-	Cversion       int32 // of the children
-	Aversion       int32 // of the ACL
+	Version        int32 // version of the data
+	Cversion       int32 // version of the list of children
+	Aversion       int32 // version of the ACL
 	EphemeralOwner int64 // session, or 0
 	DataLength     int32
 	NumChildren    int32

@@ -23,7 +23,7 @@ import (
 // Node is a node of the copy. Its data are shared and must not be modified.
 type Node struct {
 	Path string
-	Data []byte  // nil with WithoutData
+	Data []byte  // data of the node; nil with WithoutData
 	Stat zk.Stat // see the package comment about Aversion, Cversion, Pzxid and NumChildren
 }
 

@@ -13,12 +13,12 @@ import (
 
 // Participant is a leader or a candidate.
 type Participant struct {
-	ID      string    // see WithID
-	Leads   bool      // at the time of the read; the others wait
-	Path    string    // of the node
-	Session int64     // that the node belongs to
+	ID      string    // the id of WithID
+	Leads   bool      // true for the leader at the time of the read
+	Path    string    // path of the node
+	Session int64     // session that owns the node
 	Token   int64     // the fencing token of its term
-	Since   time.Time // when it joined, by the server's clock
+	Since   time.Time // time at which the candidate joined, by the server's clock
 }
 
 // Participants returns the leader and the candidates, in the order of the queue. Nodes that are

@@ -297,7 +297,7 @@ func (n *node) remove(ctx context.Context, certain bool) (found bool, err error)
 // staysBehind says so in the log, unless the node is deleted with the client.
 func (n *node) staysBehind(reason error) {
 	if !errors.Is(reason, framework.ErrClosed) {
-		engine.Of(n.queue.client).Logger().Warn("lock node stays behind", "path", n.path, "reason", reason)
+		engine.Of(n.queue.client).Logger().Warn("lock node was not deleted", "path", n.path, "reason", reason)
 	}
 }
 

@@ -44,8 +44,8 @@ type Observer struct {
 // A semaphore reports each lease, at <path>/leases, with the whole wait for it. Its queue is not
 // reported. An AcquireN that fails is reported as one event.
 type AcquiringEvent struct {
-	Path string // of the lock, as the caller wrote it
-	Name string // of the lock's nodes, such as "lock-": it differs for the kinds of locks on one path
+	Path string // path of the lock, as the caller wrote it
+	Name string // name of the lock's nodes, such as "lock-", which differs between kinds of locks on one path
 }
 
 // JoinedEvent is a node in a lock's queue.
@@ -58,13 +58,13 @@ type JoinedEvent struct {
 type AcquiredEvent struct {
 	Path, Name string        // as in AcquiringEvent
 	Node       string        // path of the node
-	Waited     time.Duration // since Acquiring
+	Waited     time.Duration // time since Acquiring
 }
 
 // NotAcquiredEvent is a lock that was not acquired.
 type NotAcquiredEvent struct {
 	Path, Name string        // as in AcquiringEvent
-	Waited     time.Duration // since Acquiring
+	Waited     time.Duration // time since Acquiring
 	Err        error         // such as ErrNotAcquired or the error of a context; the caller's wraps it
 }
 
@@ -72,7 +72,7 @@ type NotAcquiredEvent struct {
 type EndedEvent struct {
 	Path, Name string        // as in AcquiringEvent
 	Node       string        // path of the node
-	Held       time.Duration // since it was acquired
+	Held       time.Duration // time since the lock was acquired
 	Cause      error         // the cause of the hold's context: ErrReleased, or why it was lost
 }
 

@@ -226,12 +226,12 @@ func (q *Queue) notFree(children []string) error {
 
 // Participant is a holder or a waiter.
 type Participant struct {
-	Path    string    // of the node
-	Holds   bool      // at the time of the read; other participants wait
-	Data    []byte    // of the node: "host:pid" without [WithData]
-	Session int64     // to which the node belongs
+	Path    string    // path of the node
+	Holds   bool      // true for a holder, at the time of the read
+	Data    []byte    // data of the node: "host:pid" without [WithData]
+	Session int64     // session that owns the node
 	Token   int64     // the fencing token; a downgraded reader's is higher than the result of its FencingToken
-	Since   time.Time // when the node was created, by the server's clock
+	Since   time.Time // time at which the node was created, by the server's clock
 
 	client *framework.Client // of the Queue
 }

@@ -300,7 +300,7 @@ func (s *scene) check(t *testing.T, name string, err error) {
 		case strings.Contains(n.Path, "/locks"), strings.Contains(n.Path, "/leases"): // parents
 			require.NotContains(t, n.Path, "_c_")
 		default:
-			if !s.unreachable || !strings.Contains(s.log.String(), "may stay behind") {
+			if !s.unreachable || !strings.Contains(s.log.String(), "may not have been deleted") {
 				require.Failf(t, "a node stays", "%s, after the error %v; the log says\n%s", n.Path, err, &s.log)
 			}
 		}

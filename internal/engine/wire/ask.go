@@ -183,7 +183,7 @@ type Mode int32
 
 // The modes of a watch.
 const (
-	Node Mode = 0 // one node, and the list of its children
+	Node Mode = 0 // a node and the list of its children
 	Tree Mode = 1 // a node and all nodes below it; no events about lists
 )
 

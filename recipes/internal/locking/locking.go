@@ -45,7 +45,7 @@ type Settings[Queue any] struct {
 type How struct {
 	Wait     bool               // false: as TryAcquire
 	Reported bool               // the caller notifies the observer: see Lock.Observe
-	Session  *framework.Session // in which the node is created, in one try; nil: in one session after the other
+	Session  *framework.Session // the only session in which the node is created; nil: any session
 }
 
 // Lock is the part of package lock that is reserved for recipes.
