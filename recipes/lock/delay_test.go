@@ -35,13 +35,13 @@ func markOf(server *zktest.Server, path string) string {
 	return string(data)
 }
 
-// inDelay has a queue with a lock delay, and one whose holder has just died.
-func inDelay(t *testing.T, server *zktest.Server, client func(...framework.Option) *framework.Client, opts ...lock.Option) (next *lock.Queue) {
+// inDelay returns a queue with a lock delay, whose last holder has just died.
+func inDelay(t *testing.T, w *testbed.World) *lock.Queue {
 	t.Helper()
-	hold := acquire(t, newQueue(t, client(), delayed, lock.WithLockDelay(delay)))
-	next = newQueue(t, client(), delayed, append([]lock.Option{lock.WithLockDelay(delay)}, opts...)...)
-	require.NoError(t, server.ExpireSession(hold.Session().ID()))
-	testbed.Receive(t, hold.Done(), "word of the loss")
+	hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
+	next := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+	require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+	testbed.Receive(t, hold.Done(), "the loss of the hold")
 	return next
 }
 
@@ -315,7 +315,7 @@ func TestLockDelay(t *testing.T) {
 // TestLockDelay_EndsAtTheFirstSight has waiters, late comers and callers that give up.
 func TestLockDelay_EndsAtTheFirstSight(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		next := inDelay(t, w.Server, w.Client)
+		next := inDelay(t, w)
 		time.Sleep(time.Hour) // virtual time: a later client waits for as long
 		limited, cancel := context.WithTimeout(t.Context(), delay/5)
 		defer cancel()
@@ -354,7 +354,7 @@ func TestLockDelay_OfAQueue(t *testing.T) {
 // again.
 func TestLockDelay_LaterDeath(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		next := inDelay(t, w.Server, w.Client)
+		next := inDelay(t, w)
 		_, err := next.TryAcquire(testbed.Context(t))
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
@@ -365,7 +365,7 @@ func TestLockDelay_LaterDeath(t *testing.T) {
 
 func TestLockDelay_TryAcquire(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		next := inDelay(t, w.Server, w.Client)
+		next := inDelay(t, w)
 		w.Server.ResetCounts()
 		_, err := next.TryAcquire(testbed.Context(t))
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
@@ -402,7 +402,7 @@ func TestLockDelay_TryAcquireBesideAHolder(t *testing.T) {
 // TestLockDelay_OperatorEndsIt has the mark deleted while a contender waits for its delay.
 func TestLockDelay_OperatorEndsIt(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		next := inDelay(t, w.Server, w.Client)
+		next := inDelay(t, w)
 		waiting := acquiring(t, testbed.Context(t), next, w.Server, 2)
 		time.Sleep(delay / 5) // virtual time
 		deleted := time.Now()
@@ -472,7 +472,7 @@ func TestLockDelay_OfTwoLengths(t *testing.T) {
 // TestLockDelay_WithoutTheOption has a contender neither wait nor mark.
 func TestLockDelay_WithoutTheOption(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		next := inDelay(t, w.Server, w.Client)
+		next := inDelay(t, w)
 		other := newQueue(t, w.Client(), delayed)
 		began := time.Now()
 		hold := acquire(t, other)
@@ -581,7 +581,7 @@ func TestLockDelay_ForeignChild(t *testing.T) {
 // delay: the numbers start again.
 func TestLockDelay_ExhaustedNumbers(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		next := inDelay(t, w.Server, w.Client)
+		next := inDelay(t, w)
 		require.NoError(t, w.Server.SetSequence(delayed, math.MaxInt32))
 		_, err := next.Acquire(testbed.Context(t))
 		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
