@@ -94,7 +94,8 @@ func replaceLeader(t *testing.T, timeout time.Duration, seed uint64, phase, offs
 func TestHolderBehindAReplacedLeaderEndsFirstOnServers(t *testing.T) {
 	t.Parallel() // it waits most of the time
 
-	e := ensemble.Start(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2")) // followers give the leader up after 4 s
+	// followers give the leader up after 4 s
+	e := ensemble.Start(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2"))
 	for run := range testlevel.Pick(2, 2, 20) {
 		timeout := []time.Duration{4 * time.Second, 10 * time.Second}[run%2]
 		t.Run(fmt.Sprintf("timeout %v, run %d", timeout, run), func(t *testing.T) {

@@ -68,7 +68,8 @@ func length(t *testing.T, server *zktest.Server, q *lock.Queue, n int) {
 
 func TestAThousandWaitersInOneProcess(t *testing.T) { // CURATOR-716
 	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t, framework.WithSessionTimeout(40*time.Second)), "/lock") // a busy machine is slow
+	// a busy machine is slow
+	q := newQueue(t, testbed.On(server).Client(t, framework.WithSessionTimeout(40*time.Second)), "/lock")
 	first := acquire(t, q)
 	const n = 1000
 	ctx := testbed.Context(t)

@@ -147,7 +147,8 @@ func TestWatchOfAHolderDoesNotHurryABusyServer(t *testing.T) {
 		time.Sleep(time.Second) // virtual time: the test counts the requests of a second
 		require.LessOrEqual(t, w.Server.Requests().Requests["getData"], 10)
 		idle()
-		time.Sleep(time.Second) // virtual time, after which its node is watched: nothing reports that
+		// virtual time, after which its node is watched: nothing reports that
+		time.Sleep(time.Second)
 		require.NoError(t, w.Server.Delete(hold.Path()))
 		testbed.Receive(t, hold.Done(), "word of the deletion")
 	})

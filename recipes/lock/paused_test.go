@@ -39,7 +39,8 @@ func TestHolderBehindAServerThatStandsStillEndsFirst(t *testing.T) {
 						time.Sleep(phase)
 						a := waiterAt(t, timeout, server.Addr(), framework.WithDialer(cluster.DialContext))
 						b := waiterAt(t, timeout, leader.Addr(), framework.WithDialer(cluster.DialContext))
-						before := s.holdBetweenPauses(t, a, b, timeout*2/3+50*time.Millisecond, pause) // directly after a ping
+						// directly after a ping
+						before := s.holdBetweenPauses(t, a, b, timeout*2/3+50*time.Millisecond, pause)
 						require.GreaterOrEqual(t, before, time.Duration(0), "two holders")
 					})
 				})

@@ -50,7 +50,8 @@ func TestHolderOfAnotherParentIsSeen(t *testing.T) {
 			released := make(chan error, 1)
 			go func() { released <- hold.Release() }()
 			testbed.Eventually(t, func() bool { children, _ := w.Server.Children("/lock"); return len(children) == 0 }, "the node goes")
-			_ = other.Delete(testbed.Context(t), "/lock") // as a server does with an empty container
+			// as a server does with an empty container
+			_ = other.Delete(testbed.Context(t), "/lock")
 			theirs := foreign(t, other, "/lock")
 			mine := acquiring(t, testbed.Context(t), q, w.Server, 2)
 			blocked(t, mine)
@@ -102,7 +103,8 @@ func TestNodeThatWasThereBeforeTheViewIsWaitedFor(t *testing.T) {
 			}
 			return false
 		}))
-		q := newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Millisecond)) // has a view from the first acquire on
+		// has a view from the first acquire on
+		q := newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Millisecond))
 		mine := acquiring(t, testbed.Context(t), q, w.Server, 2)
 		synctest.Wait()
 		require.True(t, q.Viewed())
@@ -123,7 +125,8 @@ func TestUnreadableNodeThatWasThereBeforeTheViewKeepsNobodyOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bed := testbed.On(zktest.NewServer(t))
-			q := newQueue(t, bed.Client(t), "/lock", lock.WithRetention(time.Millisecond)) // has a view from the first acquire on
+			// has a view from the first acquire on
+			q := newQueue(t, bed.Client(t), "/lock", lock.WithRetention(time.Millisecond))
 			secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
 			node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
 				framework.ContainerParents(), framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
@@ -320,7 +323,8 @@ func TestQueuesOfOnePathShareAView(t *testing.T) {
 	watched(t, newQueue(t, client, "/lock"))
 	server.ResetCounts()
 	for range 20 {
-		require.NoError(t, acquire(t, newQueue(t, client, "/lock")).Release()) // a Queue for each use
+		// a Queue for each use
+		require.NoError(t, acquire(t, newQueue(t, client, "/lock")).Release())
 	}
 	require.Equal(t, map[string]int{"create": 20, "delete": 20}, counted(server))
 }

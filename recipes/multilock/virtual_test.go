@@ -87,7 +87,8 @@ func TestLossThatEndedTheWaitingIsReturned(t *testing.T) {
 			_, err := l.Acquire(ctx)
 			done <- err
 		}()
-		time.Sleep(4800 * time.Millisecond) // virtual time: the caller's is over while it gives up, which takes a second
+		// virtual time: the caller's is over while it gives up, which takes a second
+		time.Sleep(4800 * time.Millisecond)
 		session, err := client.Session(t.Context())
 		require.NoError(t, err)
 		defer server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()

@@ -129,7 +129,8 @@ func (w *sharedWorld) use(ctx context.Context, t *testing.T, s *semaphore.Semaph
 		group, err := take(limited, 1+random.IntN(2))
 		cancel()
 		if err != nil {
-			time.Sleep(time.Duration(1+random.IntN(50)) * time.Millisecond) // virtual time between two tries
+			// virtual time between two tries
+			time.Sleep(time.Duration(1+random.IntN(50)) * time.Millisecond)
 			continue
 		}
 		w.granted(t, group)
