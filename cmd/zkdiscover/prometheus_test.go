@@ -85,7 +85,8 @@ func targetsOf(address string) map[string]string {
 			}
 		}
 	}
-	_ = json.Unmarshal([]byte(page(address, "/api/v1/targets")), &answer) // invalid JSON has no target
+	// invalid JSON has no target
+	_ = json.Unmarshal([]byte(page(address, "/api/v1/targets")), &answer)
 	all := map[string]string{}
 	for _, target := range answer.Data.ActiveTargets {
 		all[target.Labels["service"]+" "+target.Labels["instance"]] = target.Health

@@ -255,7 +255,8 @@ func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	code, _, stderr := call(t, server, "revoke", "/election")
 	require.Zero(t, code, stderr)
 	<-gate.Arrived()
-	next := server.Block(zktest.OnCreate(), zktest.OnPath("/election/")) // zklock may receive the signal in the next campaign only
+	// zklock may receive the signal in the next campaign only
+	next := server.Block(zktest.OnCreate(), zktest.OnPath("/election/"))
 	defer next.Open()
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
 	testbed.Eventually(t, func() bool { return !pending(t, c.Process.Pid, syscall.SIGTERM) }, "the signal arrives")

@@ -108,7 +108,8 @@ func TestHoldStopsWaitingWithItsScript(t *testing.T) {
 func TestHoldNeedsAPipe(t *testing.T) {
 	server := zktest.NewServer(t)
 	for fd, want := range map[string]string{"0": "--fd 0 is not a pipe", "77": "--fd 77 is not a pipe", "-1": "--fd", "stdin": "--fd"} {
-		code, _, stderr := call(t, server, "hold", "--fd", fd, "/lock") // standard input is /dev/null
+		// standard input is /dev/null
+		code, _, stderr := call(t, server, "hold", "--fd", fd, "/lock")
 		assert.Equal(t, cli.ExitUsage, code, fd)
 		assert.Contains(t, stderr, want)
 	}

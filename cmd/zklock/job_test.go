@@ -315,7 +315,8 @@ func count(file string) {
 	err := os.WriteFile(file+".pid", []byte(strconv.Itoa(os.Getpid())), 0o600)
 	fmt.Println("begun") // it may be stopped from here on
 	f, openErr := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	for err = errors.Join(err, openErr); err == nil; time.Sleep(10 * time.Millisecond) { // the work of the command; tests wait for its state and its count
+	// the work of the command; tests wait for its state and its count
+	for err = errors.Join(err, openErr); err == nil; time.Sleep(10 * time.Millisecond) {
 		_, err = f.WriteString(".")
 	}
 	os.Exit(1)
@@ -587,7 +588,8 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 // command.
 func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 	server := zktest.NewServer(t)
-	fifo := filepath.Join(t.TempDir(), "fifo") // its closing shows the remaining process that the command has exited
+	// its closing shows the remaining process that the command has exited
+	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
 	code, out, stderr := call(t, server, "run", "/lock", "sh", "-c", "sh -c 'read x; echo done' < "+fifo+" & exec 3> "+fifo)
 	assert.Zero(t, code)

@@ -100,7 +100,8 @@ func TestMixedFaults(t *testing.T) {
 			_ = running[n].Load().Kill() // it may have ended
 		case 1:
 			links[n].Freeze()
-			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond) // shorter or longer than a session, in real time
+			// shorter or longer than a session, in real time
+			time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 			links[n].Thaw()
 		case 2:
 			for _, s := range server.Sessions() {
@@ -108,7 +109,8 @@ func TestMixedFaults(t *testing.T) {
 			}
 		case 3:
 			server.Stop()
-			time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond) // shorter than a session
+			// shorter than a session
+			time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
 			require.NoError(t, server.Restart())
 		case 4:
 			_ = running[n].Load().Signal(syscall.SIGTERM)

@@ -60,7 +60,8 @@ func run(t *testing.T, args ...string) *program {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	stderr := &testbed.Output{}
-	go func() { ended <- zkserver(ctx, append(args, "--control", "127.0.0.1:0"), p.out, stderr) }() // ends with ctx
+	// ends with ctx
+	go func() { ended <- zkserver(ctx, append(args, "--control", "127.0.0.1:0"), p.out, stderr) }()
 	t.Cleanup(func() {
 		cancel()
 		require.Zero(t, <-ended, stderr)

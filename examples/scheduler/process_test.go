@@ -75,7 +75,8 @@ func (f *fleet) start(id string) {
 	f.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), instanceEnv+"="+id+f.env)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be stopped when we are killed
+	// it may be stopped when we are killed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
 	require.NoError(f.t, err)
 	require.NoError(f.t, cmd.Start())
@@ -166,7 +167,8 @@ func TestDeployHandsOver(t *testing.T) {
 			f.signal(active, syscall.SIGTERM)
 			var next string
 			stopped := false
-			f.hear("the hand-over", func(id, line string) bool { // lines of two processes arrive in any order
+			// lines of two processes arrive in any order
+			f.hear("the hand-over", func(id, line string) bool {
 				stopped = stopped || id == active && strings.HasPrefix(line, "stops")
 				if line == "leads" && id != active {
 					next = id

@@ -77,7 +77,8 @@ func (f *fleet) start(service, id string) {
 	f.t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
 	p.Env = append(os.Environ(), roleEnv+"="+service+" "+id+" "+strings.Join(f.servers, ","))
-	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be stopped when we are killed
+	// it may be stopped when we are killed
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := p.StdoutPipe()
 	require.NoError(f.t, err)
 	require.NoError(f.t, p.Start())

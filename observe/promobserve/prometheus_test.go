@@ -212,7 +212,8 @@ func TestGaugesComeBackToZero(t *testing.T) {
 			TryAcquire(context.Context) (*lock.Hold, error)
 		}{m, s, rw.Read(), rw.Write()} {
 			contenders.Go(func() {
-				for n, held := 0, false; n < 30 || !held && ctx.Err() == nil; n++ { // with more and more time, for a slow machine
+				// with more and more time, for a slow machine
+				for n, held := 0, false; n < 30 || !held && ctx.Err() == nil; n++ {
 					short, cancel := context.WithTimeout(ctx, time.Duration(max(20, n))*time.Millisecond)
 					for _, acquire := range []func(context.Context) (*lock.Hold, error){l.Acquire, l.TryAcquire} {
 						if hold, err := acquire(short); err == nil {

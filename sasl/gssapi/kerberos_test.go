@@ -68,8 +68,10 @@ func startRealm(t *testing.T) *realm {
 	} {
 		require.NoError(t, docker(ctx, "cp", r.kdc+":/tmp/"+from, to))
 	}
-	require.NoError(t, os.Chmod(filepath.Join(server, "zookeeper.keytab"), 0o644)) // the official image runs as another user
-	r.write(t, "kerberos/krb5.conf", krb5conf("127.0.0.1:1", skew))                // the server asks no KDC
+	// the official image runs as another user
+	require.NoError(t, os.Chmod(filepath.Join(server, "zookeeper.keytab"), 0o644))
+	// the server asks no KDC
+	r.write(t, "kerberos/krb5.conf", krb5conf("127.0.0.1:1", skew))
 	r.write(t, "kerberos/jaas.conf", jaas)
 	image := os.Getenv("ZOOKEEPER_IMAGE")
 	if image == "" {
@@ -146,7 +148,8 @@ func run(ctx context.Context, t *testing.T, image, port string, copies map[strin
 	t.Helper()
 	host, _ := os.Hostname() // empty is a name too
 	args := append([]string{"create", "-p", "127.0.0.1::" + port,
-		"--label", fmt.Sprintf("io.gocurator.owner=%s:%d", host, os.Getpid()), // ensemble.Sweep removes what a killed process left
+		// ensemble.Sweep removes what a killed process left
+		"--label", fmt.Sprintf("io.gocurator.owner=%s:%d", host, os.Getpid()),
 		"-e", "JVMFLAGS=" + jvmFlags, image}, command...)
 	out, err := exec.CommandContext(ctx, "docker", args...).Output()
 	require.NoError(t, err, "docker create %s (scripts/kdc-image.sh and scripts/zookeeper-image.sh build the images)", image)
