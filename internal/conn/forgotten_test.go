@@ -94,7 +94,8 @@ func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 		<-first.Done()
 		return unknown
 	}
-	for behind := 6; !forgotten(behind); behind = 2 + behind%12 { // an idle machine needs two tries with 6
+	// an idle machine needs two tries with 6
+	for behind := 6; !forgotten(behind); behind = 2 + behind%12 {
 	}
 }
 

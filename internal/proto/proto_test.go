@@ -315,7 +315,8 @@ func TestALengthPrefixIsNotBelieved(t *testing.T) {
 		_, err = ReadFrame(bytes.NewReader(head), 256<<20)
 		require.ErrorIs(t, err, ErrFrameLength, name)
 	}
-	claim := append([]byte{0x0f, 0xff, 0xff, 0xff}, make([]byte, 100)...) // 256 MB less one, of which 100 bytes come
+	// 256 MB less one, of which 100 bytes come
+	claim := append([]byte{0x0f, 0xff, 0xff, 0xff}, make([]byte, 100)...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := NewFrameReader(bytes.NewReader(claim), 256<<20).Next()

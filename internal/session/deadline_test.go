@@ -129,17 +129,21 @@ func TestDeadlineTakesAnyNumbers(t *testing.T) {
 type ensemble struct {
 	t        *rapid.T
 	timeout  time.Duration
-	halfTick time.Duration                          // the leader pings once in each
-	jitter   time.Duration                          // what the leader sends takes up to this
-	transit  time.Duration                          // what the follower sends takes up to this
-	cut      time.Duration                          // what would arrive at either of them later does not
-	still    struct{ from, to, late time.Duration } // what would arrive in between does so at the end; at the follower, up to late after it
+	halfTick time.Duration // the leader pings once in each
+	jitter   time.Duration // what the leader sends takes up to this
+	transit  time.Duration // what the follower sends takes up to this
+	// what would arrive at either of them later does not
+	cut time.Duration
+	// what would arrive in between does so at the end; at the follower, up to late after it
+	still struct{ from, to, late time.Duration }
 
-	ping  struct{ sent, arrives time.Duration } // the next one
-	up    time.Duration                         // when the last packet reached the leader
-	down  time.Duration                         // when the last packet that was played reached the follower
-	noted bool                                  // the follower has heard the client, and not said so
-	heard []time.Duration                       // when the leader heard of the client
+	ping struct{ sent, arrives time.Duration } // the next one
+	up   time.Duration                         // when the last packet reached the leader
+	// when the last packet that was played reached the follower
+	down time.Duration
+	// the follower has heard the client, and not said so
+	noted bool
+	heard []time.Duration // when the leader heard of the client
 }
 
 // quarter is the part of a timeout that half a tick and the jitter may take together.
@@ -243,7 +247,8 @@ func TestStrictDeadlineIsNeverLaterThanTheLeaders(t *testing.T) {
 func TestStrictDeadlineIsNeverLaterThanTheLeadersAfterTheNetworkStoodStill(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := newEnsemble(t, timeout)
-		e.transit = span(0, timeout/64).Draw(t, "slowest way up") // less than the margin of the clocks
+		// less than the margin of the clocks
+		e.transit = span(0, timeout/64).Draw(t, "slowest way up")
 		e.cut = 1000 * timeout
 		e.still.from = span(0, 2*timeout).Draw(t, "stands still")
 		e.still.to = e.still.from + span(0, 2*timeout).Draw(t, "for")
