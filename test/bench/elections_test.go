@@ -46,7 +46,8 @@ func TestElectionsAreCompared(t *testing.T) {
 
 func TestElectionsNeedTheirTimeout(t *testing.T) {
 	t.Setenv(asProgram, "1")
-	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": "1000"})) // grants 2 s at least
+	// grants 2 s at least
+	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": "1000"}))
 	systems, err := (&options{session: time.Second}).electionSystems(&servers{addresses: server.Servers()})
 	require.NoError(t, err)
 	_, err = (&electionBench{timeout: time.Second}).run(t.Context(), systems)

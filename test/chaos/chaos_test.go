@@ -98,7 +98,8 @@ func run(t *testing.T, recipe string) {
 	timeout := duration + 5*time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	e := ensemble.Start(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2")) // as in ZooKeeper's image: followers give a leader up after 4 s
+	// as in ZooKeeper's image: followers give a leader up after 4 s
+	e := ensemble.Start(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2"))
 	tr := &trial{
 		t: t, ensemble: e,
 		orders:     orders{Recipe: recipe, Servers: e.Servers(), Seed: seed, Timeout: timeout},
@@ -276,7 +277,8 @@ func (tr *trial) nemesis(ctx context.Context, duration time.Duration, random *ra
 					errs = append(errs, e.RefuseConnections(i))
 				}
 			}
-			pause(4*time.Second, 6*time.Second) // it serves for a while, as it looks for its followers once per tick
+			// it serves for a while, as it looks for its followers once per tick
+			pause(4*time.Second, 6*time.Second)
 			errs = append(errs, e.CutConnections(leader))
 			pause(sessionTimeout, sessionTimeout+2*time.Second)
 			errs = append(errs, e.Heal())
@@ -379,7 +381,8 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 		c.key.outcome = unknown
 		most := least + writes[c.key]
 		if c.key.blind {
-			most += repeats // to write the same number again changes nothing, but a blind write adds one
+			// to write the same number again changes nothing, but a blind write adds one
+			most += repeats
 		}
 		lost += max(0, least-c.value)
 		assert.LessOrEqual(t, c.value, most, "an update too many")
@@ -440,7 +443,8 @@ func (tr *trial) onEachServer(ctx context.Context, path string) []string {
 // orphans waits until no ephemeral node is left, which may take the servers some time, and returns
 // the remaining ones.
 func (tr *trial) orphans(ctx context.Context, client *framework.Client) (left []string, err error) {
-	for end := now() + 30*time.Second; now() < end; time.Sleep(100 * time.Millisecond) { // real servers do not say when they have ended all sessions
+	// real servers do not say when they have ended all sessions
+	for end := now() + 30*time.Second; now() < end; time.Sleep(100 * time.Millisecond) {
 		left, err = ephemerals(ctx, client, lockPath)
 		if err == nil && len(left) == 0 {
 			return nil, nil
@@ -458,7 +462,8 @@ func ephemerals(ctx context.Context, client *framework.Client, path string) (fou
 	if err != nil {
 		return nil, err
 	}
-	if stat.EphemeralOwner != 0 && stat.EphemeralOwner>>56 != -128 { // containers have an owner of their own
+	// containers have an owner of their own
+	if stat.EphemeralOwner != 0 && stat.EphemeralOwner>>56 != -128 {
 		found = append(found, path)
 	}
 	for _, child := range children {

@@ -323,7 +323,8 @@ func startProcess(o orders, hear func(message)) (*process, error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ordersEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be stopped when we are killed
+	// it may be stopped when we are killed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -339,8 +340,9 @@ func startProcess(o orders, hear func(message)) (*process, error) {
 	go func() {
 		lines := bufio.NewScanner(output)
 		for lines.Scan() {
+			// a line that is no message was cut off when the process was killed
 			var m message
-			if json.Unmarshal(lines.Bytes(), &m) == nil { // else it was killed in the middle of a word
+			if json.Unmarshal(lines.Bytes(), &m) == nil {
 				hear(m)
 			}
 		}

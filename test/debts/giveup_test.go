@@ -296,7 +296,8 @@ func (s *scene) check(t *testing.T, name string, err error) {
 		case err == nil && strings.HasPrefix(name, "create"): // it is the caller's
 		case errors.Is(err, errStays): // the caller knows
 		case !strings.HasPrefix(n.Path, "/x/"), n.Path == "/x/value", n.Path == "/x/old" && !strings.HasPrefix(name, "guaranteed"):
-		case n.Path == "/x/b", n.Path == "/x/b/ready": // of a barrier without members: the next Enter deletes it
+		case n.Path == "/x/b", n.Path == "/x/b/ready":
+			// of a barrier without members: the next Enter deletes it
 		case strings.Contains(n.Path, "/locks"), strings.Contains(n.Path, "/leases"): // parents
 			require.NotContains(t, n.Path, "_c_")
 		default:

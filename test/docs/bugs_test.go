@@ -28,7 +28,8 @@ func TestBugs_NameExistingTests(t *testing.T) {
 			require.NoError(t, err)
 			source.Write(text)
 		}
-		for name := range strings.SplitSeq(strings.Trim(c[2], "'"), `\|`) { // a table escapes the bar
+		// a table escapes the bar
+		for name := range strings.SplitSeq(strings.Trim(c[2], "'"), `\|`) {
 			name, subtest, found := strings.Cut(name, "/")
 			if found { // a case of a testbed, which without the place would run nothing
 				subtest, found = strings.CutPrefix(subtest, "inprocess/")

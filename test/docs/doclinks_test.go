@@ -77,7 +77,8 @@ func TestLinks_InComments(t *testing.T) {
 		folders[filepath.Dir(path)] = append(folders[filepath.Dir(path)], file)
 		return err
 	}))
-	broken, comments := regexp.MustCompile(`\[\*?([a-z]+\.)?[A-Z]\w+(\.\w+)?\]`), 0 // one letter is a type parameter
+	// one letter is a type parameter
+	broken, comments := regexp.MustCompile(`\[\*?([a-z]+\.)?[A-Z]\w+(\.\w+)?\]`), 0
 	for folder, parsed := range folders {
 		var all []*ast.CommentGroup
 		for _, file := range parsed {
@@ -88,7 +89,8 @@ func TestLinks_InComments(t *testing.T) {
 		for _, comment := range all {
 			comments++
 			for line := range strings.Lines(string(p.Text(comment.Text()))) {
-				if !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "[") { // neither code nor the address of a link
+				// neither code nor the address of a link
+				if !strings.HasPrefix(line, "\t") && !strings.HasPrefix(line, "[") {
 					assert.Empty(t, broken.FindString(line), "%s: %s", folder, line)
 				}
 			}

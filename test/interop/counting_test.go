@@ -46,7 +46,8 @@ func javaCounts(t *testing.T, s stage) {
 	const clients, peers = 4, 2
 	rounds := testlevel.Pick(20, 20, 1000)
 	c := s.newScene(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*testTimeout) // 1,000 rounds with faults take a minute on a quiet machine
+	// 1,000 rounds with faults take a minute on a quiet machine
+	ctx, cancel := context.WithTimeout(t.Context(), 4*testTimeout)
 	t.Cleanup(cancel)
 	var java []*peer
 	for range peers {

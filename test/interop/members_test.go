@@ -44,7 +44,8 @@ func serveMember(args string) {
 	ctx := context.Background()
 	var entry *barrier.Entry
 	enter := func(round string) (came int, err error) {
-		if _, err := client.Create(ctx, marks+"/"+round+"-"+name, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) { // of a try before
+		// an earlier try may have created the node
+		if _, err := client.Create(ctx, marks+"/"+round+"-"+name, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return 0, err
 		}
 		d, err := barrier.NewDouble(client, path+"/"+round, n)

@@ -166,7 +166,8 @@ func javaKeeps(t *testing.T, s stage) {
 		_, found := view.Get(path + "/touch")
 		return found
 	}, "the child of a node with a TTL")
-	taken, err := node.Keep(ctx, c.client, path, []byte("of go"), node.WithTTL(ttl)) // Java's is a container up to 5.8.0
+	// Java's is a container up to 5.8.0
+	taken, err := node.Keep(ctx, c.client, path, []byte("of go"), node.WithTTL(ttl))
 	require.NoError(t, err)
 	require.NoError(t, view.Sync(ctx))
 	kept, _ := view.Get(path)

@@ -156,7 +156,8 @@ func (s stage) start(t *testing.T, env []string, cmd ...string) *peer {
 	container, err := s.pool.RunWithOptions(&dockertest.RunOptions{
 		Repository: "curator-peers", Tag: peersTag(),
 		Cmd: cmd, Env: env,
-		Labels: map[string]string{"io.gocurator.owner": fmt.Sprintf("%s:%d", hostname(), os.Getpid())}, // package ensemble sweeps what a killed test leaves
+		// package ensemble sweeps what a killed test leaves
+		Labels: map[string]string{"io.gocurator.owner": fmt.Sprintf("%s:%d", hostname(), os.Getpid())},
 	}, func(host *docker.HostConfig) {
 		host.NetworkMode = "host" // where the ensemble's servers are reached
 	})
@@ -220,7 +221,8 @@ type scene struct {
 	path, counter, marks string
 	client               *framework.Client
 
-	written, handovers *atomic.Int64 // what we wrote to the counter last, and how often others had been there since
+	// what we wrote to the counter last, and how often others had been there since
+	written, handovers *atomic.Int64
 }
 
 // newScene makes a counter at zero, and a place for marks.

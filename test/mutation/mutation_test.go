@@ -81,7 +81,8 @@ func TestEachMutationCanBeMade(t *testing.T) {
 func TestEachMutationIsCaught(t *testing.T) {
 	root := nightly(t)
 	sound := newSound(t, root)
-	turns := make(chan struct{}, runtime.NumCPU()) // to build; who runs a test waits most of the time
+	// to build; who runs a test waits most of the time
+	turns := make(chan struct{}, runtime.NumCPU())
 	for _, m := range mutations {
 		if m.test == "" {
 			continue

@@ -22,7 +22,7 @@ type barriers struct {
 	coming  map[int]map[string]bool           // by round: callers of Enter
 	inside  map[int]map[string]*barrier.Entry // by round: members between Enter and Leave
 	gate    int                               // the number of the path at which the barrier is
-	closed  int                               // how often the barrier was confirmed to be set; 0 while that is not certain
+	closed  int                               // confirmed sets of the barrier; 0 while uncertain
 	sets    int
 	removed bool // for good
 }

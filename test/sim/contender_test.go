@@ -145,7 +145,8 @@ func (c *contender) work(h *held) {
 		stay = min(stay, time.Second)
 	}
 	if c.MaxHold > 0 && c.random.IntN(4) == 0 {
-		stay = max(0, c.MaxHold-time.Since(h.since)) // it releases at the moment at which its time is over
+		// it releases at the moment at which its time is over
+		stay = max(0, c.MaxHold-time.Since(h.since))
 	}
 	c.sleep(stay, h.ctx.Done())
 	if pinned := c.monitor.pinOf(h); pinned != nil {

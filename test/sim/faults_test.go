@@ -241,7 +241,8 @@ func (w *world) deleteNode(f fault) bool {
 		dir = framework.Join(dir, sub[f.Target%len(sub)])
 	}
 	names, err := leader.Children(dir)
-	names = slices.DeleteFunc(names, func(name string) bool { return name == nameOf(markPath) }) // that would end a delay
+	// that would end a delay
+	names = slices.DeleteFunc(names, func(name string) bool { return name == nameOf(markPath) })
 	if err != nil || len(names) == 0 {
 		return false
 	}

@@ -154,7 +154,8 @@ func (k *keeper) keepFor(wait, stay time.Duration) bool {
 	for end := time.Now().Add(stay); time.Now().Before(end) && (k.Name == rival || !k.calm.Load()); {
 		_, changed := k.current.Present()
 		k.pause(min(upTo(k.random, 3*time.Second)+time.Millisecond, time.Until(end)), changed, k.stop())
-		if there, _ := k.current.Present(); !there { // often, so that some happen while the node is being recreated
+		// often, so that some happen while the node is being recreated
+		if there, _ := k.current.Present(); !there {
 			k.set(upTo(k.random, 300*time.Millisecond) + time.Millisecond)
 		} else if k.random.IntN(3) == 0 {
 			k.set(5 * time.Second)
@@ -246,7 +247,8 @@ func (k *keeper) check(set bool) {
 		})
 	}
 	found := has(false)
-	if !found { // only a leader that was removed since had applied it: the others have it in their logs
+	if !found {
+		// only a leader that was removed since had applied it: the others have it in their logs
 		k.leader()
 		k.pause(k.Lag+k.MemberLatency, changed, k.stop())
 		found = has(false)

@@ -256,7 +256,8 @@ func TestEveryFaultHits(t *testing.T) {
 				s.Faults = append(s.Faults, fault{At: time.Duration(i+1) * time.Second, Kind: kind, For: time.Second, Target: i})
 			}
 			hits := 0
-			for ; hits == 0 && s.Seed <= 10; s.Seed++ { // some kinds need a holder whose server leads
+			// some kinds need a holder whose server leads
+			for ; hits == 0 && s.Seed <= 10; s.Seed++ {
 				r := simulate(t, s, false)
 				require.Empty(t, r.wrong)
 				hits = r.counts["fault: "+kind.String()]

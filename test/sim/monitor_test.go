@@ -17,8 +17,9 @@ import (
 
 // held is a lock as its holder sees it.
 type held struct {
-	who      string          // the goroutine
-	owner    int             // the same for locks that one acquire got, or one acquire on top of another
+	who string // the goroutine
+	// the same for locks that one acquire got, or one acquire on top of another
+	owner    int
 	shared   bool            // a reader's
 	ctx      context.Context // done when the holder does not believe in it any more
 	session  int64

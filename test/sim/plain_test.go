@@ -67,7 +67,8 @@ func (p *plainClient) enqueueLoosely(ctx context.Context, path string, opts []fr
 		err = errQueueLost
 	}
 	if err != nil {
-		_ = p.client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed()) // continues until it is deleted
+		// continues until it is deleted
+		_ = p.client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed())
 		return nil, err
 	}
 	return &place{p.client, session, path}, nil

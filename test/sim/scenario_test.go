@@ -28,8 +28,10 @@ type scenario struct {
 	Extra         string // a recipe that some use beside the contenders; empty: none
 	Replacing     bool   // members are replaced, and all clients follow the configuration
 	ClickHouse    string // the members are Keepers of this age; empty: ZooKeepers
-	ACL           string // scheme of the ACL of all nodes: only clients with credentials have rights; empty: everybody has
-	Faults        []fault
+	// scheme of the ACL of all nodes, which gives rights only to clients with credentials;
+	// empty: all clients have rights
+	ACL    string
+	Faults []fault
 }
 
 // weather is how many faults there are.
@@ -338,7 +340,8 @@ func drawClient(random *rand.Rand, recipe string) clientPlan {
 		Eager:      random.IntN(4) > 0,
 		StayMost:   pick(random, 10*time.Millisecond, 300*time.Millisecond, 5*time.Second),
 	}
-	if random.IntN(6) == 0 && recipe != "multilock" { // the first lock's time would end while it waits for the second
+	if random.IntN(6) == 0 && recipe != "multilock" {
+		// the first lock's time would end while it waits for the second
 		c.MaxHold = 200 * time.Millisecond
 	}
 	_ = random.IntN(4) // keeps the worlds of the seeds that are on record

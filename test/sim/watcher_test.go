@@ -145,7 +145,8 @@ func (x *watcher) change(ch cache.Change) {
 	case ch.Kind != cache.Created && (last.Stat.Czxid != ch.Old.Stat.Czxid || older(ch.Old.Stat, last.Stat)):
 		wrong = "with another old state" // a newer one follows skipped changes
 	case ch.Kind == cache.Changed && (ch.New.Stat.Czxid != ch.Old.Stat.Czxid || ch.New.Stat.Mzxid <= ch.Old.Stat.Mzxid),
-		ch.Kind == cache.Created && ch.New.Stat.Czxid <= x.notified[ch.Path].Czxid: // it was deleted
+		ch.Kind == cache.Created && ch.New.Stat.Czxid <= x.notified[ch.Path].Czxid:
+		// it was deleted
 		wrong = "back in time"
 	}
 	dir, _ := framework.Split(ch.Path)

@@ -121,7 +121,8 @@ func (w *world) run() (err error) {
 	if w.ClickHouse != "" {
 		opts = append(opts, zktest.LikeKeeper(w.ClickHouse))
 	} else {
-		opts = append(opts, zktest.WithVersion([]string{"3.8.0", "3.9.6"}[w.Seed%2])) // their events differ
+		// their events differ
+		opts = append(opts, zktest.WithVersion([]string{"3.8.0", "3.9.6"}[w.Seed%2]))
 	}
 	if w.Latency > 0 {
 		opts = append(opts, zktest.WithLatency(w.Latency))
@@ -131,7 +132,8 @@ func (w *world) run() (err error) {
 	}
 	defer func() {
 		err = errors.Join(err, w.cluster.Close())
-		time.Sleep(20 * time.Second) // callbacks return; a remaining goroutine never ends, which fails the bubble
+		// callbacks return; a remaining goroutine never ends, which fails the bubble
+		time.Sleep(20 * time.Second)
 	}()
 	if err := w.cluster.Members()[0].Create(counter, []byte("0")); err != nil {
 		return err
@@ -167,14 +169,16 @@ func (w *world) run() (err error) {
 	}
 	w.makeFaults()
 	w.quiet.Store(true)
-	time.Sleep(40 * time.Second) // clients reconnect, dead sessions expire: the longest last 30 s, and the rest of a tick
+	// clients reconnect, dead sessions expire: the longest last 30 s, and the rest of a tick
+	time.Sleep(40 * time.Second)
 	if !within(30*time.Minute, hiding.Wait) {
 		w.monitor.fail("stuck", "contenders do not end:\n%s", stacks())
 		return nil
 	}
 	if w.Replacing {
-		w.cluster.Members()[0].Stop() // a client that knows only the first servers finds none any more
-		time.Sleep(30 * time.Second)  // virtual time
+		// a client that knows only the first servers finds none any more
+		w.cluster.Members()[0].Stop()
+		time.Sleep(30 * time.Second) // virtual time
 	}
 	w.calm.Store(true)
 	close(w.over)
