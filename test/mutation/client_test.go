@@ -27,7 +27,7 @@ var clientBugs = []mutation{
 	{
 		name:  "a node is looked for behind a sync",
 		file:  "internal/engine/create.go",
-		edits: []edit{{old: "if err := l.CaughtUp(ctx); err != nil {", new: "if _, err := Call(ctx, l, AskSync(dir)); err != nil {"}},
+		edits: []edit{{old: "if err := l.CaughtUp(ctx); err != nil {", new: "if _, err := wire.Call(ctx, l.Conn, wire.AskSync(dir)); err != nil {"}},
 		pkg:   "framework", test: "TestAProtectedNodeIsFoundAgainBehindAReplacedLeader",
 	},
 	{

@@ -47,7 +47,7 @@ var delayBugs = []mutation{
 	{
 		name:  "a late release deletes the mark of the next holder",
 		file:  "internal/engine/delete.go",
-		edits: []edit{{old: "\t\tif failed == 1 &&", new: "\t\tif failed == 0 {\n\t\t\task(d, AskDelete(d.debt.with.Path, -1), func(_ None, err error) { d.done(err) })\n\t\t\treturn\n\t\t}\n\t\tif failed == 1 &&"}},
+		edits: []edit{{old: "\t\tif failed == 1 &&", new: "\t\tif failed == 0 {\n\t\t\task(d, wire.AskDelete(d.debt.with.Path, -1), func(_ wire.None, err error) { d.done(err) })\n\t\t\treturn\n\t\t}\n\t\tif failed == 1 &&"}},
 		pkg:   "recipes/lock", test: "TestLockDelay_LateRelease",
 	},
 	{
