@@ -27,7 +27,7 @@ type Instance[T any] struct {
 	Payload T
 
 	// PayloadClass is the Java class of the payload, "@class" in JSON. Reading an instance sets it.
-	// The default for an object or a list is the class of [WithJavaClass].
+	// The default for an object or a list is the class set by [WithJavaClass].
 	PayloadClass string
 
 	RegistrationTime time.Time // set by Register if zero

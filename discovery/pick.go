@@ -78,7 +78,7 @@ func (w *Watch[T]) Pick(strategy Strategy[T], filters ...func(Instance[T]) bool)
 	among = slices.Concat(among[first:], among[:first])
 	at := strategy(among)
 	if at < 0 || at >= len(among) {
-		return picked, fmt.Errorf("%w: strategy returned index %d of %d instances", framework.ErrBadArgument, at, len(among))
+		return picked, fmt.Errorf("%w: strategy returned index %d for %d instances", framework.ErrBadArgument, at, len(among))
 	}
 	return *among[at], nil
 }

@@ -128,7 +128,7 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 // balancers with a strategy of their own. Reported errors do not exclude an instance.
 //
 // The candidates are the instances that are not disabled. Without such an instance, they are the
-// instances deleted within the grace of [WithGrace]. Available yields the errors of
+// instances deleted within the grace set by [WithGrace]. Available yields the errors of
 // [Watch.Observe].
 func (w *Watch[T]) Available(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return w.follow(ctx, "available", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
@@ -180,8 +180,8 @@ func (w *Watch[T]) Current() (ok bool, changed <-chan struct{}) { return w.cache
 // after the client was closed.
 func (w *Watch[T]) Err() error { return w.cache.Err() }
 
-// Close stops the Watch and all loops over it, and returns nil. The function of [WithUnreadable]
-// must not call Close.
+// Close stops the Watch and all loops over it, and returns nil. The function set by
+// [WithUnreadable] must not call Close.
 func (w *Watch[T]) Close() error { return w.cache.Close() }
 
 // ErrNoInstance is returned if no instance of a service is available.

@@ -117,7 +117,7 @@ func parseSrvr(answer string) (ServerStats, error) {
 			return s, n.err
 		}
 	}
-	return ServerStats{}, fmt.Errorf("%w: built on %q", errAnswer, m[2])
+	return ServerStats{}, fmt.Errorf("%w: invalid build time %q", errAnswer, m[2])
 }
 
 // cons matches a line of an answer to cons.

@@ -204,7 +204,7 @@ func (c *Cluster) Lag(member *Server, d time.Duration) error {
 	case !c.has(member):
 		return ErrNotMember
 	case d < 0:
-		return fmt.Errorf("zktest: lag %v must not be negative", d)
+		return fmt.Errorf("zktest: lag %v, must not be negative", d)
 	}
 	member.member.SetLag(d)
 	return nil
@@ -238,8 +238,10 @@ func (c *Cluster) MemberOf(session int64) (*Server, error) {
 	return at, nil
 }
 
-// Add starts another member, without the faults of the others, and adds it to the cluster by a
-// reconfiguration. It returns when the configuration in which the member votes is committed.
+// Add starts another member and adds it to the cluster by a reconfiguration. It returns when the
+// configuration in which the member votes is committed. The new member does not inherit faults of
+// other members.
+//
 // /zookeeper/config then lists the member's address.
 //
 // Errors:

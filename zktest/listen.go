@@ -11,8 +11,8 @@ import (
 	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
-// Listener is an additional address of a server that can be stopped separately. To a client it is
-// one of several servers. All methods are safe for concurrent use.
+// Listener is an additional address of a server. It can be stopped separately, and looks like
+// another server to clients. All methods are safe for concurrent use.
 type Listener struct {
 	server *Server
 	tls    *tls.Config

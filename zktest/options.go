@@ -167,7 +167,7 @@ func WithSyncTimeout(d time.Duration) Option {
 func notNegative(what string, d time.Duration, set func(*config)) Option {
 	return func(c *config) error {
 		if d < 0 {
-			return fmt.Errorf("zktest: %s %v must not be negative", what, d)
+			return fmt.Errorf("zktest: %s %v, must not be negative", what, d)
 		}
 		set(c)
 		return nil
@@ -177,7 +177,7 @@ func notNegative(what string, d time.Duration, set func(*config)) Option {
 func positive(what string, d time.Duration, set func(*config)) Option {
 	return func(c *config) error {
 		if d <= 0 {
-			return fmt.Errorf("zktest: %s %v must be positive", what, d)
+			return fmt.Errorf("zktest: %s %v, must be positive", what, d)
 		}
 		set(c)
 		return nil

@@ -151,7 +151,7 @@ func (c Change) request(version int64) (*proto.ReconfigRequest, error) {
 	case steps == (len(c.Members) > 0):
 		return nil, fmt.Errorf("%w: set either Joining and Leaving, or Members", framework.ErrBadArgument)
 	case version < -1:
-		return nil, fmt.Errorf("%w: version %d, must be -1 or a version", framework.ErrBadArgument, version)
+		return nil, fmt.Errorf("%w: version %d, must be at least -1", framework.ErrBadArgument, version)
 	}
 	request := &proto.ReconfigRequest{Config: version}
 	var err error

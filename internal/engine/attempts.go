@@ -63,7 +63,7 @@ func (c Client) repeat(ctx context.Context, persist bool, attempt func(l *Connec
 		d := next()
 		if d < 0 && ctx.Err() == nil && c.ctx.Err() == nil {
 			if tries > 1 {
-				err = fmt.Errorf("%w after %d calls: %w", retry.ErrExhausted, tries, err)
+				err = fmt.Errorf("%w after %d attempts: %w", retry.ErrExhausted, tries, err)
 			}
 			break
 		}

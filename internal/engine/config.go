@@ -35,7 +35,7 @@ type Config struct {
 	// Operation observes each completed operation; nil: no observer.
 	Operation  func(ctx context.Context, op Operation)
 	Changed    func(from, to connstate.State) // see [session.Machine.Observe]; nil: no observer
-	Nudges     bool                           // see "Nudges" in internal/conn; without only for measurements
+	Nudges     bool                           // send nudges (see package conn); false only for measurements
 	MaxRequest int                            // bytes
 
 	Settings map[any]any // what recipes set with options of their own; keys are types of theirs

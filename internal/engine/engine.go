@@ -46,8 +46,8 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Client is a framework.Client as recipes see it: a view of the core that all views of the client
-// share. All methods are safe for concurrent use.
+// Client is a framework.Client as recipes see it. All views of a client share one core. All methods
+// are safe for concurrent use.
 type Client struct {
 	*core
 	namespace string
@@ -160,7 +160,7 @@ func (c Client) Unreal(path string) string {
 	return path
 }
 
-// ACL returns the ACL of a node that the client creates at path without one.
+// ACL returns the ACL that a node at path gets if it is created without an ACL.
 func (c Client) ACL(path string) []zk.ACL { return c.ACLAt(c.Real(path)) }
 
 // Values returns the store for values that recipes keep for each client. All views of a client

@@ -176,7 +176,7 @@ func parse(text []byte) (map[string]string, error) {
 		}
 		name = strings.ToLower(strings.TrimSpace(name))
 		if _, twice := d[name]; twice && name != "realm" {
-			return nil, fmt.Errorf("two values of %q", name)
+			return nil, fmt.Errorf("duplicate directive %q", name)
 		} else if !twice {
 			d[name] = value
 		}

@@ -45,7 +45,7 @@ func WithLockLabel(name func(path, kind string) string) Option {
 func WithBuckets(seconds ...float64) Option {
 	return func(c *config) error {
 		if len(seconds) == 0 || !slices.IsSorted(seconds) || len(slices.Compact(slices.Clone(seconds))) != len(seconds) {
-			return fmt.Errorf("%w: buckets %v must be increasing", framework.ErrBadArgument, seconds)
+			return fmt.Errorf("%w: buckets %v, must be increasing", framework.ErrBadArgument, seconds)
 		}
 		c.buckets = slices.Clone(seconds)
 		return nil

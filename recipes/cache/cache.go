@@ -116,7 +116,7 @@ func (c *Cache) show(now status) {
 }
 
 // Close stops the cache and its iterations, and waits for its goroutines. The copy stays readable.
-// Close returns nil, and must not be called by the function of [WithFilter] or by a decoder.
+// Close returns nil, and must not be called by the function set by [WithFilter] or by a decoder.
 func (c *Cache) Close() error {
 	c.end()
 	c.wg.Wait()

@@ -15,8 +15,8 @@ import (
 // the node's value.
 var ErrNoValue = errors.New("node holds no value")
 
-// Values is a cache with decoded nodes. If data cannot be decoded, the last good value of the node
-// stays, together with the error. All methods are safe for concurrent use.
+// Values is a cache of decoded nodes. If the data of a node cannot be decoded, its last good value
+// is kept, together with the error. All methods are safe for concurrent use.
 type Values[T any] struct {
 	cache  *Cache
 	decode func(n Node) (T, error)

@@ -13,7 +13,7 @@ import (
 
 // Participant is a leader or a candidate.
 type Participant struct {
-	ID      string    // the id of WithID
+	ID      string    // the id set by WithID
 	Leads   bool      // true for the leader at the time of the read
 	Path    string    // path of the node
 	Session int64     // session that owns the node

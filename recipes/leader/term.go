@@ -18,10 +18,10 @@ type Term struct {
 	id   string
 }
 
-// Context returns a context with the values of Campaign's, that is cancelled when the leadership
-// may be lost, before another process can lead. Its cause is [lock.ErrReleased],
-// [framework.ErrClosed], or a loss, which wraps [framework.ErrLost]. Campaign's deadline and
-// cancellation do not apply.
+// Context returns a context that is cancelled when the leadership may be lost, before another
+// process can lead. Its cause is [lock.ErrReleased], [framework.ErrClosed], or a loss, which wraps
+// [framework.ErrLost]. It has the values of Campaign's context, but not its deadline or
+// cancellation.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
 // Done returns Context().Done().

@@ -39,7 +39,7 @@ func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 }
 
 // Do acquires, calls f and releases. f's context is cancelled when the lease may be lost, and when
-// ctx is done. Errors are Acquire's and [Hold.Do]'s.
+// ctx is done. Errors are as for Acquire and [Hold.Do].
 //
 // If f panics, the lease is released.
 func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {

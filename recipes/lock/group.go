@@ -55,8 +55,8 @@ func (g *Group) Done() <-chan struct{} { return g.ctx.Done() }
 // Err returns nil while all holds are valid, and then the cause of Context.
 func (g *Group) Err() error { return context.Cause(g.ctx) }
 
-// Release releases all leases, the last one first. It joins the errors of [Hold.Release], for a
-// second call as well.
+// Release releases all leases in reverse order of acquisition, and returns the joined errors of
+// [Hold.Release]. A second call returns the errors of calling Hold.Release again.
 func (g *Group) Release() error {
 	g.end(ErrReleased)
 	var errs []error

@@ -118,10 +118,11 @@ func do(ctx, held context.Context, path string, release func() error, f func(ctx
 }
 
 // FencingToken returns a number that is higher for every later holder: the czxid of the lease's
-// node. A resource can use it to refuse a late holder. With several leases it only orders them.
+// node. A resource can use it to reject a stale holder. If the lock has several leases, a lower
+// token does not mean that its holder is stale.
 //
 // The first call reads the node. Errors are [ErrNodeDeleted], the cause of the hold's context, and
-// the client's.
+// errors of the client.
 func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 	token, err := h.term.fencingToken(ctx)
 	return token, operr.New("fencing token", h.Path(), err)

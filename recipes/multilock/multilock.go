@@ -85,7 +85,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 // Do acquires, calls f and releases. f's context is cancelled when one of the locks may be lost,
 // and when ctx is done.
 //
-// Errors are Acquire's and [lock.Group.Do]'s. If f panics, the locks are released.
+// Errors are as for Acquire and [lock.Group.Do]. If f panics, the locks are released.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	group, err := l.Acquire(ctx)
 	if err != nil {

@@ -68,7 +68,7 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.q
 // Do acquires, calls f and releases. f's context is cancelled when the mutex may be lost, and when
 // ctx is done.
 //
-// Errors are Acquire's and [lock.Hold.Do]'s. If f panics, the mutex is released.
+// Errors are as for Acquire and [lock.Hold.Do]. If f panics, the mutex is released.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.queue.Do(ctx, f)
 }

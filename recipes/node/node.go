@@ -260,12 +260,12 @@ const (
 	// Wait waits until the other node is deleted. It is the default.
 	Wait Taken = iota
 
-	// Replace deletes the other node and creates this one in one transaction. It waits for another
-	// Keep of this client, as Wait does. Once its node has existed, it is like Wait, so two clients
-	// do not replace each other's nodes in turn.
+	// Replace deletes the other node and creates this one in one transaction. If another Keep of
+	// this client uses the path, it waits, as Wait does. After Keep has created its node, Replace
+	// behaves like Wait, so that two clients do not keep replacing each other's nodes.
 	Replace
 
-	// Fail returns [ErrTaken]. After Keep has returned it is like Wait.
+	// Fail returns [ErrTaken]. After Keep has returned, Fail behaves like Wait.
 	Fail
 )
 

@@ -103,7 +103,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 // be lost, and when ctx is done, but not when revoked is closed: f should then finish its work
 // soon.
 //
-// Errors are Acquire's and [lock.Hold.Do]'s.
+// Errors are as for Acquire and [lock.Hold.Do].
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	hold, err := l.Acquire(ctx)
 	if err != nil {

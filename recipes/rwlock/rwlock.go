@@ -157,7 +157,7 @@ func (s *Side) acquire(ctx context.Context, how locking.How) (*lock.Hold, error)
 // Do acquires, calls f and releases. f's context is cancelled when the lock may be lost, and when
 // ctx is done.
 //
-// Errors are Acquire's and [lock.Hold.Do]'s. If f panics, the lock is released.
+// Errors are as for Acquire and [lock.Hold.Do]. If f panics, the lock is released.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	hold, err := s.Acquire(ctx)
 	if err != nil {

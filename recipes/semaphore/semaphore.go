@@ -147,8 +147,8 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return holds[0], nil
 }
 
-// AcquireN waits until it holds n leases, all or none. The time of [lock.WithMaxHold] starts for
-// each lease when it is acquired.
+// AcquireN waits until it holds n leases, all or none. The time set by [lock.WithMaxHold] starts
+// for each lease when it is acquired.
 //
 // Errors are [ErrTooMany], [framework.ErrBadArgument] if n is less than 1, and the errors of
 // [Semaphore.Acquire].
@@ -183,7 +183,7 @@ func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error)
 // Do acquires a lease, calls f and releases. f's context is cancelled when the lease may be lost,
 // and when ctx is done.
 //
-// Errors are Acquire's and [lock.Hold.Do]'s. If f panics, the lease is released.
+// Errors are as for Acquire and [lock.Hold.Do]. If f panics, the lease is released.
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	hold, err := s.Acquire(ctx)
 	if err != nil {

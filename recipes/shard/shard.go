@@ -77,8 +77,8 @@ type config struct {
 	moves  int // at least shards: no limit
 }
 
-// WithWeight sets the share of this member, from 1, the default, to 1,000. Weight 2 has twice the
-// shards of weight 1.
+// WithWeight sets the weight of this member, from 1 to 1,000. The default is 1. A member of weight
+// 2 gets twice as many shards as a member of weight 1.
 func WithWeight(weight int) Option {
 	return func(c *config) error {
 		c.weight = weight

@@ -204,7 +204,7 @@ func (e *Ensemble) WaitForQuorum(ctx context.Context) error {
 			}
 		}
 		if leaders != 1 || 2*serving <= len(e.servers) {
-			return fmt.Errorf("%d servers serve, %d lead", serving, leaders)
+			return fmt.Errorf("%d of %d servers serving, %d leaders", serving, len(e.servers), leaders)
 		}
 		return nil
 	})

@@ -59,14 +59,14 @@ func AskGet(path string, watch bool) Request[WithStat[[]byte]] {
 
 func parseData(d *proto.Decoder) WithStat[[]byte] { return WithStat[[]byte]{d.Bytes(), ParseStat(d)} }
 
-// AskChildren reads the names of its children, and sets a standard watch if watch is true.
+// AskChildren reads the names of a node's children, and sets a standard watch if watch is true.
 func AskChildren(path string, watch bool) Request[WithStat[[]string]] {
 	return Request[WithStat[[]string]]{Op: proto.OpGetChildren2, Frame: readFrame(path, watch), Parse: func(d *proto.Decoder) WithStat[[]string] {
 		return WithStat[[]string]{d.Strings(), ParseStat(d)}
 	}}
 }
 
-// AskExists reads its stat, and sets a standard watch if watch is true.
+// AskExists reads a node's stat, and sets a standard watch if watch is true.
 func AskExists(path string, watch bool) Request[*zk.Stat] {
 	return Request[*zk.Stat]{Op: proto.OpExists, Frame: readFrame(path, watch), Parse: ParseStat}
 }

@@ -73,7 +73,7 @@ func (l *Conn) Down() <-chan struct{} { return l.down }
 // Err returns why the connection was lost or closed.
 func (l *Conn) Err() error { return l.conn.Err() }
 
-var errLeft = errors.New("the connection is not needed any more")
+var errLeft = errors.New("connection no longer needed")
 
 // Close closes the connection, fails its waiting requests and returns when both are done. The
 // session remains.

@@ -39,9 +39,9 @@ func (w *Watch) Event() zk.Event {
 	return w.event
 }
 
-// OnFire calls f once when the watch fires, or at once if it has fired. f runs on the connection's
-// goroutine before later answers are delivered, and on another goroutine if the watch is given up.
-// It must neither block nor call the client.
+// OnFire calls f once, when the watch fires. If it has already fired, OnFire calls f before it
+// returns. Otherwise f runs on the connection's goroutine before later answers are delivered, or on
+// another goroutine if the watch is given up. It must neither block nor call the client.
 func (w *Watch) OnFire(f func(event zk.Event)) {
 	w.in.mu.Lock()
 	defer w.in.mu.Unlock()
@@ -68,8 +68,9 @@ func (w *Watch) fire(event zk.Event) {
 // Reading returns a request that reads a path, and sets a watch if watch is true.
 type Reading[T any] func(path string, watch bool) Request[T]
 
-// Watched sends a read that sets a watch, unless the server has one that will send the same events.
-// An exists also sets one if it fails with zk.ErrNoNode. When ctx is done, the watch is given up.
+// Watched sends a read. The read sets a watch unless the server already has one that will send the
+// same events. An exists request sets one even if it fails with zk.ErrNoNode. When ctx is done, the
+// watch is given up.
 func Watched[T any](ctx context.Context, l *Conn, path string, kind WatchKind, ask Reading[T]) (T, *Watch, error) {
 	op, w, x := watch(l, user{ended: ctx.Done()}, path, kind, ask, func(T, error) {})
 	value, err := x.wait(ctx)

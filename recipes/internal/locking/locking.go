@@ -17,10 +17,10 @@ type Settings[Queue any] struct {
 	// Noun is the word for a hold in the log. The default is "lock".
 	Noun string
 
-	// Data replaces the data of lock.WithData, unless it is nil.
+	// Data, if not nil, overrides the data set by lock.WithData.
 	Data []byte
 
-	// MaxLeases replaces the number of lock.WithMaxLeases, unless it is 0.
+	// MaxLeases, if not 0, overrides the number set by lock.WithMaxLeases.
 	MaxLeases int
 
 	// NoReentry makes Acquire with the context of a hold acquire another lease.

@@ -64,7 +64,7 @@ func newReplica(monitor *Monitor, rules tree.Rules, number int) *Replica {
 // Attach sets the replica's server. It must be called once, before all other methods.
 func (r *Replica) Attach(h Host) { r.host = h }
 
-// State returns the replica, the part that all quorums share.
+// State returns r. It implements the method of [Quorum] for the types that embed a Replica.
 func (r *Replica) State() *Replica { return r }
 
 // NewSession returns the id for a new session.

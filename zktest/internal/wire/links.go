@@ -36,7 +36,7 @@ type Route struct{ frozen bool }
 // Frozen reports whether the traffic of the address is stopped.
 func (r *Route) Frozen() bool { return r.frozen }
 
-// Refuse adds refusals to the server's set, or removes them.
+// Refuse adds what to the server's refusals if refuse is true, and removes it otherwise.
 func (s *Server) Refuse(what Refusals, refuse bool) {
 	if refuse {
 		s.refuses |= what
