@@ -13,8 +13,9 @@ import (
 )
 
 // WithAuth presents credentials on every connection before any other request, for example
-// WithAuth("digest", []byte("user:password")). It may be given several times. A server that refuses
-// the credentials is not used, and calls fail with zk.ErrAuthFailed.
+// WithAuth("digest", []byte("user:password")). It may be passed several times, once for each
+// credential. The client does not use a server that refuses the credentials, and operations fail
+// with zk.ErrAuthFailed.
 func WithAuth(scheme string, cred []byte) Option {
 	return func(c *config) error {
 		auth, err := newAuth(scheme, cred)
@@ -27,9 +28,9 @@ func WithAuth(scheme string, cred []byte) Option {
 // all its views. Operations that start after AddAuth has returned have the rights of the
 // credentials. It is ZooKeeper's addAuthInfo.
 //
-// A server that refuses the credentials closes the connection, which ends holds under
+// A server that refuses the credentials closes the connection, which cancels holds under
 // [connstate.SuspendedEndsHold]. AddAuth then returns zk.ErrAuthFailed, and the credentials are not
-// presented again. After another error for which [retry.Unknown] is true, they may still be
+// presented again. After another error for which [retry.Unknown] reports true, they may still be
 // presented on later connections. If scheme is empty, it returns [ErrBadArgument].
 func (c *Client) AddAuth(ctx context.Context, scheme string, cred []byte) error {
 	const op, path = "addAuth", "/"

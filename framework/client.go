@@ -13,25 +13,26 @@ import (
 // Client is a client of a ZooKeeper ensemble. It is Curator's CuratorFramework. All methods are
 // safe for concurrent use.
 //
-// An operation waits until the client is connected. After a lost connection or a temporary refusal
-// it is retried under the client's policy. It returns at once when ctx is done or the client is
-// closed.
+// An operation waits until the client is connected. If the connection is lost or the server refuses
+// temporarily, the client retries the operation under its policy. The operation returns at once
+// when ctx is done or the client is closed.
 //
-// Errors of operations are [*OpError] values. They wrap the error of ZooKeeper, the error of ctx,
-// [ErrClosed], or [ErrBadPath] for an invalid path. The package comment describes writes whose
-// reply was lost.
+// Errors of operations are [*OpError] values. They wrap the server's error, the error of ctx if ctx
+// is done, [ErrClosed] after Close, or [ErrBadPath] if the path is invalid. The package comment
+// describes writes whose reply was lost.
 type Client struct {
 	engine engine.Client
 }
 
-// Engine is for recipes of this module.
+// Engine returns the internal client. It is for recipes of this module.
 func (c *Client) Engine() *engine.Client { return &c.engine }
 
 // New creates a client of the ensemble and connects in the background: see [Client.WaitConnected].
 // The caller must call [Client.Close].
 //
-// Each server is host:port, or host for port 2181; for a connect string see [ParseConnectString].
-// Errors are [ErrBadArgument] and [ErrBadPath].
+// Each server is host:port, or host for port 2181. For a connect string see [ParseConnectString].
+// New returns [ErrBadPath] if ZooKeeper does not allow the namespace as a path, and
+// [ErrBadArgument] if another argument is invalid.
 func New(servers []string, opts ...Option) (*Client, error) {
 	cfg := defaults()
 	if err := opt.Apply(&cfg, opts); err != nil {
@@ -64,19 +65,20 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	return &Client{c.Below(cfg.namespace)}, nil
 }
 
-// Close closes the session and waits for all goroutines of the client except state listeners. If a
-// server can be reached, the ephemeral nodes are deleted at once. Operations return [ErrClosed],
-// which is also the cause of the contexts of holds.
+// Close closes the session and waits for all goroutines of the client except state listeners. If
+// the client can reach a server, its ephemeral nodes are deleted at once. Operations return
+// [ErrClosed]. The contexts of holds are cancelled with the cause ErrClosed.
 //
-// Close always returns nil. It may be called several times, and by a listener. Closing a view
-// closes its client and all other views.
+// Close always returns nil. It may be called several times, and a listener may call it. Closing a
+// view closes its client and all other views.
 func (c *Client) Close() error {
 	c.engine.Close()
 	return nil
 }
 
 // Namespace returns a view of the client with another namespace, on the same session. The empty
-// namespace is the root of the servers. Errors are [ErrBadArgument] and [ErrBadPath].
+// namespace is the root of the servers. Namespace returns [ErrBadArgument] if ns begins with a
+// slash, and [ErrBadPath] if ZooKeeper does not allow one of its elements.
 func (c *Client) Namespace(ns string) (*Client, error) {
 	if err := validateNamespace(ns); err != nil {
 		return nil, err
@@ -84,20 +86,20 @@ func (c *Client) Namespace(ns string) (*Client, error) {
 	return &Client{c.engine.Below(ns)}, nil
 }
 
-// In returns a view of the client whose operations run in session s, or fail with [ErrSessionLost]
-// after it has expired. Ephemeral nodes that the view creates belong to s. If s is nil or another
+// In returns a view of the client whose operations run in session s. After s has expired, they fail
+// with [ErrSessionLost]. Ephemeral nodes that the view creates belong to s. If s is nil or another
 // client's, each operation fails with [ErrBadArgument].
 func (c *Client) In(s *Session) *Client {
 	return &Client{c.engine.In(s.engine())}
 }
 
-// State returns the state of the connection: see package connstate. It is zero before the first
-// connection and after Close.
+// State returns the state of the connection: see package connstate. It returns zero before the
+// first connection and after Close.
 func (c *Client) State() connstate.State { return c.engine.State() }
 
 // Listen calls f with every new state, in order, on a goroutine of the client, until remove is
-// called. f is not called with the current state. Errors are [ErrBadArgument] if f is nil, and
-// [ErrClosed].
+// called. f is not called with the current state. Listen returns [ErrBadArgument] if f is nil, and
+// [ErrClosed] if the client is closed.
 //
 // Calls of one listener never overlap. f may block and may call the client. A listener that blocks
 // or panics delays no other; a panic is logged. If states pile up, some are skipped, but never
@@ -117,9 +119,9 @@ func (c *Client) orDefault(data []byte) []byte {
 // WaitConnected blocks until the client has a connection. It is Curator's blockUntilConnected.
 //
 // Errors are
-//   - the error of ctx, wrapped with zk.ErrNoServer if WaitConnected had to wait,
-//   - [ErrClosed] after Close,
-//   - zk.ErrAuthFailed if a server refuses the client's credentials.
+//   - the error of ctx if ctx is done, wrapped with zk.ErrNoServer if WaitConnected had to wait,
+//   - [ErrClosed] if the client is closed, - zk.ErrAuthFailed if a server refuses the client's
+//     credentials.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	return opError("connect", "/", c.engine.WaitConnected(ctx))
 }

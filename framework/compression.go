@@ -2,8 +2,8 @@ package framework
 
 import "github.com/gocurator/curator/internal/gzipped"
 
-// ErrNotCompressed is returned for uncompressed or damaged data, by a client [WithCompression] and
-// by package framework/compressed.
+// ErrNotCompressed is returned by a client [WithCompression] and by package framework/compressed if
+// data are uncompressed or damaged.
 var ErrNotCompressed = gzipped.ErrNotCompressed
 
 // decode decompresses the data of a node, if the client compresses.

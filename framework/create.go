@@ -12,7 +12,7 @@ import (
 // CreateOption is an option of [Client.Create], which refuses invalid values with [ErrBadArgument].
 type CreateOption interface{ create(*creation) error }
 
-// creation has the options of one Create.
+// creation contains the options of one Create.
 type creation = engine.Creation
 
 type createOption func(*creation) error
@@ -31,9 +31,9 @@ func As(mode Mode) CreateOption {
 	})
 }
 
-// TTL lets the servers delete a [Persistent] or [PersistentSequential] node that has no children
-// and was not written for d, at least a millisecond. If the server does not support TTL nodes,
-// Create returns [ErrUnimplemented]: see the package comment.
+// TTL lets the servers delete a [Persistent] or [PersistentSequential] node when it has no children
+// and was not written for d. d must be at least a millisecond. If the server does not support TTL
+// nodes, Create returns [ErrUnimplemented]: see the package comment.
 func TTL(d time.Duration) CreateOption {
 	return createOption(func(o *creation) error {
 		if d < time.Millisecond {
@@ -44,7 +44,7 @@ func TTL(d time.Duration) CreateOption {
 	})
 }
 
-// ACL sets the node's ACL, in place of [WithACLProvider]. It does not apply to created parents.
+// ACL sets the node's ACL, and overrides [WithACLProvider]. It does not apply to created parents.
 func ACL(acl []zk.ACL) CreateOption {
 	return createOption(func(o *creation) error {
 		if len(acl) == 0 {
@@ -55,8 +55,8 @@ func ACL(acl []zk.ACL) CreateOption {
 	})
 }
 
-// ContainerParents creates missing parents as containers, which the servers delete when empty. It
-// is Curator's creatingParentContainersIfNeeded().
+// ContainerParents creates missing parents as containers, which the servers delete after their last
+// child was deleted. It is Curator's creatingParentContainersIfNeeded().
 func ContainerParents() CreateOption { return parents(Container) }
 
 // PersistentParents creates missing parents as persistent nodes. It is Curator's
@@ -70,10 +70,10 @@ func parents(mode Mode) CreateOption {
 	})
 }
 
-// Protected puts "_c_", an id and "-" in front of the node's name, as Curator's withProtection
-// does, so that the client finds the node if the reply to the create is lost. Exactly one node is
-// created, in the session that is alive when Create returns. If Create fails, the client deletes
-// the node, even if the server applies the request later.
+// Protected prefixes the node's name with "_c_", an id and "-", as Curator's withProtection does.
+// The client then finds the node if the reply to the create is lost. Exactly one node is created,
+// in the session that is alive when Create returns. If Create fails, the client deletes the node,
+// even if the server applies the request later.
 func Protected() CreateOption {
 	return createOption(func(o *creation) error {
 		o.Protected = true
@@ -85,7 +85,7 @@ func Protected() CreateOption {
 // Curator's storingStatIn.
 //
 // The stat is from the reply to the create, or from a later read if Create had to find its
-// [Protected] node. With [OrSet] its Version is 0 if the node was created. If the server does not
+// [Protected] node. With [OrSet], Version 0 means that the node was created. If the server does not
 // return a stat, Create returns [ErrUnimplemented]: see the package comment.
 func StatTo(stat *zk.Stat) CreateOption {
 	return createOption(func(o *creation) error {
@@ -109,7 +109,7 @@ func OrSet() CreateOption {
 	})
 }
 
-// IdempotentOption is [Idempotent], an option of several operations.
+// IdempotentOption is the type of [Idempotent], which is an option of several operations.
 type IdempotentOption interface {
 	CreateOption
 	SetOption

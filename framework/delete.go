@@ -15,7 +15,7 @@ import (
 // [WithChildren] or [Idempotent].
 type DeleteOption interface{ delete(*deletion) error }
 
-// deletion has the options of one Delete.
+// deletion contains the options of one Delete.
 type deletion struct {
 	version                      int32
 	ifExists, guaranteed, nested bool
@@ -35,15 +35,15 @@ func IfExists() DeleteOption { return deleteOption(func(d *deletion) { d.ifExist
 // server refuses (zk.ErrNoAuth, zk.ErrNotEmpty) or the client is closed. If ctx is done first, the
 // client continues in the background. It is Curator's guaranteed().
 //
-// It excludes [IfVersion]. In a view of [Client.In], retries stop when the session has ended.
+// It excludes [IfVersion]. In a view of [Client.In], retries stop when the session has expired.
 func Guaranteed() DeleteOption { return deleteOption(func(d *deletion) { d.guaranteed = true }) }
 
 // WithChildren makes [Client.Delete] delete all descendants first, children before parents, with
 // many requests in flight. [IfVersion] applies to the node itself. It is Curator's
 // deletingChildrenIfNeeded().
 //
-// If other clients keep creating children, Delete returns zk.ErrNotEmpty after listing them ten
-// times.
+// If other clients keep creating children, Delete gives up after ten rounds and returns
+// zk.ErrNotEmpty.
 func WithChildren() DeleteOption { return deleteOption(func(d *deletion) { d.nested = true }) }
 
 // Delete deletes a node, whatever its version. The node must not have children.
@@ -51,13 +51,13 @@ func WithChildren() DeleteOption { return deleteOption(func(d *deletion) { d.nes
 // Errors are
 //   - zk.ErrNoNode if the node does not exist,
 //   - zk.ErrNotEmpty if it has children,
-//   - zk.ErrBadVersion if the node does not have the version of [IfVersion],
+//   - zk.ErrBadVersion if the node's data do not have the version of [IfVersion],
 //   - [ErrBadPath] if path is the root and [WithChildren] is given.
 //
 // If a reply was lost and the retry finds no node, another client may have deleted it. The error
-// then wraps zk.ErrNoNode, and [retry.Unknown] is true; with [IfExists], [Idempotent] or
-// [Guaranteed] Delete succeeds. A retry also deletes a node that another client has created since,
-// if the version matches. New nodes have version 0.
+// then wraps zk.ErrNoNode, and [retry.Unknown] reports true for it. With [IfExists], [Idempotent]
+// or [Guaranteed], Delete succeeds instead. A retry also deletes a node that another client has
+// created since, if the version matches. New nodes have version 0.
 func (c *Client) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
 	const op = "delete"
 	d := deletion{version: anyVersion}

@@ -11,22 +11,22 @@
 //	data, stat, err := client.Get(ctx, "/limit")
 //	_, err = client.Set(ctx, "/limit", []byte("20"), framework.IfVersion(stat.Version))
 //
-// Package admin has cluster administration and bulk reads, package compressed nodes with compressed
-// data, and package sasl mechanisms for [WithSASL].
+// Package admin provides cluster administration and bulk reads. Package compressed reads and writes
+// compressed data. Package sasl contains mechanisms for [WithSASL].
 //
 // # Sessions
 //
 // A [Session] ends when the servers expire it, when the client is closed, or when no server has
 // confirmed it for so long that the servers may expire it at any moment. The client decides the
-// last case without a server: see docs/GUARANTEES.md. A session that has ended stays ended; the
-// client creates a new one. [Client.In] is a view of the client that stays in one session.
+// last case without a server: see docs/GUARANTEES.md. An expired session is never restored; the
+// client creates a new one. [Client.In] returns a view of the client that stays in one session.
 //
-// While a function depends on a session ([Session.Depend]), the client confirms the session with a
-// majority of the ensemble, by a write that changes nothing, at most four times per timeout. A
-// committed write must take less than 12 % of the granted timeout: 470 ms of 4 s, 4.7 s of 40 s. If
-// writes take longer, no lock, term or kept node can be confirmed in time: a hold ends with
-// [ErrSessionLost], an acquire fails with it, and the client logs a warning. A longer timeout
-// helps.
+// While a function is registered with [Session.Depend], the client confirms the session with a
+// majority of the ensemble. It sends a write that changes nothing, at most four times per timeout.
+// A committed write must take less than 12 % of the granted timeout: 470 ms of 4 s, 4.7 s of 40 s.
+// If writes take longer, the client cannot confirm a lock, term or kept node in time: holds are
+// cancelled with [ErrSessionLost], acquires fail with it, and the client logs a warning. Use a
+// longer timeout then.
 //
 // # Errors and retries
 //
@@ -34,18 +34,18 @@
 // go-zookeeper's values, such as zk.ErrNoNode, the error of the context, and the values of this
 // package.
 //
-// A write whose reply was lost is sent again. If it was carried out the first time, the second one
-// may fail because of the first: a Set with [IfVersion] with zk.ErrBadVersion, a Create with
-// zk.ErrNodeExists, a Delete with zk.ErrNoNode, a Multi with any of them. [Idempotent] and
-// [Protected] avoid that. [retry.Unknown] reports whether a write that failed may have been carried
-// out.
+// A write whose reply was lost is sent again. If the server carried out the first request, the
+// second may fail because of it: a Set with [IfVersion] with zk.ErrBadVersion, a Create with
+// zk.ErrNodeExists, a Delete with zk.ErrNoNode, and a Multi with any of these errors. [Idempotent]
+// and [Protected] prevent such failures. [retry.Unknown] reports whether a write that failed may
+// have been carried out.
 //
 // # Watches
 //
 // [Client.GetW], [Client.ChildrenW] and [Client.ExistsW] set a [Watch], which fires once.
-// [Client.AddWatch] sets a watch that stays as long as its connection. Watches with the same path
-// and mode share one watch on the server. Servers report nothing about nodes that the client may
-// not read. If the client also has a recursive watch on a path, a [WatchPersistent] receives no
+// [Client.AddWatch] sets a watch that remains until its connection is lost. Watches with the same
+// path and mode share one watch on the server. Servers report nothing about nodes that the client
+// may not read. If the client also has a recursive watch on a path, a [WatchPersistent] receives no
 // event for children of the path that the client may not read.
 //
 // # Following
@@ -63,17 +63,18 @@
 //		return watch.Done(), nil
 //	})
 //
-// After an error of read that may pass, such as a lost connection or refused credentials, Follow
-// pauses and calls read again. zk.ErrNoNode does not pass: to follow a node that may be missing,
-// use [Client.ExistsW]. After [ErrSessionLost] Follow calls read in the next session, or when an
-// idle session has been confirmed. So read must not return an error that wraps the ErrSessionLost
-// of something else, such as the caller's lock.
+// After a transient error of read, such as a lost connection or refused credentials, Follow pauses
+// and calls read again. zk.ErrNoNode is not transient: to follow a node that may be missing, use
+// [Client.ExistsW]. After [ErrSessionLost] Follow calls read in the next session, or when an idle
+// session has been confirmed. So read must not return an error that wraps the ErrSessionLost of
+// something else, such as the caller's lock.
 //
 // # go-zookeeper
 //
-// Types and errors are go-zookeeper's where it has them: zk.Stat, zk.ACL, zk.Event, zk.ErrNoNode,
-// the requests of a Multi. Its zk.Conn is not used: it may send queued requests in another session,
-// lose watches silently and hang in Close, and it has no persistent watches.
+// The package uses go-zookeeper's types and errors where they exist: zk.Stat, zk.ACL, zk.Event,
+// zk.ErrNoNode and the requests of a Multi. It does not use zk.Conn, which may send queued requests
+// in another session, lose watches silently and hang in Close, and does not support persistent
+// watches.
 //
 // # What it promises
 //
@@ -88,7 +89,7 @@
 //
 // # What it cannot promise
 //
-// A suspended process notices the end of its session only when it continues.
+// A suspended process notices that its session has expired only when it resumes.
 //
 // # Requests that a server forgets
 //
@@ -98,17 +99,17 @@
 //
 // # Servers other than ZooKeeper 3.8 and 3.9
 //
-//   - Servers without containers get persistent parents.
+//   - On servers without containers, parents are persistent.
 //   - Servers without persistent watches fail [Client.AddWatch] with [ErrWatchUnsupported].
 //   - TTL nodes need extendedTypesEnabled. Servers without it fail them with [ErrUnimplemented].
 //   - ZooKeeper before 3.5 fails [StatTo] with [ErrUnimplemented], and containers and TTL nodes in
 //     a [Client.Multi] with "marshalling error (-5)".
 //
 // The client knows a ClickHouse Keeper by the password of its sessions, which is all zeros. It
-// sends a Keeper no request for containers, persistent watches, TTL nodes or the stat of a create:
-// parents are persistent, and the others fail as above. A Multi with any of them fails with
+// sends a Keeper no request for containers, persistent watches, TTL nodes or the stat of a create.
+// Parents are persistent, and the other requests fail as above. A Multi with any of them fails with
 // [ErrUnimplemented]. Older Keepers would close the connection on a persistent watch, and newer
-// ones report the path of the watch instead of the node's. A Keeper keeps a [Watch] whose context
-// has ended until it fires or the connection ends. It never restores a session, so every lost
-// connection is a lost session.
+// ones report the path of the watch instead of the node's. If the context of a [Watch] is done, a
+// Keeper still keeps the watch until it fires or the connection is lost. A Keeper never restores a
+// session, so every lost connection is a lost session.
 package framework

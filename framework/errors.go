@@ -14,30 +14,31 @@ var (
 	ErrClosed = engine.ErrClosed
 
 	// ErrShutdown is returned for new holds and registrations after [Client.Shutdown]. It is also
-	// the cause of the contexts of the holds that Shutdown has ended.
+	// the cause of the contexts of holds that Shutdown has cancelled.
 	ErrShutdown = engine.ErrShutdown
 
 	// ErrEnded is returned after a Cache, Node or Member was closed.
 	ErrEnded = errors.New("closed")
 
-	// ErrLost is wrapped by ErrSessionLost and ErrSuspended, and by all losses of package lock.
+	// ErrLost is wrapped by ErrSessionLost and ErrSuspended, and by all errors of package lock that
+	// report a lost lock.
 	ErrLost = engine.ErrLost
 
 	// ErrSessionLost means that a session has expired, or counts as expired because no server
 	// confirmed it in time. The servers delete its ephemeral nodes. It wraps ErrLost.
 	ErrSessionLost = engine.ErrSessionLost
 
-	// ErrSuspended means that the connection was lost, but the session may still be alive. It ends
-	// holds under [connstate.SuspendedEndsHold]. It wraps ErrLost.
+	// ErrSuspended means that the connection was lost, but the session may still be alive. Holds
+	// under [connstate.SuspendedEndsHold] are cancelled with it. It wraps ErrLost.
 	ErrSuspended = engine.ErrSuspended
 
 	// ErrBadPath means that a path is invalid: see [ValidatePath]. No request was sent.
 	ErrBadPath = errors.New("bad path")
 
-	// ErrBadArgument means that another argument is invalid. No request was sent.
+	// ErrBadArgument means that an argument other than a path is invalid. No request was sent.
 	ErrBadArgument = opt.ErrBadArgument
 
-	// ErrTooLong means that a request is longer than [WithMaxRequest] allows. It was not sent.
+	// ErrTooLong means that a request exceeds the limit of [WithMaxRequest]. It was not sent.
 	ErrTooLong = conn.ErrTooLong
 )
 
@@ -46,11 +47,11 @@ var (
 	// ErrRolledBack is the error of operations of a [Client.Multi] after the one that failed (-2).
 	ErrRolledBack = conn.CodeError(proto.RuntimeInconsistency)
 
-	// ErrUnimplemented means that the server does not know the operation, or is configured not to
-	// allow it (-6).
+	// ErrUnimplemented means that the server does not support the operation, or that its
+	// configuration disables it (-6).
 	ErrUnimplemented = engine.ErrUnimplemented
 
-	// ErrAuthRequired means that the server requires authentication (SASL or enforce.auth.schemes),
+	// ErrAuthRequired means that the server requires authentication (SASL or enforce.auth.schemes)
 	// and has closed the session (-124).
 	ErrAuthRequired = conn.CodeError(proto.SessionClosedRequireSASL)
 
@@ -61,8 +62,8 @@ var (
 	ErrThrottled = conn.CodeError(proto.Throttled)
 )
 
-// OpError is an error with its operation and path, without the namespace. It wraps the error of
-// ZooKeeper.
+// OpError describes a failed operation. Path does not contain the namespace. OpError wraps the
+// reason of the failure, Err.
 type OpError struct {
 	Op   string
 	Path string
@@ -78,7 +79,7 @@ func (e *OpError) Error() string {
 
 func (e *OpError) Unwrap() error { return e.Err }
 
-// opError wraps err, unless there is none.
+// opError wraps err in an [*OpError]. If err is nil, it returns nil.
 func opError(op, path string, err error) error {
 	if err == nil {
 		return nil

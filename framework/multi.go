@@ -19,14 +19,15 @@ import (
 //   - *zk.CreateRequest. Flags may be zk.FlagContainer.
 //   - *zk.CreateTTLRequest. Flags are zk.FlagTTL or zk.FlagPersistentSequentialWithTTL.
 //   - *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version of -1 matches
-//     any version, 0 only version 0.
+//     every version. The zero Version matches only version 0.
 //
-// A create without Acl uses the ACL of [WithACLProvider]. Each response contains its own error, and
-// the path of its node in String. Responses to containers and TTL nodes have a Stat.
+// A create without Acl uses the ACL of [WithACLProvider]. Each response contains the error of its
+// operation, and the path of its node in String. Responses to creates of containers and TTL nodes
+// also contain a Stat.
 //
-// If an operation fails, the error wraps a [*MultiError] for the first that failed, and names its
-// path. Multi returns [ErrUnimplemented] if the server does not support an operation, and
-// [ErrBadArgument] if there are no operations or one has another type.
+// If an operation fails, the error contains its path and wraps a [*MultiError] that describes the
+// first failed operation. Multi returns [ErrUnimplemented] if the server does not support an
+// operation, and [ErrBadArgument] if there are no operations or one has another type.
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if len(ops) == 0 {
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))
@@ -74,7 +75,7 @@ func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, err
 	return c.responses(steps, results), opError("multi", path, err)
 }
 
-// MultiError reports which operation of a Multi failed. It wraps the error of ZooKeeper.
+// MultiError reports which operation of a [Client.Multi] failed. It wraps the server's error.
 type MultiError struct {
 	Index int    // index of the operation, from 0
 	Op    string // "create", "set", "delete", "check"

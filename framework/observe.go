@@ -13,13 +13,13 @@ import (
 // [WithObserver]. Any of them may be nil, and later versions may add more. Packages
 // observe/promobserve and observe/otelobserve provide observers for metrics and traces.
 type Observer struct {
-	// Operation is called when an operation has succeeded or failed, but not for ErrBadPath,
-	// ErrBadArgument and work in the background. ctx has the values of the operation's context, and
-	// may be done.
+	// Operation is called when an operation has succeeded or failed. It is not called for
+	// operations that fail with ErrBadPath or ErrBadArgument, nor for background work. ctx has the
+	// values of the operation's context, and may be done.
 	//
-	// It is called on the goroutine of the operation, which waits for it. It must be quick and safe
-	// for concurrent use. It may call the client, but not Close, which may wait for it. A panic on
-	// a goroutine of the client terminates the process.
+	// It is called on the goroutine of the operation, which waits for it. It must return quickly
+	// and be safe for concurrent use. It may call the client, but not Close, which may wait for it.
+	// A panic on a goroutine of the client terminates the process.
 	//
 	// Operations for which no caller waits, such as reads of caches, are reported one at a time on
 	// a goroutine of the client. They do not wait for Operation.
@@ -34,12 +34,12 @@ type Observer struct {
 // OperationEvent describes a completed operation. Op, Path and Err are as in the [OpError].
 type OperationEvent struct {
 	Op string // "create", "get", "set", ...; "connect" is [Client.Session]
-	// Path is the caller's, without the namespace. If a cache or admin.MultiRead reads several
-	// nodes with one request, it is the path of the first read.
+	// Path is the path that the caller passed, without the namespace. If a cache or admin.MultiRead
+	// reads several nodes with one request, Path is the path of the first read.
 	Path     string
 	Began    time.Time
 	Duration time.Duration // includes all waits and retries
-	Attempts int           // 1 without a retry
+	Attempts int           // number of attempts, including the first
 	Err      error         // nil if the operation succeeded
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 // Create creates a node and returns its path, which differs from path if the node is sequential or
-// protected. The default mode is persistent. If data is nil, the node gets the client's default
-// data; pass []byte{} for an empty node.
+// protected. The default mode is persistent. If data is nil, the client's default data are stored.
+// Pass []byte{} for an empty node.
 //
 // Errors are
 //   - zk.ErrNodeExists if the node exists,
@@ -27,9 +27,9 @@ import (
 //   - [ErrBadArgument] if options exclude each other,
 //   - [ErrUnimplemented] if the server does not support containers, TTL nodes or [StatTo].
 //
-// If a reply was lost and Create fails, [retry.Unknown] is true of the error. Without [Protected]
-// the node may then exist. If the node of the namespace is missing, it is created as with
-// [ContainerParents].
+// If Create fails after a reply was lost, [retry.Unknown] reports true for the error. Without
+// [Protected] the node may then exist. If the node of the namespace is missing, Create creates it
+// as with [ContainerParents].
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	o, err := newCreation(path, opts)
 	if err != nil {
@@ -51,8 +51,8 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 	return r.Value, r.Stat, nil
 }
 
-// GetW is Get with a watch for the node's next write or deletion. If the node does not exist, no
-// watch is set.
+// GetW is [Client.Get] with a watch for the node's next write or deletion. If the node does not
+// exist, no watch is set.
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
 	r, watch, err := watched(ctx, c, "get", path, wire.WatchData, wire.AskGet)
 	if err == nil {
@@ -68,8 +68,8 @@ func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat,
 	return r.Value, r.Stat, err
 }
 
-// ChildrenW is Children with a watch for the next creation or deletion of a child, or the node's
-// deletion.
+// ChildrenW is [Client.Children] with a watch for the next creation or deletion of a child, or the
+// node's deletion. If the node does not exist, no watch is set.
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
 	r, watch, err := watched(ctx, c, "children", path, wire.WatchChildren, wire.AskChildren)
 	return r.Value, r.Stat, watch, err
@@ -81,7 +81,7 @@ func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error
 	return stat != nil, stat, err
 }
 
-// ExistsW is Exists with a watch for the node's next creation, write or deletion.
+// ExistsW is [Client.Exists] with a watch for the node's next creation, write or deletion.
 func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk.Stat, watch *Watch, err error) {
 	stat, watch, err = watched(ctx, c, "exists", path, wire.WatchData, wire.AskExists)
 	return stat != nil, stat, watch, err
@@ -91,13 +91,13 @@ func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk
 // nodes: add the watch first, then read. It is Curator's watchers().add().
 //
 // f is called with every event, on the connection's goroutine. An event that the server sent before
-// a reply is delivered before the operation of that reply returns. So f must be quick, and must
-// neither block nor call the client. A panic of f is logged. If f calls [runtime.Goexit], as
+// a reply is delivered before the operation of that reply returns. So f must return quickly, and
+// must neither block nor call the client. A panic of f is logged. If f calls [runtime.Goexit], as
 // t.FailNow does, the connection is closed.
 //
 // The watch is lost with its connection, even if the session continues. Events are not replayed:
-// add the watch again, then read again. Errors are [ErrWatchUnsupported], [ErrBadPath], and
-// [ErrBadArgument] if f is nil or mode is invalid.
+// add the watch again, then read again. AddWatch returns [ErrWatchUnsupported] if the server does
+// not support persistent watches, and [ErrBadArgument] if f is nil or mode is invalid.
 func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
 	const op = "addWatch"
 	if f == nil {
@@ -118,7 +118,7 @@ type SetOption interface{ set(*setting) error }
 // SetACLOption is an option of [Client.SetACL]: [IfVersion].
 type SetACLOption interface{ setACL(*setting) error }
 
-// setting has the options of one Set or SetACL.
+// setting contains the options of one Set or SetACL.
 type setting struct {
 	version    int32
 	idempotent bool
@@ -127,8 +127,8 @@ type setting struct {
 const anyVersion int32 = -1
 
 // IfVersion makes [Client.Set] and [Client.Delete] fail with zk.ErrBadVersion unless the node's
-// data have this version, and [Client.SetACL] unless its ACL has it. They return [ErrBadArgument]
-// for -1, which servers treat as any version.
+// data have this version. [Client.SetACL] compares the version of the ACL instead. Version -1 fails
+// with [ErrBadArgument], because servers do not compare it.
 type IfVersion int32
 
 func (v IfVersion) version(to *int32) error {
@@ -156,11 +156,11 @@ func newSetting[O any](opts []O, apply func(o O, s *setting) error) (s setting, 
 	return s, nil
 }
 
-// Set replaces a node's data, whatever its version, and returns the new stat. Unlike in
-// [Client.Create], nil means no data, which differs from empty data.
+// Set replaces a node's data, whatever their version, and returns the new stat. Unlike in
+// [Client.Create], nil is stored as no data, which differs from empty data.
 //
-// Errors are zk.ErrNoNode if the node does not exist, and zk.ErrBadVersion if it does not have the
-// version of [IfVersion].
+// It returns zk.ErrNoNode if the node does not exist, and zk.ErrBadVersion if the data do not have
+// the version of [IfVersion].
 func (c *Client) Set(ctx context.Context, path string, data []byte, opts ...SetOption) (*zk.Stat, error) {
 	s := setting{version: anyVersion}
 	if len(opts) > 0 {
@@ -199,8 +199,8 @@ func (c *Client) setIdempotent(ctx context.Context, path string, data []byte, ve
 // the call. It costs one write, or two after a long idle period. After Sync, [Session.Depend]
 // succeeds.
 //
-// Unlike the sync of ZooKeeper and of Curator for Java, it cannot be answered by a deposed leader
-// alone.
+// Unlike the sync of ZooKeeper and of Curator for Java, Sync cannot succeed with the answer of a
+// deposed leader alone.
 func (c *Client) Sync(ctx context.Context) error {
 	err := c.engine.Do(ctx, "sync", "/", func(l *engine.Connection) error { return l.Confirm(ctx) })
 	return opError("sync", "/", err)
@@ -214,7 +214,7 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, e
 
 // SetACL replaces a node's ACL and returns the new stat.
 //
-// Errors are zk.ErrNoNode if the node does not exist, zk.ErrInvalidACL if the server refuses the
+// It returns zk.ErrNoNode if the node does not exist, zk.ErrInvalidACL if the server refuses the
 // ACL, and zk.ErrBadVersion if the ACL does not have the version of [IfVersion].
 func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...SetACLOption) (*zk.Stat, error) {
 	s, err := newSetting(opts, SetACLOption.setACL)
@@ -224,8 +224,8 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...
 	return asked(ctx, c, "setACL", path, func(real string) wire.Request[*zk.Stat] { return askSetACL(real, acl, s.version) })
 }
 
-// Session returns the session of the connection, for which it waits as an operation does. If no
-// server can be used, the error wraps zk.ErrNoServer.
+// Session returns the session of the current connection. It waits for a connection as an operation
+// does. If the client cannot connect, the error wraps zk.ErrNoServer.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return do(ctx, c, "connect", "/", func(l *engine.Connection, _ string) (*Session, error) { return (*Session)(l.Session()), nil })
 }

@@ -22,7 +22,7 @@ import (
 // Option configures a [Client]. [New] refuses invalid values with [ErrBadArgument].
 type Option func(*config) error
 
-// config has the options of a client.
+// config contains the options of a client.
 type config struct {
 	engine.Config
 	namespace string
@@ -53,16 +53,16 @@ func defaults() config {
 }
 
 // WithSessionTimeout requests a session timeout between 1 and 2^31-1 milliseconds. The default is
-// 60 s, as in Curator. The servers may grant another one, by default 2 to 20 of their ticks, or 4 s
-// to 40 s: see [Session.Timeout].
+// 60 s, as in Curator. The servers may grant another timeout: see [Session.Timeout]. By default
+// they limit it to 2 to 20 of their ticks, which is 4 s to 40 s.
 //
-// A granted timeout above d is trusted for ten minutes at most. The package comment says how slow
-// writes may be.
+// A granted timeout above d is trusted for ten minutes at most. The package comment describes how
+// fast writes must be.
 func WithSessionTimeout(d time.Duration) Option {
 	return opt.Checked(d >= time.Millisecond && d.Milliseconds() <= 1<<31-1, func(c *config) { c.SessionTimeout = d }, "session timeout %v, must be 1ms to 2^31-1 ms", d)
 }
 
-// WithConnectionTimeout limits how long an attempt of an operation waits for a connection. It must
+// WithConnectionTimeout limits how long each attempt of an operation waits for a connection. d must
 // be positive. The default is 15 s, as in Curator.
 func WithConnectionTimeout(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.ConnectionTimeout = d }, "connection timeout %v, must be positive", d)
@@ -81,8 +81,9 @@ func WithMaxRequest(bytes int) Option {
 	return opt.Checked(bytes >= minMaxRequest && bytes <= math.MaxInt32, func(c *config) { c.MaxRequest = bytes }, "max request %d, must be 1024 to 2^31-1", bytes)
 }
 
-// WithRetryPolicy sets the policy under which an operation is retried that was lost, not sent, or
-// refused temporarily. The default is retry.ExponentialBackoff(100*time.Millisecond, 5).
+// WithRetryPolicy sets the policy for retries of an operation whose reply was lost, whose request
+// could not be sent, or which the server refused temporarily. The default is
+// retry.ExponentialBackoff(100*time.Millisecond, 5).
 func WithRetryPolicy(p retry.Policy) Option {
 	return opt.Checked(p != nil, func(c *config) { c.Policy = p }, "nil retry policy")
 }
@@ -104,7 +105,8 @@ func WithNamespace(ns string) Option {
 // included. path is the path on the server, with the namespace. acl must be safe for concurrent
 // use.
 //
-// The default, and a nil ACL, grant all rights to every client. It is Curator's ACLProvider.
+// By default, and if acl returns an empty ACL, every client has all rights. It is Curator's
+// ACLProvider.
 func WithACLProvider(acl func(path string) []zk.ACL) Option {
 	return opt.Checked(acl != nil, func(c *config) { c.ACL = acl }, "nil ACL provider")
 }
@@ -119,12 +121,12 @@ func WithDialer(dial func(ctx context.Context, network, address string) (net.Con
 	return opt.Checked(dial != nil, func(c *config) { c.Dial = dial }, "nil dialer")
 }
 
-// WithResolver sets the function that resolves host names of servers, in each round over all
-// servers. resolve is like [net.Resolver.LookupHost], and must return when ctx is done. All
-// addresses of a name are tried, in random order.
+// WithResolver sets the function that resolves host names of servers. The client calls it in each
+// round over all servers, and tries all addresses of a name in random order. resolve has the
+// contract of [net.Resolver.LookupHost], and must return when ctx is done.
 //
-// The default is [net.DefaultResolver], or the dialer's own with [WithDialer]. With TLS the
-// certificate must be for the name.
+// The default is [net.DefaultResolver]. With [WithDialer], the dialer resolves names by default.
+// With TLS the certificate must be valid for the host name.
 //
 //	dialer := &net.Dialer{KeepAlive: time.Minute}
 //	framework.WithResolver(resolver.LookupHost), framework.WithDialer(dialer.DialContext)
@@ -139,7 +141,7 @@ func WithTLS(conf *tls.Config) Option {
 }
 
 // WithTLSFiles is [WithTLS] with PEM files. They are read for each connection, so certificates can
-// be renewed while the client runs. For other settings add WithTLS, before or after it.
+// be renewed while the client runs. To set other TLS parameters, also pass WithTLS, in any order.
 //
 // If ca is empty, the system's authorities are trusted. cert and key may both be empty.
 //
@@ -149,7 +151,7 @@ func WithTLS(conf *tls.Config) Option {
 func WithTLSFiles(ca, cert, key string) Option {
 	return func(c *config) error {
 		if (cert == "") != (key == "") {
-			return fmt.Errorf("%w: TLS files: certificate and key must be given together", ErrBadArgument)
+			return fmt.Errorf("%w: TLS files: certificate %q and key %q must be set together", ErrBadArgument, cert, key)
 		}
 		c.tlsFiles = &tlsFiles{ca: ca, cert: cert, key: key}
 		if c.tls == nil {
@@ -182,46 +184,48 @@ func (c *config) tlsConfig(host string) *tls.Config {
 	return conf
 }
 
-// WithServerList takes the servers from list instead of [New]'s argument, which must be empty. list
-// returns host:port or host (port 2181), and must return when ctx is done. It is Curator's
-// EnsembleProvider.
+// WithServerList sets the function that returns the servers. The servers argument of [New] must
+// then be empty. list returns host:port or host (port 2181), and must return when ctx is done. It
+// is Curator's EnsembleProvider.
 //
-// list is called before each round over all servers, so it may look up DNS or a registry.
+// The client calls list before each round over all servers, so list may query DNS or a registry.
 func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
 
 // WithDefaultData sets the data of nodes that are created with nil data. The default is "host:pid",
-// which identifies the owner of a node. nil means empty data, because Java's recipes fail on a node
-// without data.
+// which identifies the owner of a node. If data is nil, such nodes have empty data, because Java's
+// recipes fail on a node without data.
 func WithDefaultData(data []byte) Option {
 	return opt.Set(func(c *config) { c.Data = append([]byte{}, data...) })
 }
 
-// WithCompression compresses the data of all nodes with gzip, and decompresses read data, in every
-// operation, recipe and cache and in service discovery. Either all clients of the same nodes, in
-// Java and in Go, must compress, or none. It is enableCompression() of Curator 5.8 and newer.
+// WithCompression compresses written data with gzip and decompresses read data, in every operation,
+// recipe and cache and in service discovery. Either all clients of the same nodes, in Java and in
+// Go, must compress, or none of them. It is enableCompression() of Curator 5.8 and newer.
 //
-// Uncompressed and empty data fail with [ErrNotCompressed], as in Java. A cache shows a node
-// without data, such as a parent, and omits a node with uncompressed data and its descendants.
+// Uncompressed and empty data fail with [ErrNotCompressed], as in Java. A cache includes nodes
+// without data, such as parents. It omits a node with uncompressed data and its descendants.
 // Missing parents are created without data. Limits of data, such as node.Keep's, count uncompressed
 // bytes; the DataLength of a stat counts stored bytes.
 func WithCompression() Option { return opt.Set(func(c *config) { c.Compress = true }) }
 
-// WithoutContainers makes all parents persistent, even where containers are requested.
+// WithoutContainers makes the client create persistent nodes for all parents, even where containers
+// are requested.
 func WithoutContainers() Option {
 	return opt.Set(func(c *config) { c.Containers = false })
 }
 
-// WithErrorPolicy sets which connection states end a hold, unless a recipe has its own policy. The
-// default is [connstate.SuspendedEndsHold].
+// WithErrorPolicy sets which connection states cancel a hold. A recipe can override it with its own
+// option. The default is [connstate.SuspendedEndsHold].
 func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 	return opt.Checked(p == connstate.SuspendedEndsHold || p == connstate.LostEndsHold, func(c *config) { c.ErrorPolicy = p }, "unknown error policy %v", p)
 }
 
 // WithExpirationPercent declares the session lost when no server has confirmed it for this
-// percentage of its timeout, 50 to 100. The default is 100. Below 100, the client confirms the
-// session even without dependents, and more often, so that a healthy session is not lost.
+// percentage of its timeout. percent must be 50 to 100; the default is 100. Below 100, the client
+// confirms the session even without dependents, and more often, so that a healthy session is not
+// lost.
 //
 // It is Curator's simulatedSessionExpirationPercent, which counts from the loss of the connection.
 func WithExpirationPercent(percent int) Option {
@@ -230,16 +234,16 @@ func WithExpirationPercent(percent int) Option {
 
 // WithLogger sets the logger of the client and its recipes. By default nothing is logged.
 //
-//   - Error: a panic of a function given to Listen, a watch or a cache.
-//   - Warn: the loss of a session or a lock, and failures in the background.
-//   - Info: states.
-//   - Debug: servers that cannot be used.
+//   - Error: a panic of a function that was passed to Listen, a watch or a cache.
+//   - Warn: the loss of a session or a lock, and failures of background work.
+//   - Info: changes of the connection's state.
+//   - Debug: servers to which the client cannot connect.
 func WithLogger(log *slog.Logger) Option {
 	return opt.Checked(log != nil, func(c *config) { c.Log = log }, "nil logger")
 }
 
-// WithObserver reports the client's operations and states to o; for locks see lock.WithObserver.
-// Several observers are called in the order of the options. Without an observer there is no cost.
+// WithObserver reports the client's operations and states to o. For locks see lock.WithObserver.
+// Several observers are called in the order of the options.
 func WithObserver(o Observer) Option {
 	return opt.Set(func(c *config) { c.observers = append(c.observers, o) })
 }
@@ -247,12 +251,12 @@ func WithObserver(o Observer) Option {
 // WithEnsembleTracking follows reconfigurations of the ensemble: the client watches
 // /zookeeper/config (/keeper/config of a ClickHouse Keeper) and connects to the servers named
 // there. If none of them can be used, it also tries the original servers. It is Curator's
-// EnsembleTracker; the default is off.
+// EnsembleTracker. By default the client does not track the ensemble.
 //
 // An address for all interfaces (0.0.0.0 or [::]) stands for the host of its server. With TLS, and
 // with Keeper, the configuration does not name the port: if the ports of the original servers
-// differ, the configuration is ignored. If the client may not read the configuration, that is
-// logged once a minute.
+// differ, the configuration is ignored. If the client may not read the configuration, it logs a
+// warning once a minute.
 func WithEnsembleTracking() Option {
 	return opt.Set(func(c *config) { c.Tracking = true })
 }

@@ -37,12 +37,13 @@ func ValidatePath(path string) error {
 		return fmt.Errorf("%w: %q is not UTF-8", ErrBadPath, path)
 	}
 	if i := strings.IndexFunc(path, forbidden); i >= 0 {
-		return fmt.Errorf("%w: %q has a character at byte %d that ZooKeeper does not allow", ErrBadPath, path, i)
+		return fmt.Errorf("%w: %q contains a character at byte %d that ZooKeeper does not allow", ErrBadPath, path, i)
 	}
 	return nil
 }
 
-// isPlain reports whether all characters are allowed ASCII characters, the usual case.
+// isPlain reports whether all characters of path are allowed ASCII characters. Most paths are
+// plain.
 func isPlain(path string) bool {
 	for _, b := range []byte(path) {
 		if b <= 0x1f || b >= 0x7f {
@@ -86,9 +87,10 @@ func validateNamespace(ns string) error {
 // Join returns the path of a child of parent, which may be the root.
 func Join(parent, child string) string { return proto.Join(parent, child) }
 
-// Split returns the parent's path and the last element of an absolute path: the inverse of [Join].
+// Split returns the parent's path and the last element of an absolute path. It is the inverse of
+// [Join].
 func Split(path string) (parent, child string) { return proto.Split(path) }
 
-// Unprotected splits the name of a [Protected] node into its original name and its id. The id of
-// other names is empty.
+// Unprotected splits the name of a [Protected] node into the original name and the id. For any
+// other name it returns child and an empty id.
 func Unprotected(child string) (name, id string) { return engine.Unprotected(child) }

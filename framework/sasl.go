@@ -15,10 +15,10 @@ import (
 // WithSASL authenticates each connection by a mechanism of package sasl, before the credentials of
 // [WithAuth]. The scheme in ACLs is "sasl".
 //
-// A server that refuses the client, or whose token the mechanism refuses, is not used. Calls then
-// fail with zk.ErrAuthFailed and the mechanism's name. A server that closes the connection without
-// an answer counts as unreachable. ClickHouse Keepers do that, and old ZooKeepers after a wrong
-// password.
+// The client does not use a server that refuses it, or whose token the mechanism refuses.
+// Operations then fail with an error that wraps zk.ErrAuthFailed and contains the mechanism's name.
+// A server that closes the connection without an answer counts as unreachable. ClickHouse Keepers
+// do that, and old ZooKeepers after a wrong password.
 func WithSASL(mechanism sasl.Mechanism) Option {
 	start := func(ctx context.Context, host string) (*conn.SASL, error) { return startSASL(ctx, mechanism, host) }
 	return opt.Checked(mechanism != nil, func(c *config) { c.SASL = start }, "nil SASL mechanism")

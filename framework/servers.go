@@ -15,9 +15,9 @@ import (
 //	if err != nil { ... }
 //	client, err := framework.New(servers, framework.WithNamespace(chroot))
 //
-// It returns [ErrBadPath] if ZooKeeper does not allow the chroot as a path, and [ErrBadArgument]
-// for other mistakes. A chroot with a comma is refused: Java reads "zk1/app,zk2/app" as the server
-// zk1 and the chroot "app,zk2/app", where no other client looks for a lock.
+// It returns [ErrBadPath] if ZooKeeper does not allow the chroot as a path, and [ErrBadArgument] if
+// s is otherwise invalid. A chroot with a comma is refused: Java reads "zk1/app,zk2/app" as the
+// server zk1 and the chroot "app,zk2/app", where no other client looks for a lock.
 func ParseConnectString(s string) (servers []string, chroot string, err error) {
 	if err := engine.CheckScheme(s); err != nil {
 		return nil, "", err

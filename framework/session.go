@@ -20,24 +20,27 @@ func (s *Session) engine() *engine.Session { return (*engine.Session)(s) }
 // ID returns the id of the session, which is the ephemeralOwner of its nodes.
 func (s *Session) ID() int64 { return s.engine().ID() }
 
-// Timeout returns the timeout that the servers granted, which may differ from the requested one.
+// Timeout returns the session timeout that the servers granted. It may differ from the requested
+// timeout.
 func (s *Session) Timeout() time.Duration { return s.engine().Timeout() }
 
 // Done returns a channel that is closed when the session is lost or the client is closed.
 func (s *Session) Done() <-chan struct{} { return s.engine().Done() }
 
-// Err returns nil until Done is closed, and then [ErrSessionLost] or [ErrClosed].
+// Err returns nil until Done is closed. Then it returns [ErrSessionLost] if the session was lost,
+// or [ErrClosed] if the client was closed.
 func (s *Session) Err() error { return s.engine().Err() }
 
 // Context returns a context that is cancelled when Done is closed, with Err as its cause.
 func (s *Session) Context() context.Context { return s.engine().Context() }
 
-// Depend calls notify, once, before another session can own what this one owned. The cause is
-// [ErrSuspended] if the connection is lost and policy ends holds then, and otherwise
-// [ErrSessionLost] or [ErrClosed]. If that has already happened, Depend returns the cause instead.
+// Depend calls notify once, before another session can own what this one owned. The cause is
+// [ErrSuspended] if the connection is lost and policy is [connstate.SuspendedEndsHold],
+// [ErrSessionLost] if the session is lost, or [ErrClosed] if the client is closed. If one of these
+// has already happened, Depend returns the cause instead.
 //
 // notify must not block: requests that fail because of the lost connection do not return before it
-// does. It is called before state listeners. stop removes notify, and reports false if notify is
+// does. It is called before state listeners. stop removes notify. It returns false if notify is
 // running or has been called. If notify is nil, Depend returns [ErrBadArgument].
 //
 // After a long idle period, Depend may return [ErrSessionLost] although the session is alive: call

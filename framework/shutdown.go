@@ -13,13 +13,14 @@ import (
 //
 //   - New holds, campaigns and kept nodes fail with [ErrShutdown]. Other operations work until
 //     Close.
-//   - The contexts of holds and terms are cancelled with the cause [ErrShutdown]. Their nodes stay
-//     until Release, so that no other client holds while the work may still run.
+//   - The contexts of holds and terms are cancelled with the cause [ErrShutdown]. Their nodes are
+//     deleted by Release, so no other client acquires the lock while the work may still run.
 //   - Ephemeral nodes of recipes/node, such as members and registrations of services, are deleted
-//     at once. Persistent ones stay.
+//     at once. Persistent nodes are kept.
 //
-// If some holds were not released, the error names their paths. It wraps the error of ctx, or
-// [ErrClosed] if Close was called first. Shutdown may be called several times.
+// If some holds were not released, Shutdown returns an error that contains their paths. The error
+// wraps the error of ctx if ctx is done, or [ErrClosed] if Close was called first. Shutdown may be
+// called several times.
 func (c *Client) Shutdown(ctx context.Context) error {
 	left := c.engine.Shutdown(ctx)
 	if len(left) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/gocurator/curator/internal/engine/wire"
 )
 
-// Watch fires once, when a node has changed since it was read. To continue, read again, which sets
-// another watch. It may fire for a change that the read has already seen.
+// Watch fires once, when a node changes after a read. To continue, read again with a new watch. A
+// Watch may fire for a change that the read has already returned.
 //
 // A Watch also fires with an event of type [zk.EventNotWatching]
 //   - when the connection is lost. Read again, since the node may have changed.
@@ -23,11 +23,11 @@ type Watch engine.Watch
 // Done returns a channel that is closed when the watch has fired.
 func (w *Watch) Done() <-chan struct{} { return (*engine.Watch)(w).Done() }
 
-// Event returns the event that fired the watch, or the zero Event until Done is closed.
+// Event returns the event that fired the watch. Until Done is closed, it returns the zero Event.
 func (w *Watch) Event() zk.Event { return (*engine.Watch)(w).Event() }
 
-// ErrWatchUnsupported is returned if the server has no persistent watches that the client can use:
-// ZooKeeper before 3.6, or with WatchManagerOptimized, and every ClickHouse Keeper. Use
+// ErrWatchUnsupported is returned if the server does not support persistent watches. Such servers
+// are ZooKeeper before 3.6, ZooKeeper with WatchManagerOptimized, and every ClickHouse Keeper. Use
 // [Client.GetW] and [Client.ChildrenW] instead.
 var ErrWatchUnsupported = engine.ErrWatchUnsupported
 
@@ -36,23 +36,25 @@ type WatchMode int32
 
 // The modes of ZooKeeper's addWatch.
 const (
-	// WatchPersistent covers one node: creation, deletion, changes of data, and
-	// zk.EventNodeChildrenChanged for created and deleted children.
+	// WatchPersistent covers one node. It reports the node's creation, deletion and changes of
+	// data, and zk.EventNodeChildrenChanged for created and deleted children.
 	WatchPersistent WatchMode = 0
 
-	// WatchRecursive covers a node and all its descendants: creation, deletion and changes of data,
-	// each with the path of the node concerned. It reports no zk.EventNodeChildrenChanged.
+	// WatchRecursive covers a node and all its descendants. It reports creations, deletions and
+	// changes of data with the path of the affected node. It reports no
+	// zk.EventNodeChildrenChanged.
 	WatchRecursive WatchMode = 1
 )
 
-// PersistentWatch is a watch of [Client.AddWatch]. All methods are safe for concurrent use.
+// PersistentWatch is a watch set by [Client.AddWatch]. All methods are safe for concurrent use.
 type PersistentWatch struct{ watch *wire.PersistentWatch }
 
 // Done returns a channel that is closed when the watch is removed or its connection is lost.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.watch.Done() }
 
-// Err returns nil until Done is closed and after Remove, and otherwise zk.ErrConnectionClosed,
-// [ErrSessionLost] or [ErrClosed].
+// Err returns nil until Done is closed, and after Remove. Otherwise it returns
+// zk.ErrConnectionClosed if the connection was lost, [ErrSessionLost] if the session was lost, or
+// [ErrClosed] if the client was closed.
 func (w *PersistentWatch) Err() error { return w.watch.Err() }
 
 // Remove removes the watch without waiting: a call of its function may still be running. If no

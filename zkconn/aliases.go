@@ -33,7 +33,7 @@ type (
 	State                 = zk.State
 )
 
-// DefaultPort is the default port of servers.
+// DefaultPort is the port of server addresses without a port.
 const DefaultPort = zk.DefaultPort
 
 // The kinds of nodes.
@@ -122,25 +122,26 @@ var (
 // DefaultLogger is the logger of a Conn without [WithLogger].
 var DefaultLogger Logger = zk.DefaultLogger
 
-// AuthACL returns an ACL for all clients with the same credentials.
+// AuthACL returns an ACL that grants perms to all clients with the credentials of the creator.
 func AuthACL(perms int32) []ACL { return zk.AuthACL(perms) }
 
-// WorldACL returns an ACL for all clients.
+// WorldACL returns an ACL that grants perms to all clients.
 func WorldACL(perms int32) []ACL { return zk.WorldACL(perms) }
 
-// DigestACL returns an ACL for clients with the credentials user:password of scheme "digest".
+// DigestACL returns an ACL that grants perms to clients with the credentials user:password of
+// scheme "digest".
 func DigestACL(perms int32, user, password string) []ACL { return zk.DigestACL(perms, user, password) }
 
 // FormatServers adds [DefaultPort] to addresses without a port.
 func FormatServers(servers []string) []string { return zk.FormatServers(servers) }
 
-// NewDNSHostProvider returns go-zookeeper's default host provider. A Conn does not need one: it
-// resolves names at each connect.
+// NewDNSHostProvider returns go-zookeeper's default host provider. A Conn does not need it, because
+// it resolves host names at each connect.
 func NewDNSHostProvider(options ...DNSHostProviderOption) *DNSHostProvider {
 	return zk.NewDNSHostProvider(options...)
 }
 
-// WithLookupTimeout limits how long a [DNSHostProvider] resolves names.
+// WithLookupTimeout limits how long a [DNSHostProvider] waits for the resolution of host names.
 func WithLookupTimeout(timeout time.Duration) DNSHostProviderOption {
 	return zk.WithLookupTimeout(timeout)
 }

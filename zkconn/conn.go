@@ -36,20 +36,20 @@ const (
 // Operations wait until the Conn is connected. Their errors can be compared with ==:
 //   - [ErrNoServer]: no server was reached in time, and no request was sent.
 //   - [ErrConnectionClosed]: the connection was lost before the reply, or the Conn was closed.
-//   - [ErrSessionExpired]: the session of the operation has expired.
+//   - [ErrSessionExpired]: the session in which the operation was sent has expired.
 //   - [ErrInvalidPath], [ErrInvalidACL], [ErrBadArguments]: an argument is invalid, and no request
 //     was sent.
 //   - [ErrShortBuffer]: the request is too long, and was not sent.
 //   - The server's error, such as [ErrNoNode], [ErrNodeExists] and [ErrBadVersion].
 //
-// Only the error of invalid flags wraps its value, [ErrInvalidFlags].
+// Invalid flags are the exception: their error wraps [ErrInvalidFlags], so use errors.Is.
 type Conn struct {
 	client *framework.Client
 	once   *framework.Client // a view whose operations are sent once
-	open   context.Context   // ends when Close begins
+	open   context.Context   // cancelled when Close begins
 	stop   context.CancelFunc
 	log    logger
-	loop   sync.WaitGroup // goroutines that set watches again
+	loop   sync.WaitGroup // goroutines that restore watches
 
 	// Set by options, and not changed after Connect.
 	dialer     Dialer
@@ -68,18 +68,18 @@ type Conn struct {
 	ended     bool    // events is closed
 	calls     []Event // events for the callback
 	calling   bool    // a goroutine calls it
-	// lost has the watches to be set again. It is nil once no goroutine does that.
+	// lost contains the watches to be restored. It is nil after Close has stopped their goroutine.
 	lost map[watchKey][]*waiter
 }
 
-// background is the context of all operations. They end with the client.
+// background is the context of all operations, which return when the client is closed.
 var background = context.Background()
 
 // Option configures a Conn, as go-zookeeper's unexported connOption does.
 type Option func(*Conn)
 
-// WithDialer sets the function that opens connections. It receives an IP address and a port, except
-// with [WithHostProvider], and must observe its timeout, which is one second.
+// WithDialer sets the function that opens connections. dialer receives an IP address and a port, or
+// with [WithHostProvider] a result of Next. It must observe its timeout, which is one second.
 func WithDialer(dialer Dialer) Option { return func(c *Conn) { c.dialer = dialer } }
 
 // WithHostProvider sets the source of the servers' addresses. Next is called Len times before each
@@ -91,12 +91,12 @@ func WithHostProvider(hostProvider HostProvider) Option {
 // WithLogger sets the Conn's logger. The default is [DefaultLogger].
 func WithLogger(logger Logger) Option { return func(c *Conn) { c.SetLogger(logger) } }
 
-// WithLogInfo sets whether every connect and disconnect is logged, or failures only. The default is
-// true.
+// WithLogInfo sets whether every connect and disconnect is logged. If logInfo is false, only
+// failures are logged. The default is true.
 func WithLogInfo(logInfo bool) Option { return func(c *Conn) { c.log.setInfo(logInfo) } }
 
-// WithEventCallback calls cb with each event of the event channel, including dropped ones. Calls
-// are in order and never overlap. cb may block and may use the Conn.
+// WithEventCallback calls cb with each event, including events that the full event channel drops.
+// Calls are in order and never overlap. cb may block and may use the Conn.
 func WithEventCallback(cb EventCallback) Option { return func(c *Conn) { c.callback = cb } }
 
 // WithMaxBufferSize has no effect. A reply may be up to 256 MB long.
@@ -160,7 +160,7 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 	}
 	for _, server := range servers {
 		if strings.ContainsFunc(server, neverInAddress) {
-			return nil, nil, fmt.Errorf("zk: server %q contains a character that no address has", server)
+			return nil, nil, fmt.Errorf("zk: server %q contains a character that is not allowed in an address", server)
 		}
 	}
 	var err error
@@ -169,7 +169,7 @@ func Connect(servers []string, sessionTimeout time.Duration, options ...Option) 
 	}
 	c.once = engine.Once(c.client)
 	c.open, c.stop = context.WithCancel(context.Background())
-	c.loop.Go(c.setAgain) // ends with Close
+	c.loop.Go(c.setAgain) // exits on Close
 	return c, c.events, nil
 }
 
@@ -256,7 +256,7 @@ func (c *Conn) State() State {
 	return c.state
 }
 
-// SessionID returns the id of the session, or 0.
+// SessionID returns the id of the session, or 0 before the first session and after one has expired.
 func (c *Conn) SessionID() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,10 +270,10 @@ func (c *Conn) Server() string {
 	return c.server
 }
 
-// SetLogger sets the Conn's logger.
+// SetLogger replaces the Conn's logger. A nil logger discards all lines.
 func (c *Conn) SetLogger(l Logger) { c.log.set(l) }
 
-// onState is called by the client with each step of its connection.
+// onState is called by the client on each state change of its connection.
 func (c *Conn) onState(state zk.State, server string, session int64) {
 	if state == StateHasSession && c.hosts != nil {
 		c.hosts.Connected()
@@ -302,7 +302,7 @@ func (c *Conn) send(e Event) {
 	c.sendLocked(e)
 }
 
-// sendLocked is send. c.mu is held.
+// sendLocked is send for callers that hold c.mu.
 func (c *Conn) sendLocked(e Event) {
 	if c.ended {
 		return
@@ -317,7 +317,7 @@ func (c *Conn) sendLocked(e Event) {
 	c.calls = append(c.calls, e)
 	if !c.calling {
 		c.calling = true
-		go c.call() // exits when there is no event left
+		go c.call() // exits when calls is empty
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// plain maps errors to go-zookeeper's values, which programs compare with ==. The first match
-// counts.
+// plain maps errors to go-zookeeper's values, which programs compare with ==. The first match is
+// used.
 var plain = []struct{ is, becomes error }{
 	{framework.ErrClosed, zk.ErrConnectionClosed},
 	{zk.ErrConnectionClosed, zk.ErrConnectionClosed},
@@ -33,7 +33,7 @@ var plain = []struct{ is, becomes error }{
 	{zk.ErrAPIError, zk.ErrAPIError},
 }
 
-// unwrapped returns err as go-zookeeper would, without operation and path.
+// unwrapped returns go-zookeeper's error for err, without the operation and the path.
 func unwrapped(err error) error {
 	if err == nil {
 		return nil

@@ -34,11 +34,12 @@ func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{conn: c, path
 // Lock acquires the lock: see [Lock.LockWithData].
 func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 
-// LockWithData blocks until it holds the lock, and stores data in its node. Without a connection it
-// waits as long as the framework's default retry policy allows. If it fails, its node is deleted.
+// LockWithData blocks until it has acquired the lock, and stores data in the lock's node. Without a
+// connection it waits as long as the framework's default retry policy allows. If it fails, its node
+// is deleted.
 //
-// It returns [ErrDeadlock] if this Lock is held, or was lost and not unlocked since, and otherwise
-// errors of operations.
+// It returns [ErrDeadlock] if this Lock is held, or was lost and not unlocked since. Other errors
+// are those of [Conn].
 func (l *Lock) LockWithData(data []byte) error {
 	if l.Hold() != nil {
 		return zk.ErrDeadlock
@@ -70,9 +71,9 @@ func (l *Lock) LockWithData(data []byte) error {
 	return nil
 }
 
-// Unlock releases the lock. Errors are [ErrNotLocked] if this Lock does not hold it,
-// [ErrSessionExpired] if it was lost with its session, and [ErrNoNode] if another client has
-// deleted its node. After any other error, call Unlock again.
+// Unlock releases the lock. It returns [ErrNotLocked] if this Lock is not held, [ErrSessionExpired]
+// if the session has expired, and [ErrNoNode] if another client has deleted the lock's node. After
+// any other error, call Unlock again.
 func (l *Lock) Unlock() error {
 	l.mu.Lock()
 	hold := l.hold
@@ -146,8 +147,8 @@ func (d *lockDriver) parents(ctx context.Context, client *framework.Client, base
 	return nil
 }
 
-// SortKey returns the number, also of a node of kazoo's lock, whose name has "__lock__" before the
-// number.
+// SortKey returns the number in a lock node's name. Names of kazoo's lock contain "__lock__" before
+// the number.
 func (d *lockDriver) SortKey(child, name string) (key string, ours bool) {
 	if key, ours = d.Standard.SortKey(child, name); ours || strings.Contains(child, name) {
 		return key, ours

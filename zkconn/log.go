@@ -12,7 +12,7 @@ type logger struct {
 	level slog.LevelVar
 }
 
-// set sets the Logger. nil discards.
+// set sets the Logger. If to is nil, lines are discarded.
 func (l *logger) set(to Logger) { l.to.Store(&to) }
 
 func (l *logger) setInfo(info bool) {
@@ -28,7 +28,7 @@ func (l *logger) slog() *slog.Logger {
 		Level: &l.level,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && a.Key == slog.TimeKey {
-				return slog.Attr{} // loggers have their own
+				return slog.Attr{} // loggers add the time themselves
 			}
 			return a
 		},

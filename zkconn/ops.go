@@ -15,8 +15,8 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// AddAuth presents credentials on this and every later connection. It returns [ErrAuthFailed] if
-// the server refuses them.
+// AddAuth presents credentials on the current connection and on every later one. It returns
+// [ErrAuthFailed] if the server refuses them.
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	return unwrapped(c.once.AddAuth(background, scheme, auth))
 }
@@ -28,7 +28,8 @@ func (c *Conn) Children(path string) ([]string, *Stat, error) {
 	return list(children, err), stat, err
 }
 
-// ChildrenW is [Conn.Children] with a watch.
+// ChildrenW is [Conn.Children] with a watch for the next creation or deletion of a child, or the
+// node's deletion.
 func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 	children, stat, set, err := c.once.ChildrenW(background, path)
 	if err != nil {
@@ -37,14 +38,14 @@ func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 	return list(children, nil), stat, c.watch(path, ofChildren, stat, set), nil
 }
 
-// Get returns the data of a node.
+// Get returns the data and the stat of a node.
 func (c *Conn) Get(path string) ([]byte, *Stat, error) {
 	data, stat, err := c.once.Get(background, path)
 	stat, err = given(stat, err)
 	return data, stat, err
 }
 
-// GetW is [Conn.Get] with a watch.
+// GetW is [Conn.Get] with a watch for the node's next write or deletion.
 func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
 	data, stat, set, err := c.once.GetW(background, path)
 	if err != nil {
@@ -53,7 +54,7 @@ func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
 	return data, stat, c.watch(path, ofData, stat, set), nil
 }
 
-// ifVersion returns the option o, unless the version is -1, any version.
+// ifVersion returns the option o. If the version is -1, which matches any version, it returns none.
 func ifVersion[O any](version int32, o O) []O {
 	if version == -1 {
 		return nil
@@ -61,12 +62,14 @@ func ifVersion[O any](version int32, o O) []O {
 	return []O{o}
 }
 
-// Set replaces the data of a node if it has the given version. A version of -1 matches any.
+// Set replaces the data of a node and returns its new stat. It returns [ErrBadVersion] if the data
+// do not have the given version. Version -1 matches every version.
 func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
 	return given(c.once.Set(background, path, data, ifVersion[framework.SetOption](version, framework.IfVersion(version))...))
 }
 
-// Create creates a node and returns its path, which ends in a number with [FlagSequence].
+// Create creates a node and returns its path. With [FlagSequence] the server appends a number to
+// the path.
 func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string, error) {
 	mode := framework.Mode(flags)
 	switch flags {
@@ -79,8 +82,8 @@ func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string,
 	return c.create(c.once, path, data, acl, engine.Creation{Mode: int32(mode)})
 }
 
-// CreateContainer creates a container, a node that the servers delete after its last child. flag
-// must be [FlagContainer].
+// CreateContainer creates a container, which the servers delete after its last child was deleted.
+// It returns an error that wraps [ErrInvalidFlags] if flag is not [FlagContainer].
 func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
 	if flag != FlagContainer {
 		return "", badFlags("create container", flag)
@@ -89,7 +92,8 @@ func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) 
 }
 
 // CreateTTL creates a node that the servers delete when it has no children and was not written for
-// ttl. flag must be [FlagTTL] or [FlagPersistentSequentialWithTTL].
+// ttl. It returns an error that wraps [ErrInvalidFlags] if flag is neither [FlagTTL] nor
+// [FlagPersistentSequentialWithTTL].
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
 	mode := framework.Persistent
 	switch flag {
@@ -105,14 +109,15 @@ func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl ti
 	return c.create(c.once, path, data, acl, engine.Creation{Mode: int32(mode), TTL: ttl})
 }
 
-// CreateProtectedEphemeralSequential creates an ephemeral sequential node named "_c_", a UUID, "-"
-// and the name, so that it is found if the reply is lost. It is retried when the connection is
-// lost. If it fails, the node is deleted.
+// CreateProtectedEphemeralSequential creates an ephemeral sequential node. It prefixes the name
+// with "_c_", a UUID and "-", so that the client finds the node if the reply is lost. The request
+// is retried when the connection is lost. If the call fails, the node is deleted.
 func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
 	return c.create(c.client, path, data, acl, engine.Creation{Mode: FlagEphemeralSequential, Protected: true})
 }
 
-// create returns some errors itself where a server's error would differ from the client's.
+// create returns some errors without a request, because the servers would return different errors
+// than the client.
 func (c *Conn) create(client *framework.Client, path string, data []byte, acl []ACL, o engine.Creation) (string, error) {
 	number := "" // the server's addition to the name
 	if o.Mode&FlagSequence != 0 {
@@ -135,12 +140,13 @@ func (c *Conn) create(client *framework.Client, path string, data []byte, acl []
 	return created, unwrapped(err)
 }
 
-// Delete deletes a node if it has the given version. A version of -1 matches any.
+// Delete deletes a node. It returns [ErrBadVersion] if the node's data do not have the given
+// version. Version -1 matches every version.
 func (c *Conn) Delete(path string, version int32) error {
 	return unwrapped(c.once.Delete(background, path, ifVersion[framework.DeleteOption](version, framework.IfVersion(version))...))
 }
 
-// Exists reports whether a node exists.
+// Exists reports whether a node exists, and returns its stat. A missing node is not an error.
 func (c *Conn) Exists(path string) (bool, *Stat, error) {
 	found, stat, err := c.once.Exists(background, path)
 	stat, err = given(stat, err)
@@ -148,7 +154,7 @@ func (c *Conn) Exists(path string) (bool, *Stat, error) {
 	return found || err != nil && stat != nil, stat, err
 }
 
-// ExistsW is [Conn.Exists] with a watch.
+// ExistsW is [Conn.Exists] with a watch for the node's next creation, write or deletion.
 func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 	found, stat, set, err := c.once.ExistsW(background, path)
 	switch {
@@ -160,19 +166,20 @@ func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 	return true, stat, c.watch(path, ofData, stat, set), nil
 }
 
-// GetACL returns the ACL of a node.
+// GetACL returns the ACL and the stat of a node.
 func (c *Conn) GetACL(path string) ([]ACL, *Stat, error) {
 	acl, stat, err := c.once.GetACL(background, path)
 	stat, err = given(stat, err)
 	return acl, stat, err
 }
 
-// SetACL replaces the ACL of a node if the ACL has the given version. A version of -1 matches any.
+// SetACL replaces the ACL of a node and returns the node's stat. It returns [ErrBadVersion] if the
+// ACL does not have the given version. Version -1 matches every version.
 func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
 	return given(c.once.SetACL(background, path, acl, ifVersion[framework.SetACLOption](version, framework.IfVersion(version))...))
 }
 
-// Sync blocks until the server has caught up with the leader.
+// Sync blocks until the server has caught up with the leader, and returns path.
 func (c *Conn) Sync(path string) (string, error) {
 	if err := framework.ValidatePath(path); err != nil {
 		return "", unwrapped(err)
@@ -187,7 +194,7 @@ func (c *Conn) Sync(path string) (string, error) {
 	return path, nil
 }
 
-// Multi applies all operations or none. Each is a [*CreateRequest], [*DeleteRequest],
+// Multi applies all operations or none. Each operation is a [*CreateRequest], [*DeleteRequest],
 // [*SetDataRequest] or [*CheckVersionRequest]. The servers check paths and flags.
 func (c *Conn) Multi(ops ...any) ([]MultiResponse, error) {
 	if len(ops) == 0 {
@@ -248,14 +255,16 @@ func step(op any) (proto.MultiOp, error) {
 	return proto.MultiOp{}, fmt.Errorf("zk: multi: nil %T: %w", op, zk.ErrBadArguments)
 }
 
-// IncrementalReconfig adds and removes servers of the ensemble if its configuration has the given
-// version, and returns the stat of /zookeeper/config. A version of -1 matches any. joining lists
-// lines of the configuration, such as "server.4=host:2888:3888;2181", and leaving lists ids.
+// IncrementalReconfig adds and removes servers of the ensemble, and returns the stat of
+// /zookeeper/config. It returns [ErrBadVersion] if the configuration does not have the given
+// version. Version -1 matches every version. joining lists lines of the configuration, such as
+// "server.4=host:2888:3888;2181", and leaving lists ids of servers.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Joining: listed(joining), Leaving: listed(leaving), Config: version}))
 }
 
-// Reconfig is [Conn.IncrementalReconfig] with the full list of servers.
+// Reconfig replaces the list of servers of the ensemble: see [Conn.IncrementalReconfig]. members
+// lists lines of the configuration.
 func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Members: listed(members), Config: version}))
 }
@@ -269,11 +278,13 @@ func (c *Conn) reconfig(change *proto.ReconfigRequest) (stat *Stat, err error) {
 	return stat, err
 }
 
-// listed joins lines. The result is never nil, which a server takes for a missing list.
+// listed joins lines with commas. The result is never nil, because servers treat nil as a missing
+// list.
 func listed(lines []string) []byte { return []byte(strings.Join(lines, ",")) }
 
-// given converts a stat and an error as go-zookeeper returns them. Without a lost connection there
-// is always a stat, because programs use the stat of a missing node.
+// given converts a stat and an error to go-zookeeper's results. It returns an empty stat for a
+// missing node, because programs use it. After a lost connection and for an invalid path, stat
+// stays nil.
 func given(stat *Stat, err error) (*Stat, error) {
 	err = unwrapped(err)
 	if stat == nil && !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrInvalidPath) {
@@ -282,7 +293,7 @@ func given(stat *Stat, err error) (*Stat, error) {
 	return stat, err
 }
 
-// list returns children, and an empty list instead of nil without an error.
+// list returns children. If both children and err are nil, it returns an empty list.
 func list(children []string, err error) []string {
 	if children == nil && err == nil {
 		return []string{}

@@ -22,10 +22,10 @@ const (
 	ofChildren
 )
 
-// waiter is the channel of a watch, which receives one event.
+// waiter is the channel of a watch. The channel receives one event.
 type waiter struct {
 	ch   chan Event
-	seen Stat // the node's when it was read
+	seen Stat // stat of the node when the watch was set
 }
 
 // watchKey identifies the watches that one read sets again.
@@ -38,7 +38,7 @@ type watchKey struct {
 // setAgainAtOnce limits how many watches are set concurrently after a reconnect.
 const setAgainAtOnce = 16
 
-// watch returns a channel for a watch that a read has set.
+// watch returns the channel of a watch that a read has set.
 func (c *Conn) watch(path string, kind watchKind, stat *Stat, set *framework.Watch) <-chan Event {
 	w := &waiter{ch: make(chan Event, 1)}
 	if stat != nil {
@@ -48,8 +48,8 @@ func (c *Conn) watch(path string, kind watchKind, stat *Stat, set *framework.Wat
 	return w.ch
 }
 
-// wait fires w when set fires, on the connection's goroutine, so that the event is in the channel
-// before a later reply is returned.
+// wait fires w when set fires. It runs on the connection's goroutine, so the event is in the
+// channel before a later reply is returned.
 func (c *Conn) wait(path string, kind watchKind, w *waiter, set *framework.Watch) {
 	(*engine.Watch)(set).OnFire(func(e zk.Event, session *engine.Session) {
 		if e.Type != EventNotWatching {
@@ -79,7 +79,7 @@ func (w *waiter) fire(e Event) {
 	close(w.ch)
 }
 
-// setAgain sets watches again that ended with their connection.
+// setAgain restores watches that were lost with their connection.
 func (c *Conn) setAgain() {
 	for {
 		select {
@@ -112,7 +112,7 @@ func (c *Conn) takeLost(next map[watchKey][]*waiter) map[watchKey][]*waiter {
 }
 
 // renew reads a node with a watch. Waiters that have seen another state receive the event that they
-// missed, as from a server after setWatches. The others continue to wait.
+// missed, as a server sends it after setWatches. The other waiters continue to wait.
 func (c *Conn) renew(key watchKey, waiters []*waiter) {
 	if !c.tryRenew(key, waiters, wait.Pauses{First: engine.RefusedPause, Last: engine.RefusedPause}, false) {
 		// A server keeps a watch although the client may no longer read the node, and so does the
@@ -126,8 +126,8 @@ func (c *Conn) renew(key watchKey, waiters []*waiter) {
 // secretPause is the longest pause between attempts to read a node that the client may not read.
 const secretPause = 10 * time.Second
 
-// tryRenew reports whether the waiters are waiting again or were notified. It is false only without
-// patience, if the client may not read the node.
+// tryRenew reports whether the waiters are waiting again or were notified. It returns false only if
+// the client may not read the node and patient is false.
 func (c *Conn) tryRenew(key watchKey, waiters []*waiter, pauses wait.Pauses, patient bool) bool {
 	for {
 		stat, set, err := c.read(key)
@@ -154,7 +154,7 @@ func (c *Conn) tryRenew(key watchKey, waiters []*waiter, pauses wait.Pauses, pat
 	}
 }
 
-// read returns no stat if the node is missing.
+// read reads a node with a watch. The stat is nil if the node is missing.
 func (c *Conn) read(key watchKey) (stat *Stat, set *framework.Watch, err error) {
 	client := c.client.In(key.session)
 	if key.kind == ofChildren {
@@ -201,7 +201,7 @@ func missedBy(kind watchKind, seen Stat, now *Stat) EventType {
 	return 0
 }
 
-// end ends watches that will receive no event.
+// end fires watches that no event of the node can fire any more.
 func (c *Conn) end(key watchKey, waiters []*waiter, why error) {
 	e := notWatching(key.path, why)
 	c.send(e)
@@ -214,7 +214,7 @@ func notWatching(path string, why error) Event {
 	return Event{Type: EventNotWatching, State: StateDisconnected, Path: path, Err: why}
 }
 
-// endWatches ends all watches. The client is closed.
+// endWatches fires all watches with [ErrClosing] after the client was closed.
 func (c *Conn) endWatches() {
 	for key, waiters := range c.takeLost(nil) {
 		c.end(key, waiters, zk.ErrClosing)

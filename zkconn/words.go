@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// FLWSrvr sends srvr to each server. If an answer is missing or invalid, its ServerStats contains
-// an Error and the result is false.
+// FLWSrvr sends the command srvr to each server, and returns the parsed answers in the order of
+// servers. If an answer is missing or invalid, its ServerStats contains an Error, and FLWSrvr
+// returns false.
 func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
 	return eachServer(servers, func(server string) (*ServerStats, bool) {
 		answer, err := word(server, "srvr", timeout)
@@ -26,7 +27,8 @@ func FLWSrvr(servers []string, timeout time.Duration) ([]*ServerStats, bool) {
 	})
 }
 
-// FLWRuok sends ruok to each server, and reports for each whether it answers imok.
+// FLWRuok sends the command ruok to each server, and reports for each server whether it answered
+// imok.
 func FLWRuok(servers []string, timeout time.Duration) []bool {
 	oks, _ := eachServer(servers, func(server string) (bool, bool) {
 		answer, err := word(server, "ruok", timeout)
@@ -35,8 +37,9 @@ func FLWRuok(servers []string, timeout time.Duration) []bool {
 	return oks
 }
 
-// FLWCons sends cons to each server, and skips connections without a session. If an answer is
-// missing or invalid, its ServerClients contains an Error and the result is false.
+// FLWCons sends the command cons to each server, and returns the sessions that each answer lists.
+// Connections without a session are skipped. If an answer is missing or invalid, its ServerClients
+// contains an Error, and FLWCons returns false.
 func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
 	return eachServer(servers, func(server string) (*ServerClients, bool) {
 		answer, err := word(server, "cons", timeout)
@@ -48,7 +51,7 @@ func FLWCons(servers []string, timeout time.Duration) ([]*ServerClients, bool) {
 	})
 }
 
-// eachServer asks the servers one by one, and reports whether all answers are good.
+// eachServer calls ask for one server after another, and reports whether all answers are good.
 func eachServer[T any](servers []string, ask func(server string) (answer T, good bool)) (answers []T, good bool) {
 	good = true
 	for _, server := range FormatServers(servers) {
@@ -83,7 +86,8 @@ const maxAnswer = 64 << 20
 var (
 	errAnswer = errors.New("zk: the server's answer cannot be parsed")
 
-	// buildTimes are the layouts of servers' build times, until 3.5 and since 3.6.
+	// buildTimes are the layouts of servers' build times: first ZooKeeper 3.5 and older, then 3.6
+	// and newer.
 	buildTimes = []string{"01/02/2006 15:04 MST", "2006-01-02 15:04 MST"}
 )
 

@@ -11,8 +11,9 @@
 // relative to its namespace, its observers see them, and errors are [*framework.OpError]. They are
 // safe for concurrent use.
 //
-// A server without an operation fails it with [framework.ErrUnimplemented]: ZooKeeper before the
-// version named below, and every ClickHouse Keeper, which the client does not ask.
+// If the server does not support an operation, it fails with [framework.ErrUnimplemented]. Each
+// function names the ZooKeeper version that introduced its operation. No ClickHouse Keeper supports
+// these operations, and the client sends it no request.
 package admin
 
 import (
@@ -27,8 +28,8 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Identity is an identity of a client. User is its address for scheme "ip", and its user name for
-// "digest".
+// Identity is an identity of a client. User is the client's address for scheme "ip", and its user
+// name for scheme "digest".
 type Identity struct{ Scheme, User string }
 
 // WhoAmI returns the identities that the server knows for the connection, from its credentials, its
@@ -46,8 +47,8 @@ func WhoAmI(ctx context.Context, client *framework.Client) ([]Identity, error) {
 	return ask(ctx, client, "whoAmI", "/", func(string) wire.Request[[]Identity] { return q })
 }
 
-// Ephemerals returns the sorted paths of the ephemeral nodes of the client's session at path and
-// below it. path need not exist. It is ZooKeeper's getEphemerals, since 3.6.
+// Ephemerals returns the sorted paths of the ephemeral nodes at path and below it that the client's
+// session owns. path need not exist. It is ZooKeeper's getEphemerals, since 3.6.
 func Ephemerals(ctx context.Context, client *framework.Client, path string) ([]string, error) {
 	paths, err := ask(ctx, client, "ephemerals", path, func(real string) wire.Request[[]string] {
 		return wire.AskAbout(proto.OpGetEphemerals, real, (*proto.Decoder).Strings)
@@ -66,8 +67,8 @@ func Ephemerals(ctx context.Context, client *framework.Client, path string) ([]s
 	return paths, nil
 }
 
-// CountDescendants returns the number of nodes below a node, at any depth. It returns zk.ErrNoNode
-// if the node does not exist. It is ZooKeeper's getAllChildrenNumber, since 3.6.
+// CountDescendants returns the number of all descendants of a node. It returns zk.ErrNoNode if the
+// node does not exist. It is ZooKeeper's getAllChildrenNumber, since 3.6.
 func CountDescendants(ctx context.Context, client *framework.Client, path string) (int, error) {
 	return ask(ctx, client, "countDescendants", path, func(real string) wire.Request[int] {
 		return wire.AskAbout(proto.OpGetChildrenNumber, real, func(d *proto.Decoder) int { return int(d.Int32()) })

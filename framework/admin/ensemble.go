@@ -26,19 +26,19 @@ var (
 // Ensemble is the configuration stored on the servers of an ensemble, without groups and weights.
 type Ensemble struct {
 	Version int64
-	Members []Member // empty if the server runs alone and has no dynamic configuration
+	Members []Member // empty if the server runs standalone without a dynamic configuration
 }
 
 // Member is a server of an ensemble.
 type Member struct {
 	ID int64
 	// Addresses are the addresses for the other servers, such as "host:2888:3888". Since ZooKeeper
-	// 3.6 a server may have several.
+	// 3.6 a server may have several addresses.
 	Addresses []string
-	Observer  bool // does not vote
+	Observer  bool // the server does not vote
 
-	// Client is the address for clients: "2181", "host:2181", or "" if the configuration has none.
-	// Since ZooKeeper 3.10 the address for TLS may follow: ";2281" or ";host:2281".
+	// Client is the address for clients: "2181", "host:2181", or "" if the configuration does not
+	// contain it. Since ZooKeeper 3.10 the TLS address may follow it: ";2281" or ";host:2281".
 	Client string
 }
 
@@ -56,8 +56,8 @@ func (m Member) line() string {
 	return line
 }
 
-// Change is a change of an ensemble's members: incremental with Joining and Leaving, or complete
-// with Members, but not both. It cannot change an ensemble with groups or weights.
+// Change is a change of an ensemble's members. Set either Joining and Leaving for an incremental
+// change, or Members for a complete new list. It cannot change an ensemble with groups or weights.
 type Change struct {
 	Joining []Member // members to add, or to replace if the ID exists
 	Leaving []int64  // IDs to remove
@@ -67,8 +67,8 @@ type Change struct {
 // Config returns the configuration of the ensemble. It ignores the client's namespace. It is
 // Curator's getConfig.
 //
-// The server may lag behind the leader: for the latest configuration call [framework.Client.Sync]
-// first.
+// The server may lag behind the leader. To read the latest configuration, call
+// [framework.Client.Sync] first.
 //
 // Errors are
 //   - zk.ErrNoAuth if the client may not read /zookeeper/config,
@@ -94,8 +94,8 @@ func WatchConfig(ctx context.Context, client *framework.Client) (ensemble Ensemb
 	return ensemble, watch, nil
 }
 
-// config reads the configuration of a ZooKeeper server. A Keeper is not asked: it may have an
-// outdated one, of the ZooKeeper whose data it was given.
+// config reads the configuration of a ZooKeeper server. It does not read a Keeper's, which may be
+// the outdated one of the ZooKeeper from which its data were imported.
 func config(ctx context.Context, client *framework.Client, read func(*engine.Connection) (wire.WithStat[[]byte], error)) (Ensemble, error) {
 	return do(ctx, client, "getConfig", engine.ConfigPath, func(l *engine.Connection) (Ensemble, error) {
 		if l.ByKeeper() {
@@ -110,19 +110,20 @@ func config(ctx context.Context, client *framework.Client, read func(*engine.Con
 }
 
 // Reconfig changes the members of the ensemble if its configuration has the given version, and
-// returns the new configuration. A version of -1 matches any. It is Curator's reconfig.
+// returns the new configuration. Version -1 matches every version. It is Curator's reconfig.
 //
 // Errors are
 //   - zk.ErrReconfigDisabled (-123) if the servers do not set reconfigEnabled,
-//   - zk.ErrNoAuth if the client may not write /zookeeper/config, by default reserved for a super
-//     user,
+//   - zk.ErrNoAuth if the client may not write /zookeeper/config, which by default only a super
+//     user may do,
 //   - zk.ErrBadVersion if the configuration has another version,
-//   - [ErrReconfigInProgress] and [ErrNewConfigNoQuorum],
+//   - [ErrReconfigInProgress] if another change is in progress, and [ErrNewConfigNoQuorum] if too
+//     few of the new servers are in sync,
 //   - zk.ErrBadArguments if the servers refuse a member,
 //   - [framework.ErrBadArgument] if the change is empty or a member is invalid,
-//   - [framework.ErrUnimplemented] if the server runs alone, or is older than ZooKeeper 3.5.
+//   - [framework.ErrUnimplemented] if the server runs standalone, or is older than ZooKeeper 3.5.
 //
-// If [retry.Unknown] is true of the error, the ensemble may have been changed.
+// If [retry.Unknown] reports true for the error, the ensemble may have been changed.
 //
 // [retry.Unknown]: https://pkg.go.dev/github.com/gocurator/curator/retry#Unknown
 func Reconfig(ctx context.Context, client *framework.Client, change Change, version int64) (Ensemble, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// Read is one read of a [MultiRead]: of a node's data and stat, or, with Children, of its
-// children's names.
+// Read is one read of a [MultiRead]. It reads a node's data and stat. If Children is set, it reads
+// the names of the node's children instead.
 type Read struct {
 	Path     string
 	Children bool
@@ -23,9 +23,10 @@ type Read struct {
 // ReadResult is the result of one [Read]. If Err is not nil, the other fields are empty.
 type ReadResult struct {
 	Data     []byte
-	Stat     *zk.Stat // nil with Children: the servers do not send a stat
+	Stat     *zk.Stat // nil if Children was set, because the servers do not send a stat
 	Children []string // unsorted
-	// Err is an *OpError with the path of the Read, for example for zk.ErrNoNode or zk.ErrNoAuth.
+	// Err is an *OpError with the path of the Read. It wraps, for example, zk.ErrNoNode or
+	// zk.ErrNoAuth.
 	Err error
 }
 

@@ -1,6 +1,6 @@
 // Package compressed creates, writes and reads nodes whose data are compressed with gzip, as by
-// compressed() and decompressed() of Curator, or by its enableCompression(). Nothing marks such a
-// node: every reader must know that it is compressed.
+// compressed() and decompressed() of Curator, or by its enableCompression(). A stored node does not
+// show whether its data are compressed, so every reader must know.
 //
 //	_, err := compressed.Create(ctx, client, "/report", report)
 //	report, stat, err := compressed.Get(ctx, client, "/report")
@@ -8,9 +8,9 @@
 // In a stat, DataLength is the length of the compressed data. Uncompressed data fail with
 // [ErrNotCompressed]. All functions are safe for concurrent use.
 //
-// Recipes neither compress nor decompress, unless the whole client does: see
-// [framework.WithCompression]. With such a client the functions of this package compress once. In a
-// decoder of a cache's values, use [Decode].
+// Recipes neither compress nor decompress, unless the client does: see [framework.WithCompression].
+// With such a client the functions of this package do not compress a second time. To decode the
+// values of a cache, use [Decode].
 package compressed
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/gocurator/curator/internal/gzipped"
 )
 
-// ErrNotCompressed is [framework.ErrNotCompressed].
+// ErrNotCompressed is [framework.ErrNotCompressed]: the data of a node are not compressed.
 var ErrNotCompressed = framework.ErrNotCompressed
 
-// Encode compresses data in the form of Curator's GzipCompressionProvider, for a request of
+// Encode compresses data in the format of Curator's GzipCompressionProvider. Use it for requests of
 // [framework.Client.Multi].
 func Encode(data []byte) []byte { return gzipped.Encode(data) }
 
