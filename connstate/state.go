@@ -2,21 +2,22 @@ package connstate
 
 import "fmt"
 
-// State is the state of a client's connection: Curator's ConnectionState. The zero State means not
-// connected yet.
+// State is the state of a client's connection. It is Curator's ConnectionState. The zero State
+// means that the client has not connected yet.
 type State int
 
 const (
-	// Connected is the first connection of a client. It occurs once. A client that cannot reach a
-	// server at first is Suspended and Lost before it: see the package comment.
+	// Connected means that the client is connected for the first time. It occurs once. If the
+	// client cannot reach a server at first, Suspended and Lost may precede it: see the package
+	// comment.
 	Connected State = iota + 1
 
 	// Suspended means that the connection is lost, but the session may still be alive. Until it
 	// reconnects, the client cannot verify its locks.
 	Suspended
 
-	// Reconnected means that the client is connected again, in the same session unless the state
-	// before was Lost.
+	// Reconnected means that the client is connected again. The session is the same unless the
+	// previous state was Lost.
 	Reconnected
 
 	// Lost means that a server has reported that the session expired, or that no server has
@@ -44,20 +45,21 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", int(s))
 }
 
-// ErrorPolicy decides which states end a hold.
+// ErrorPolicy defines in which states a hold is cancelled.
 type ErrorPolicy int
 
 const (
-	// SuspendedEndsHold ends a hold at Suspended and at Lost: a holder stops as soon as it cannot
-	// verify that it holds. It is the default, and Curator's StandardConnectionStateErrorPolicy.
+	// SuspendedEndsHold cancels a hold at Suspended and at Lost. The holder stops as soon as it
+	// cannot verify that it has the lock. It is the default, and Curator's
+	// StandardConnectionStateErrorPolicy.
 	SuspendedEndsHold ErrorPolicy = iota
 
-	// LostEndsHold ends a hold only at Lost: a holder continues through a short outage, up to the
-	// session's deadline. It is Curator's SessionConnectionStateErrorPolicy.
+	// LostEndsHold cancels a hold only at Lost. The holder continues during a short outage, until
+	// the session's deadline at the latest. It is Curator's SessionConnectionStateErrorPolicy.
 	LostEndsHold
 )
 
-// IsError reports whether s ends a hold.
+// IsError reports whether a hold is cancelled in state s.
 func (p ErrorPolicy) IsError(s State) bool {
 	return s == Lost || s == Suspended && p != LostEndsHold
 }

@@ -67,7 +67,9 @@ func New(servers []string, opts ...Option) (*Client, error) {
 
 // Close closes the session and waits for all goroutines of the client except state listeners. If
 // the client can reach a server, its ephemeral nodes are deleted at once. Operations return
-// [ErrClosed]. The contexts of holds are cancelled with the cause ErrClosed.
+// [ErrClosed].
+//
+// The contexts of holds are cancelled with the cause ErrClosed.
 //
 // Close always returns nil. It may be called several times, and a listener may call it. Closing a
 // view closes its client and all other views.
@@ -87,8 +89,10 @@ func (c *Client) Namespace(ns string) (*Client, error) {
 }
 
 // In returns a view of the client whose operations run in session s. After s has expired, they fail
-// with [ErrSessionLost]. Ephemeral nodes that the view creates belong to s. If s is nil or another
-// client's, each operation fails with [ErrBadArgument].
+// with [ErrSessionLost].
+//
+// Ephemeral nodes that the view creates belong to s. If s is nil or another client's, each
+// operation fails with [ErrBadArgument].
 func (c *Client) In(s *Session) *Client {
 	return &Client{c.engine.In(s.engine())}
 }

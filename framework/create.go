@@ -71,9 +71,10 @@ func parents(mode Mode) CreateOption {
 }
 
 // Protected prefixes the node's name with "_c_", an id and "-", as Curator's withProtection does.
-// The client then finds the node if the reply to the create is lost. Exactly one node is created,
-// in the session that is alive when Create returns. If Create fails, the client deletes the node,
-// even if the server applies the request later.
+// The client then finds the node if the reply to the create is lost.
+//
+// Exactly one node is created, in the session that is alive when Create returns. If Create fails,
+// the client deletes the node, even if the server applies the request later.
 func Protected() CreateOption {
 	return createOption(func(o *creation) error {
 		o.Protected = true

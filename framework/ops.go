@@ -15,8 +15,8 @@ import (
 )
 
 // Create creates a node and returns its path, which differs from path if the node is sequential or
-// protected. The default mode is persistent. If data is nil, the client's default data are stored.
-// Pass []byte{} for an empty node.
+// protected. The default mode is persistent. If data is nil, the client's default data are stored:
+// pass []byte{} for an empty node.
 //
 // Errors are
 //   - zk.ErrNodeExists if the node exists,

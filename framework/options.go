@@ -53,8 +53,9 @@ func defaults() config {
 }
 
 // WithSessionTimeout requests a session timeout between 1 and 2^31-1 milliseconds. The default is
-// 60 s, as in Curator. The servers may grant another timeout: see [Session.Timeout]. By default
-// they limit it to 2 to 20 of their ticks, which is 4 s to 40 s.
+// 60 s, as in Curator. The servers may grant another timeout: see [Session.Timeout].
+//
+// By default they limit it to 2 to 20 of their ticks, which is 4 s to 40 s.
 //
 // A granted timeout above d is trusted for ten minutes at most. The package comment describes how
 // fast writes must be.
@@ -185,8 +186,10 @@ func (c *config) tlsConfig(host string) *tls.Config {
 }
 
 // WithServerList sets the function that returns the servers. The servers argument of [New] must
-// then be empty. list returns host:port or host (port 2181), and must return when ctx is done. It
-// is Curator's EnsembleProvider.
+// then be empty.
+//
+// list returns host:port or host (port 2181), and must return when ctx is done. It is Curator's
+// EnsembleProvider.
 //
 // The client calls list before each round over all servers, so list may query DNS or a registry.
 func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
@@ -250,8 +253,9 @@ func WithObserver(o Observer) Option {
 
 // WithEnsembleTracking follows reconfigurations of the ensemble: the client watches
 // /zookeeper/config (/keeper/config of a ClickHouse Keeper) and connects to the servers named
-// there. If none of them can be used, it also tries the original servers. It is Curator's
-// EnsembleTracker. By default the client does not track the ensemble.
+// there. If none of them can be used, it also tries the original servers.
+//
+// It is Curator's EnsembleTracker. By default the client does not track the ensemble.
 //
 // An address for all interfaces (0.0.0.0 or [::]) stands for the host of its server. With TLS, and
 // with Keeper, the configuration does not name the port: if the ports of the original servers

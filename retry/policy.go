@@ -22,16 +22,18 @@ const (
 // [backoff.BackOff] for each operation, because a BackOff counts its retries. It is Curator's
 // RetryPolicy.
 //
-// The policies of this package are safe for concurrent use and never fail: an argument out of range
-// is replaced by the nearest valid one. The shortest pause is a millisecond, and the smallest
-// number of retries is 0.
+// The policies of this package are safe for concurrent use. An argument out of range is replaced by
+// the nearest valid value. The shortest pause is a millisecond, and the smallest number of retries
+// is 0.
 //
 // Any function that returns a BackOff is a policy. By default [backoff.NewExponentialBackOff] gives
 // up after 15 minutes; the policies of this package have no such limit.
 type Policy func() backoff.BackOff
 
-// NewBackOff returns the BackOff of one operation, whose count and time start at 0. The result is
-// not safe for concurrent use. A nil Policy, or a policy that returns nil, allows no retry.
+// NewBackOff returns the BackOff of one operation. Its retry count and its elapsed time start at 0.
+// The result is not safe for concurrent use.
+//
+// A nil Policy, or a policy that returns nil, allows no retry.
 func (p Policy) NewBackOff() backoff.BackOff {
 	if p != nil {
 		if b := p(); b != nil {
@@ -45,16 +47,17 @@ func (p Policy) NewBackOff() backoff.BackOff {
 }
 
 // ExponentialBackoff allows maxRetries retries. The pause before retry n is a random whole multiple
-// of base, less than base*2^n; the first one is base. No pause exceeds 24 days and 20 hours, or
-// base if that is longer.
+// of base, less than base*2^n. The first pause is base.
+//
+// No pause exceeds 24 days and 20 hours, or base if base is longer.
 //
 // It is Curator's ExponentialBackoffRetry, without the limit of 29 retries.
 func ExponentialBackoff(base time.Duration, maxRetries int) Policy {
 	return BoundedExponentialBackoff(base, max(base, maxGrowth), maxRetries)
 }
 
-// BoundedExponentialBackoff is an [ExponentialBackoff] without pauses above bound. It is Curator's
-// BoundedExponentialBackoffRetry.
+// BoundedExponentialBackoff is an [ExponentialBackoff] whose pauses do not exceed bound. It is
+// Curator's BoundedExponentialBackoffRetry.
 func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy {
 	bound = max(bound, minPause)
 	base = max(base, minPause)
@@ -63,8 +66,8 @@ func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy
 	}
 }
 
-// NTimes allows n retries, each after the same pause. It is Curator's RetryNTimes, and with 1 its
-// RetryOneTime.
+// NTimes allows n retries, each after the same pause. It is Curator's RetryNTimes, or with n = 1
+// its RetryOneTime.
 func NTimes(n int, pause time.Duration) Policy {
 	return func() backoff.BackOff {
 		return withMaxRetries(constant(pause), n)
@@ -90,7 +93,7 @@ func Forever(pause time.Duration) Policy {
 	return func() backoff.BackOff { return constant(pause) }
 }
 
-// Never allows no retry, for a caller that has its own retries. Curator has no counterpart.
+// Never allows no retry. Use it if the caller retries. Curator has no counterpart.
 func Never() Policy {
 	return func() backoff.BackOff { return &backoff.StopBackOff{} }
 }

@@ -1,4 +1,4 @@
-// Package retry has the policies by which a client retries its operations: see
+// Package retry provides the policies by which a client retries its operations: see
 // framework.WithRetryPolicy.
 //
 // A [Policy] determines how often an operation is retried, and after which pauses. An operation
@@ -32,10 +32,10 @@ var ErrExhausted = errors.New("retries exhausted")
 // Unknown reports whether the server may have carried out the operation that failed with err: a
 // request was or may have been sent, and its reply is missing.
 //
-// It is true for a lost connection and for a server's timeout, even if the context is done or the
-// client was closed since. It is false for any reply, for zk.ErrNoServer, which means that no
-// request was sent, and for a context's error alone.
+// Unknown returns true if the connection was lost or the server reported a timeout, even if the
+// context is done or the client was closed since. It returns false if the server replied, if no
+// request was sent (zk.ErrNoServer), and if err is only a context's error.
 //
-// If an error has a method Unknown() bool, the method decides for it and all errors that it wraps.
-// For joined errors, one of unknown outcome is enough.
+// If an error has a method Unknown() bool, its result applies to the error and to all errors that
+// it wraps. Joined errors have an unknown outcome if one of them has.
 func Unknown(err error) bool { return verdict.Unknown(err) }

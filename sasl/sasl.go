@@ -24,16 +24,18 @@ type Mechanism interface {
 	// If next reports done without a reply, the exchange has succeeded. If it reports done with a
 	// reply, the exchange succeeds when the server has accepted that reply.
 	//
-	// An error of Start counts as refused credentials. If it wraps zk.ErrNoServer, a server that
-	// the mechanism needs, such as a Kerberos KDC, could not be reached, and calls are retried.
+	// An error of Start counts as refused credentials, unless it wraps zk.ErrNoServer. That error
+	// means that a server which the mechanism needs, such as a Kerberos KDC, could not be reached.
+	// Operations are then retried.
 	Start(ctx context.Context, host string) (first []byte, next func(token []byte) (answer []byte, done bool, err error), err error)
 }
 
-// DigestMD5 returns the mechanism DIGEST-MD5, for servers with users and passwords in a JAAS file
-// (DigestLoginModule). Use it with TLS: MD5 is weak, and the connection is neither encrypted nor
-// signed.
+// DigestMD5 returns the mechanism DIGEST-MD5. It is for servers whose users and passwords are
+// listed in a JAAS file (DigestLoginModule). Use it with TLS: MD5 is weak, and the connection is
+// neither encrypted nor signed.
 //
-// The password is not sent. A server that does not know it is refused. ZooKeeper 3.9.6 refuses the
-// mechanism by default (FIPS mode); zookeeper.fips-mode=false allows it. ZooKeeper 3.8.0 accepts an
-// unknown user name with the password of the previous login; 3.9.6 does not.
+// The password is not sent. The client refuses a server that does not know the password. ZooKeeper
+// 3.9.6 refuses the mechanism by default (FIPS mode); zookeeper.fips-mode=false allows it.
+// ZooKeeper 3.8.0 accepts an unknown user name with the password of the previous login; 3.9.6 does
+// not.
 func DigestMD5(user, password string) Mechanism { return sasl.Client{User: user, Password: password} }

@@ -39,7 +39,7 @@ func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 // is deleted.
 //
 // It returns [ErrDeadlock] if this Lock is held, or was lost and not unlocked since. Other errors
-// are those of [Conn].
+// are as for operations of a [Conn].
 func (l *Lock) LockWithData(data []byte) error {
 	if l.Hold() != nil {
 		return zk.ErrDeadlock

@@ -111,7 +111,9 @@ func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl ti
 
 // CreateProtectedEphemeralSequential creates an ephemeral sequential node. It prefixes the name
 // with "_c_", a UUID and "-", so that the client finds the node if the reply is lost. The request
-// is retried when the connection is lost. If the call fails, the node is deleted.
+// is retried when the connection is lost.
+//
+// If the call fails, the node is deleted.
 func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
 	return c.create(c.client, path, data, acl, engine.Creation{Mode: FlagEphemeralSequential, Protected: true})
 }
@@ -257,8 +259,10 @@ func step(op any) (proto.MultiOp, error) {
 
 // IncrementalReconfig adds and removes servers of the ensemble, and returns the stat of
 // /zookeeper/config. It returns [ErrBadVersion] if the configuration does not have the given
-// version. Version -1 matches every version. joining lists lines of the configuration, such as
-// "server.4=host:2888:3888;2181", and leaving lists ids of servers.
+// version. Version -1 matches every version.
+//
+// joining lists lines of the configuration, such as "server.4=host:2888:3888;2181", and leaving
+// lists ids of servers.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Joining: listed(joining), Leaving: listed(leaving), Config: version}))
 }

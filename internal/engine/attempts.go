@@ -20,7 +20,7 @@ func (c Client) Do(ctx context.Context, op, path string, attempt func(l *Connect
 	return err
 }
 
-// Repeat is Do without a report to the observer.
+// Repeat is [Client.Do] without a report to the observer.
 func (c Client) Repeat(ctx context.Context, attempt func(l *Connection) error) error {
 	_, err := c.repeat(ctx, false, attempt)
 	return err

@@ -18,7 +18,8 @@ func (c *core) addAuth(auth conn.Auth) {
 	})
 }
 
-// AddAuth presents credentials on a connection, and on every later one if it accepts them.
+// AddAuth presents credentials on a connection. If the server accepts them, the client also
+// presents them on every later connection.
 func (c *core) AddAuth(ctx context.Context, l *Connection, auth conn.Auth) error {
 	q := wire.AskAuth(auth.Scheme, auth.Cred)
 	// It runs on the connection's goroutine, which has exited before the client opens the next

@@ -27,8 +27,8 @@ func (c Client) Decode(data []byte) ([]byte, error) {
 // Compresses reports whether the client compresses all data.
 func (c Client) Compresses() bool { return c.cfg.Compress && !c.plain }
 
-// decoded gives done what a read of data has returned. A node without data is one, unlike for
-// Decode: caches show the parents of nodes, which are not compressed.
+// decoded passes the result of a read to done, with decoded data. Unlike Decode, it accepts a node
+// without data, because caches include parents, which have no data.
 func (c Client) decoded(data []byte, stat *zk.Stat, err error, done func([]byte, *zk.Stat, error)) {
 	if err == nil && len(data) > 0 {
 		data, err = c.Decode(data)

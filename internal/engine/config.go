@@ -22,23 +22,23 @@ type Config struct {
 
 	SessionTimeout    time.Duration
 	ConnectionTimeout time.Duration // how long each attempt of an operation waits for a connection
-	AwaitHandshake    bool          // it also waits for a handshake that is in progress then
+	AwaitHandshake    bool          // after ConnectionTimeout, also wait for a handshake in progress
 	ExpirationPercent int
 	Policy            retry.Policy
-	ErrorPolicy       connstate.ErrorPolicy // policy of recipes without one of their own
+	ErrorPolicy       connstate.ErrorPolicy // policy of recipes for which no other policy was set
 	Data              []byte                // data of nodes that are created with nil data; read-only
 	Containers        bool                  // parents may be containers
 	Compress          bool                  // all data of callers are compressed
 	Log               *slog.Logger
 
-	ACL func(path string) []zk.ACL // nil: no restriction; path is the server's
+	ACL func(path string) []zk.ACL // nil: no restriction; path is the path on the server
 	// Operation observes each completed operation; nil: no observer.
 	Operation  func(ctx context.Context, op Operation)
 	Changed    func(from, to connstate.State) // see [session.Machine.Observe]; nil: no observer
 	Nudges     bool                           // send nudges (see package conn); false only for measurements
 	MaxRequest int                            // bytes
 
-	Settings map[any]any // what recipes set with options of their own; keys are types of theirs
+	Settings map[any]any // values of recipes' own options; keys have types of the recipes
 }
 
 // Connecting configures how servers are found, and how connections to them are opened.
@@ -56,8 +56,8 @@ type Connecting struct {
 // block nor call the client.
 type Events struct {
 	// State is called with each step of a connection, as a state of go-zookeeper:
-	// zk.StateConnecting before a server is dialed, StateConnected when it was reached,
-	// StateHasSession when it has granted the session and before operations use it,
+	// zk.StateConnecting before a server is dialed, StateConnected when it has accepted the
+	// connection, StateHasSession when it has granted the session and before operations use it,
 	// StateDisconnected when the connection was lost, and StateExpired when the session has
 	// expired. session is the session's id with StateHasSession.
 	State func(state zk.State, server string, session int64)

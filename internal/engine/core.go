@@ -19,7 +19,7 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// core is what a client and its namespace views share.
+// core is the state that a client and its views share.
 type core struct {
 	life
 	cfg    Config
@@ -48,8 +48,8 @@ type inUse struct {
 	opening bool        // a server has accepted a connection and has not answered the handshake
 }
 
-// SetUnknown has the client take op for one that its servers do not know. Tests use it for servers
-// that know op.
+// SetUnknown makes the client treat op as unknown to its servers. Tests use it with servers that
+// know op.
 func (c *core) SetUnknown(op proto.Op) { c.unknown.Add(op) }
 
 // current returns the session and connection in use.
@@ -58,7 +58,8 @@ func (c *core) current() inUse {
 	return now
 }
 
-// State is the state of the connection. The zero State means not connected yet, or closed.
+// State returns the state of the connection. It returns zero before the first connection and after
+// Close.
 func (c *core) State() connstate.State {
 	if c.ctx.Err() != nil {
 		return 0
@@ -155,7 +156,7 @@ func (c *core) unreachable(given error) error {
 // everybody is the ACL of nodes that are created without one. It is not changed.
 var everybody = zk.WorldACL(zk.PermAll)
 
-// ACLAt says which ACL a node gets that is created without one. path is the server's.
+// ACLAt returns the ACL of a node that is created without one. path is the path on the server.
 func (c *core) ACLAt(path string) []zk.ACL {
 	if c.cfg.ACL != nil {
 		if acl := c.cfg.ACL(path); len(acl) > 0 {
@@ -165,15 +166,15 @@ func (c *core) ACLAt(path string) []zk.ACL {
 	return everybody
 }
 
-// Recover is deferred where a function of a user is called. It logs a panic, which ends nothing
-// else.
+// Recover recovers from a panic of a user's function and logs it. It must be deferred by the caller
+// of the function.
 func (c *core) Recover(what, path string) {
 	if p := recover(); p != nil {
 		c.cfg.Log.Error(what+" panicked", "path", path, "panic", p, "stack", string(debug.Stack()))
 	}
 }
 
-// Guard calls f, a function of a user, and logs a panic of it.
+// Guard calls f, a function of a user, and logs a panic of f.
 func (c *core) Guard(what, path string, f func()) {
 	defer c.Recover(what, path)
 	f()

@@ -37,9 +37,9 @@ func (o *Creation) ephemeral() bool {
 	return o.Mode == zk.FlagEphemeral || o.Mode == zk.FlagEphemeralSequential
 }
 
-// Create creates a node and returns its path. The path differs from the given one if the node is
-// sequential or protected. If the parent is the node of the client's namespace and is missing, it
-// is created as well.
+// Create creates a node and returns its path, which differs from path if the node is sequential or
+// protected. If the parent is the node of the client's namespace and does not exist, Create also
+// creates the parent.
 func (c Client) Create(ctx context.Context, path string, data []byte, o Creation) (created string, err error) {
 	real := c.prepare(path, &o)
 	data = c.Encode(data)
@@ -292,8 +292,8 @@ func (c *core) makeParent(ctx context.Context, l *Connection, dir string, mode i
 	}
 }
 
-// Fits returns ErrTooLong if the create of a node with that many bytes of data and the client's ACL
-// exceeds the servers' limit. If the create fits, a set of the same data does.
+// Fits returns ErrTooLong if a request that creates a node with that many bytes of data and the
+// client's ACL exceeds the limit. If the create fits, a set of the same data fits too.
 func (c Client) Fits(path string, bytes int) error {
 	real := c.RealNew(path)
 	// A create with a TTL is the longest.

@@ -89,9 +89,9 @@ const (
 	mayBeMade                // no answer was received
 )
 
-// Settle removes a debt whose node is wanted or was not created. It reports false if the client was
-// closed first: then the debt stays, and Close deletes the node. For an ephemeral node it reports
-// true, since its session tells the caller.
+// Settle removes a debt whose node is wanted or was not created. It returns false if the client was
+// closed first: then the debt remains, and Close deletes the node. For an ephemeral node it returns
+// true, because the caller observes the session.
 func (d *Debt) Settle() bool {
 	s := d.debts
 	s.mu.Lock()
@@ -152,8 +152,8 @@ func (d *Debt) mayBeMadeBy(session *Session) bool {
 }
 
 // Await gives up the debt, and waits until its node is deleted, or cannot be created any more. If
-// the client is closed, it waits for Close. Errors are the server's refusal, [ErrClosed] if Close
-// could not delete the node, and ctx's error.
+// the client is closed, it waits for Close. It returns the server's error if the server refuses the
+// deletion, [ErrClosed] if Close could not delete the node, and the error of ctx if ctx is done.
 func (d *Debt) Await(ctx context.Context) error {
 	s, t := d.debts, &ticket{done: make(chan struct{})}
 	s.mu.Lock()

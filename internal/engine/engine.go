@@ -46,8 +46,8 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Client is a framework.Client as recipes see it. All views of a client share one core. All methods
-// are safe for concurrent use.
+// Client is the internal API of a framework.Client for recipes. All views of a client share one
+// core. All methods are safe for concurrent use.
 type Client struct {
 	*core
 	namespace string
@@ -58,7 +58,7 @@ type Client struct {
 	owing     **Debt   // see Owing; nil: nowhere
 }
 
-// Of returns the engine of a *framework.Client.
+// Of returns the [Client] inside a *framework.Client.
 func Of(client interface{ Engine() *Client }) Client { return *client.Engine() }
 
 // Below returns the client with another namespace, which must be valid.
@@ -135,8 +135,8 @@ func (c Client) Real(path string) string {
 	return "/" + c.namespace + path
 }
 
-// RealNew is Real for a node to be created: "/" is then a sequential node without a name, which
-// belongs inside the namespace and not beside it.
+// RealNew is [Client.Real] for a node to be created. It maps "/", a sequential node without a name,
+// to a path inside the namespace.
 func (c Client) RealNew(path string) string {
 	if path == "/" && c.namespace != "" {
 		return "/" + c.namespace + "/"
@@ -144,8 +144,8 @@ func (c Client) RealNew(path string) string {
 	return c.Real(path)
 }
 
-// Unreal turns a server's path into the caller's: the inverse of Real. A path
-// outside the namespace stays as it is.
+// Unreal converts a server's path to the caller's. It is the inverse of [Client.Real]. A path
+// outside the namespace is returned unchanged.
 func (c Client) Unreal(path string) string {
 	if c.namespace == "" {
 		return path
@@ -160,7 +160,7 @@ func (c Client) Unreal(path string) string {
 	return path
 }
 
-// ACL returns the ACL that a node at path gets if it is created without an ACL.
+// ACL returns the ACL of a node that is created at path without an ACL.
 func (c Client) ACL(path string) []zk.ACL { return c.ACLAt(c.Real(path)) }
 
 // Values returns the store for values that recipes keep for each client. All views of a client
@@ -170,7 +170,7 @@ func (c Client) Values() *sync.Map { return &c.values }
 // Logger returns the logger of the client and its recipes.
 func (c Client) Logger() *slog.Logger { return c.cfg.Log }
 
-// ErrorPolicy returns the policy of recipes without one of their own.
+// ErrorPolicy returns the policy of recipes for which no other policy was set.
 func (c Client) ErrorPolicy() connstate.ErrorPolicy { return c.cfg.ErrorPolicy }
 
 // RetryPolicy returns the policy under which operations are retried.

@@ -20,8 +20,8 @@ var (
 	ErrSuspended        = verdict.NewOver("connection suspended", ErrLost)
 )
 
-// afterTries is err, with which the last of several tries has ended. If an earlier one may have
-// been carried out, unknown, [retry.Unknown] is true of it.
+// afterTries returns err, the error of the last of several attempts. If unknown is true, an earlier
+// attempt may have been carried out, and [retry.Unknown] reports true for the result.
 func afterTries(err error, unknown bool) error {
 	if err == nil || !unknown || retry.Unknown(err) {
 		return err

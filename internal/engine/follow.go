@@ -15,7 +15,8 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Again is the channel that a read returns to be repeated at once.
+// Again is a closed channel. If the read function of [Follow] returns it, Follow calls read again
+// at once.
 var Again = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -27,10 +28,11 @@ var Again = func() <-chan struct{} {
 // read sees nothing older. A read that fails with a transient error (see [verdict.MayPass]) is
 // repeated after a pause.
 //
-// The context of read ends when Follow returns, which removes the watches that read has set.
+// The context of read is cancelled when Follow returns, which removes the watches that read has
+// set.
 //
-// It returns nil when read returns a nil channel without an error. Otherwise it returns the error
-// of read, or [Client.GaveUp] when ctx is done.
+// It returns nil when read returns a nil channel without an error, the error of read if it is not
+// transient, and the error of [Client.GaveUp] when ctx is done.
 func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link) (changed <-chan struct{}, err error)) error {
 	reading, end := context.WithCancel(ctx)
 	defer end()
@@ -87,8 +89,8 @@ func confirm(ctx context.Context, l Link) error {
 	return err
 }
 
-// GaveUp returns the error of a wait that ctx ended, which must be done: the error and the cause of
-// ctx, then reason, unless it is nil, and zk.ErrNoServer if the client is not connected.
+// GaveUp returns the error of a wait that returns because ctx is done. It wraps the error and the
+// cause of ctx, reason unless it is nil, and zk.ErrNoServer if the client is not connected.
 func (c Client) GaveUp(ctx context.Context, reason error) error {
 	err := wait.Err(ctx)
 	if reason != nil && !errors.Is(reason, ctx.Err()) {
@@ -108,7 +110,8 @@ func (c Client) GaveUp(ctx context.Context, reason error) error {
 // closed.
 func Sleep(ctx context.Context, c Client, d time.Duration) error { return c.sleep(ctx, d) }
 
-// Ask sends a request that has no result, and waits for its answer or for ctx.
+// Ask sends a request without a result, and waits for the reply. It returns the error of ctx if ctx
+// is done first.
 func Ask(ctx context.Context, send func(done func(error))) error {
 	answered := make(chan error, 1)
 	send(func(err error) { answered <- err })

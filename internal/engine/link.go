@@ -21,10 +21,10 @@ type Link struct {
 	listener *wire.Listener // its reads set watches; nil: they set none
 }
 
-// Link returns the current connection. It waits for one at most for the connection timeout, without
-// a retry. A view of one session returns a connection of that session.
+// Link returns the current connection. It waits at most the connection timeout for a connection,
+// without a retry. A view of one session returns a connection of that session.
 //
-// Errors are ctx's, [ErrClosed], [ErrSessionLost], zk.ErrAuthFailed, and zk.ErrNoServer.
+// Errors are the error of ctx, [ErrClosed], [ErrSessionLost], zk.ErrAuthFailed and zk.ErrNoServer.
 func (c Client) Link(ctx context.Context) (Link, error) {
 	l, err := c.awaitLink(ctx, c.session, c.cfg.ConnectionTimeout)
 	if err != nil {
@@ -37,8 +37,8 @@ func (c Client) Link(ctx context.Context) (Link, error) {
 func (c Client) On(l *Connection) Link { return Link{Connection: l, client: c} }
 
 // Get reads the data of a node. Like Exists, Children and Delete it sends one request, once, and
-// does not block. The error is ZooKeeper's, zk.ErrNoServer if the request was not sent, or wraps
-// zk.ErrConnectionClosed if the reply was lost.
+// does not block. done receives the server's error, zk.ErrNoServer if the request was not sent, or
+// an error that wraps zk.ErrConnectionClosed if the reply was lost.
 func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error)) {
 	read(l, "get", path, wire.WatchData, wire.AskGet, func(r wire.WithStat[[]byte], err error) {
 		l.client.decoded(r.Value, r.Stat, err, done)
@@ -78,17 +78,17 @@ func (l Link) GetAll(paths []string, done func(i int, data []byte, stat *zk.Stat
 	wire.Post(l.Conn, q)
 }
 
-// Exists reads the stat of a node: see Get.
+// Exists reads the stat of a node: see [Link.Get].
 func (l Link) Exists(path string, done func(stat *zk.Stat, err error)) {
 	read(l, "exists", path, wire.WatchData, wire.AskExists, done)
 }
 
-// Children reads the names of a node's children: see Get.
+// Children reads the names of a node's children: see [Link.Get].
 func (l Link) Children(path string, done func(names []string, stat *zk.Stat, err error)) {
 	read(l, "children", path, wire.WatchChildren, wire.AskChildren, func(r wire.WithStat[[]string], err error) { done(r.Value, r.Stat, err) })
 }
 
-// Delete deletes a node: see Get.
+// Delete deletes a node: see [Link.Get].
 func (l Link) Delete(path string, version int32, done func(err error)) {
 	q := wire.AskDelete(l.client.Real(path), version)
 	q.Done = observed(l, "delete", path, func(_ wire.None, err error) { done(err) })

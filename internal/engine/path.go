@@ -12,7 +12,7 @@ const protectedPrefix = "_c_"
 
 func protectedName(id, name string) string { return protectedPrefix + id + "-" + name }
 
-// Unprotected is as in package framework.
+// Unprotected implements framework.Unprotected.
 func Unprotected(child string) (name, id string) {
 	rest, found := strings.CutPrefix(child, protectedPrefix)
 	if !found || len(rest) <= uuid.Length || rest[uuid.Length] != '-' || !uuid.Valid(rest[:uuid.Length]) {

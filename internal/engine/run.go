@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// New returns a client, which has to be started and closed.
+// New returns a client. The caller must call Start and Close.
 func New(cfg Config) Client {
 	c := &core{cfg: cfg, states: session.NewMachine(cfg.Log)}
 	if cfg.Changed != nil {
@@ -29,7 +29,7 @@ func New(cfg Config) Client {
 	return Client{core: c}
 }
 
-// Start begins to connect.
+// Start connects in the background.
 func (c *core) Start() {
 	if c.cfg.Tracking {
 		t := &tracker{core: c, given: c.cfg.Servers}
@@ -140,8 +140,8 @@ func (c *core) detach(l *Connection) {
 	l.Close()
 }
 
-// Close ends the session, and waits for every goroutine of the client. It may be called any number
-// of times; each call waits.
+// Close closes the session, and waits until every goroutine of the client has exited. It may be
+// called several times; each call waits.
 func (c *core) Close() {
 	if c.end() {
 		if session := c.current().session; session != nil {

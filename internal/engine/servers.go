@@ -18,7 +18,7 @@ import (
 
 // target is one address to connect to.
 type target struct {
-	server  string // as the server list has it
+	server  string // the entry of the server list
 	host    string // of server, for TLS
 	address string // host:port for the dialer: an IP address, or host if the dialer resolves names
 }
@@ -37,7 +37,7 @@ func resolve(ctx context.Context, lookup func(context.Context, string) ([]string
 	}
 	ips, err := lookup(ctx, host)
 	if err == nil && len(ips) == 0 {
-		err = errors.New("the name has no address")
+		err = errors.New("the resolver returned no address")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("resolve: %w", err)
@@ -54,7 +54,8 @@ func resolve(ctx context.Context, lookup func(context.Context, string) ([]string
 	return append(targets, others...), nil
 }
 
-// WithPort adds ZooKeeper's default port to an address without a port.
+// WithPort returns the address of a server with ZooKeeper's default port if server has none. It
+// returns [opt.ErrBadArgument] if server is invalid.
 func WithPort(server string) (string, error) {
 	server = strings.TrimSpace(server)
 	if err := CheckScheme(server); err != nil {

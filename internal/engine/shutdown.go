@@ -12,7 +12,7 @@ type Work interface {
 	Stop(cause error) // may be called several times
 }
 
-// works is the work of a client.
+// works contains the registered work of a client.
 //
 //	running   registered by Begin
 //	stopped   after Stop, until Finished: Shutdown waits for it
@@ -28,7 +28,7 @@ type works struct {
 // Stopping is closed when Shutdown begins.
 func (c *core) Stopping() <-chan struct{} { return c.works.stopping }
 
-// Begin registers work. The error is ErrShutdown after Shutdown began.
+// Begin registers work. It returns [ErrShutdown] after Shutdown has begun.
 func (c *core) Begin(w Work) error {
 	c.works.mu.Lock()
 	defer c.works.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *core) Begin(w Work) error {
 	}
 }
 
-// Finished says that work has ended, and that nothing of it is left to do.
+// Finished removes work that has been cancelled or completed, cleanup included.
 func (c *core) Finished(w Work) {
 	c.works.mu.Lock()
 	defer c.works.mu.Unlock()
@@ -82,8 +82,8 @@ func (w *works) paths() (paths []string) {
 	return paths
 }
 
-// Shutdown ends all work, waits until it is finished, until ctx is done or the client is closed,
-// and closes the client. It returns the paths of the work that was left then.
+// Shutdown cancels all work, waits until it is finished, ctx is done or the client is closed, and
+// closes the client. It returns the paths of unfinished work.
 func (c *core) Shutdown(ctx context.Context) (left []string) {
 	stopped := c.works.stop()
 	for work := range stopped {

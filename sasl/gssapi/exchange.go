@@ -81,7 +81,7 @@ func (e *exchange) answer(token []byte) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(offer) != 4:
-		return nil, fmt.Errorf("the server offers security layers in %d bytes, not 4", len(offer))
+		return nil, fmt.Errorf("the server's offer of security layers has %d bytes, must have 4", len(offer))
 	case offer[0]&noLayer == 0:
 		return nil, fmt.Errorf("the server requires a security layer (%#x)", offer[0])
 	}

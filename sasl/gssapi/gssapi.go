@@ -51,20 +51,25 @@ import (
 	"github.com/gocurator/curator/sasl"
 )
 
-// Keytab logs in as principal with its key from a file. A principal is a name with a realm, such as
-// alice@EXAMPLE.COM. Without a realm, it has the default realm of krb5.conf.
+// Keytab returns a mechanism that logs in as principal with its key from a keytab file. A principal
+// is a name with a realm, such as alice@EXAMPLE.COM. If it contains no realm, the default realm of
+// krb5.conf is used.
 func Keytab(principal, file string, opts ...Option) sasl.Mechanism {
 	return build(principal, withKeytab(principal, file), opts)
 }
 
-// Password logs in as principal with its password, which is not sent. See [Keytab] for principals.
+// Password returns a mechanism that logs in as principal with its password, which is not sent. For
+// the form of principal see [Keytab].
 func Password(principal, password string, opts ...Option) sasl.Mechanism {
 	return build(principal, withPassword(principal, password), opts)
 }
 
-// CredentialsCache uses the ticket that kinit has written to a file, for interactive programs. When
-// the ticket has expired, connections fail until the file contains a new one. The file may be named
-// as in $KRB5CCNAME, such as FILE:/tmp/x; other kinds of caches are not supported.
+// CredentialsCache returns a mechanism that uses the ticket that kinit has written to file. It is
+// for interactive programs. When the ticket has expired, connections fail until the file contains a
+// new ticket.
+//
+// The file may be named as in $KRB5CCNAME, such as FILE:/tmp/x; other kinds of caches are not
+// supported.
 func CredentialsCache(file string, opts ...Option) sasl.Mechanism {
 	file = strings.TrimPrefix(file, "FILE:")
 	return build(file, withCache(file), opts)
@@ -73,15 +78,15 @@ func CredentialsCache(file string, opts ...Option) sasl.Mechanism {
 // Option configures a mechanism of this package.
 type Option func(*mechanism)
 
-// WithService sets the first part of the servers' principals, which is "zookeeper" by default
-// (zookeeper.sasl.client.username).
+// WithService sets the service name, which is the first part of the servers' principals. The
+// default is "zookeeper". It is Java's zookeeper.sasl.client.username.
 func WithService(name string) Option {
 	return func(m *mechanism) { m.service = name }
 }
 
-// WithHost sets the function that returns the host part of a server's principal for the server's
-// name in the list of servers. If the function returns an error, the connection to that server
-// fails.
+// WithHost sets the function that determines the host part of a server's principal. Its argument is
+// the server's host name in the list of servers. If the function returns an error, the connection
+// to that server fails.
 //
 // The function is called for each connection. It must return when ctx is done, and must be safe for
 // concurrent use.
@@ -92,8 +97,8 @@ func WithHost(host func(ctx context.Context, host string) (string, error)) Optio
 	return func(m *mechanism) { m.host = host }
 }
 
-// WithConfig sets the krb5.conf that lists the realms and their KDCs. The default is $KRB5_CONFIG,
-// or /etc/krb5.conf.
+// WithConfig sets the path of krb5.conf, which lists the realms and their KDCs. The default is
+// $KRB5_CONFIG, or /etc/krb5.conf if that is not set.
 func WithConfig(file string) Option {
 	return func(m *mechanism) { m.config = file }
 }

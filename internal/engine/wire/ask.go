@@ -96,13 +96,13 @@ func AskNothing() Request[None] {
 	return Request[None]{Op: proto.OpMulti, Frame: check.Append(conn.Begin(64)), Parse: parseNone}
 }
 
-// AskSet sets a node's data if it has the given version. A version of -1 matches any.
+// AskSet sets a node's data if they have the given version. Version -1 matches every version.
 func AskSet(path string, data []byte, version int32) Request[*zk.Stat] {
 	r := proto.SetDataRequest{Path: path, Data: data, Version: version}
 	return Request[*zk.Stat]{Op: proto.OpSetData, Frame: r.Append(conn.Begin(12 + len(path) + len(data))), Parse: ParseStat}
 }
 
-// AskDelete deletes a node if it has the given version. A version of -1 matches any.
+// AskDelete deletes a node if its data have the given version. Version -1 matches every version.
 func AskDelete(path string, version int32) Request[None] {
 	r := proto.VersionRequest{Path: path, Version: version}
 	return Request[None]{Op: proto.OpDelete, Frame: r.Append(conn.Begin(8 + len(path))), Parse: parseNone}
@@ -125,7 +125,7 @@ func AskSync(path string) Request[string] {
 	return AskAbout(proto.OpSync, path, (*proto.Decoder).String)
 }
 
-// AskAuth presents credentials.
+// AskAuth presents the credentials cred of a scheme.
 func AskAuth(scheme string, cred []byte) Request[None] {
 	r := proto.AuthRequest{Scheme: scheme, Cred: cred}
 	return Request[None]{Op: proto.OpAuth, Frame: r.Append(conn.Begin(64)), Parse: parseNone}

@@ -21,8 +21,8 @@ import (
 
 // Host is the client and the session of a connection. All methods are safe for concurrent use.
 type Host interface {
-	Err() error               // why the session is over; nil while it lives
-	Life() context.Context    // ends when the client is closed
+	Err() error               // reason why the session is over; nil while it is alive
+	Life() context.Context    // cancelled when the client is closed
 	Background(f func()) bool // runs f on a goroutine that ends with Life, unless it has ended
 	Unknown() *Unknown        // shared by all connections of a client
 }
@@ -70,7 +70,8 @@ func (l *Conn) Up() bool { return !wait.Closed(l.down) && l.host.Err() == nil }
 // fail.
 func (l *Conn) Down() <-chan struct{} { return l.down }
 
-// Err returns why the connection was lost or closed.
+// Err returns the reason why the connection was lost or closed. It returns nil while the connection
+// is in use.
 func (l *Conn) Err() error { return l.conn.Err() }
 
 var errLeft = errors.New("connection no longer needed")
@@ -87,10 +88,10 @@ func (l *Conn) Close() {
 	l.watches.end(cause)
 }
 
-// Drain is [conn.Conn.Drain].
+// Drain calls [conn.Conn.Drain].
 func (l *Conn) Drain() { l.conn.Drain() }
 
-// CloseSession is [conn.Conn.CloseSession].
+// CloseSession calls [conn.Conn.CloseSession].
 func (l *Conn) CloseSession(ctx context.Context) (answered bool) { return l.conn.CloseSession(ctx) }
 
 // Supports returns an error that wraps [ErrUnimplemented] if, as far as the client knows, the
@@ -153,7 +154,7 @@ func (l *Conn) catchUp() {
 	Post(l, q)
 }
 
-// CaughtUp is CatchUp, but waits for the answer as [Call] does.
+// CaughtUp is [Conn.CatchUp], but waits for the reply as [Call] does.
 func (l *Conn) CaughtUp(ctx context.Context) error {
 	_, err := Call(ctx, l, AskNothing())
 	return orAnswered(err)

@@ -46,10 +46,10 @@ type doubtful struct{ error }
 
 func (d doubtful) Unwrap() error { return d.error }
 
-// Unknown tells retry.Unknown that the outcome is unknown.
+// Unknown reports that the outcome is unknown: see retry.Unknown.
 func (d doubtful) Unknown() bool { return true }
 
-// Doubtful returns err with retry.Unknown true.
+// Doubtful returns an error that wraps err and for which retry.Unknown reports true.
 func Doubtful(err error) error { return doubtful{err} }
 
 // abandoned is the error of a request that was given up before its answer arrived.

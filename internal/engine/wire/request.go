@@ -26,7 +26,7 @@ func send[T any](l *Conn, q Request[T]) *exchange[T] {
 	return x
 }
 
-// Post sends a request without waiting for its answer. It does not block.
+// Post sends a request and does not wait for the reply. It does not block.
 func Post[T any](l *Conn, q Request[T]) { (&exchange[T]{Request: q, link: l}).send() }
 
 // exchange is a request and its answer, for which its caller may stop to wait.

@@ -31,7 +31,7 @@ type Watch struct {
 // Done returns a channel that is closed when the watch has fired.
 func (w *Watch) Done() <-chan struct{} { return w.done }
 
-// Event returns the event that fired the watch, or the zero Event until Done is closed.
+// Event returns the event that fired the watch. Until Done is closed, it returns the zero Event.
 func (w *Watch) Event() zk.Event {
 	if !wait.Closed(w.done) {
 		return zk.Event{}
@@ -124,8 +124,9 @@ func (v *Listener) fire(event zk.Event) {
 	}
 }
 
-// Remove removes the watches that no other user needs from the server, in the background. A
-// ClickHouse Keeper is not asked, since not all versions support it: it keeps them until they fire.
+// Remove removes the watches that no other user needs from the server, in the background. It sends
+// no request to a ClickHouse Keeper, because not all versions support the removal. A Keeper keeps
+// the watches until they fire.
 func (v *Listener) Remove() {
 	l := v.link
 	paths := l.watches.dropAll(v)
@@ -185,7 +186,7 @@ func (l *Conn) addWatch(path string, mode Mode, f func(zk.Event), done func(erro
 	return w, send(l, q)
 }
 
-// ErrWatchUnsupported is exported by package framework.
+// ErrWatchUnsupported is documented in package framework.
 var ErrWatchUnsupported = errors.New("persistent watches are not supported by the server")
 
 // unsupported returns err, or [ErrWatchUnsupported] if the server does not know the request. A
@@ -201,7 +202,8 @@ func unsupported(err error) error {
 // Done returns a channel that is closed when the watch was removed or its connection was lost.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.done }
 
-// Err returns nil until Done is closed and after Remove, and otherwise why the connection was lost.
+// Err returns nil until Done is closed, and after Remove. Otherwise it returns the reason why the
+// connection was lost.
 func (w *PersistentWatch) Err() error {
 	if wait.Closed(w.done) {
 		return w.err
