@@ -124,8 +124,8 @@ func (c *Client) orDefault(data []byte) []byte {
 //
 // Errors are
 //   - the error of ctx if ctx is done, wrapped with zk.ErrNoServer if WaitConnected had to wait,
-//   - [ErrClosed] if the client is closed, - zk.ErrAuthFailed if a server refuses the client's
-//     credentials.
+//   - [ErrClosed] if the client is closed,
+//   - zk.ErrAuthFailed if a server refuses the client's credentials.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	return opError("connect", "/", c.engine.WaitConnected(ctx))
 }
