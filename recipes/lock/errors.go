@@ -10,7 +10,7 @@ import (
 	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
-// Reasons why a lock was not acquired. Other errors are those of package framework.
+// Reasons why a lock was not acquired. Package framework defines other errors.
 var (
 	// ErrNotAcquired means that another holder has the lock, in this process or in another. It is
 	// the error of TryAcquire, and of an Acquire whose context is done. The node of the call is

@@ -48,29 +48,29 @@ type AcquiringEvent struct {
 	Name string // name of the lock's nodes, such as "lock-", which differs between kinds of locks on one path
 }
 
-// JoinedEvent is a node in a lock's queue.
+// JoinedEvent describes a node that was created in a lock's queue.
 type JoinedEvent struct {
-	Path, Name string // as in AcquiringEvent
+	Path, Name string // see AcquiringEvent
 	Ahead      int    // nodes ahead of the new one; -1 if it is not known
 }
 
-// AcquiredEvent is a lock that was acquired.
+// AcquiredEvent describes an acquire that succeeded.
 type AcquiredEvent struct {
-	Path, Name string        // as in AcquiringEvent
+	Path, Name string        // see AcquiringEvent
 	Node       string        // path of the node
 	Waited     time.Duration // time since Acquiring
 }
 
-// NotAcquiredEvent is a lock that was not acquired.
+// NotAcquiredEvent describes an acquire that failed.
 type NotAcquiredEvent struct {
-	Path, Name string        // as in AcquiringEvent
+	Path, Name string        // see AcquiringEvent
 	Waited     time.Duration // time since Acquiring
 	Err        error         // such as ErrNotAcquired or the error of a context; the caller's wraps it
 }
 
-// EndedEvent is a hold that has ended.
+// EndedEvent describes a hold that was released or lost.
 type EndedEvent struct {
-	Path, Name string        // as in AcquiringEvent
+	Path, Name string        // see AcquiringEvent
 	Node       string        // path of the node
 	Held       time.Duration // time since the lock was acquired
 	Cause      error         // the cause of the hold's context: ErrReleased, or why it was lost

@@ -84,9 +84,9 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 	simple := !cfg.noReentry && isStandard(driver) && cfg.maxLeases == 1
 	switch {
 	case cfg.retention > 0 && !simple:
-		return nil, fmt.Errorf("%w: retention is for one lease, the Standard driver and re-entry", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: retention requires one lease, the Standard driver and re-entry", framework.ErrBadArgument)
 	case cfg.delay > 0 && !simple:
-		return nil, fmt.Errorf("%w: a lock delay is for one lease, the Standard driver and re-entry", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: a lock delay requires one lease, the Standard driver and re-entry", framework.ErrBadArgument)
 	case cfg.delay > 0 && cfg.retention > 0:
 		return nil, fmt.Errorf("%w: a lock delay and retention exclude each other", framework.ErrBadArgument)
 	}

@@ -149,7 +149,7 @@ func (w *waiter) decide(children []string, leases int) (Decision, error) {
 	}
 	turn, err := q.driver.Decide(children, w.node.Name(), leases)
 	if err == nil && !turn.Held && len(turn.Watch) == 0 {
-		err = fmt.Errorf("%w: driver %T neither grants the lease nor names whom to wait for", framework.ErrBadArgument, q.driver)
+		err = fmt.Errorf("%w: driver %T neither grants the lease nor names a node to watch", framework.ErrBadArgument, q.driver)
 	}
 	return turn, err
 }

@@ -34,7 +34,7 @@ type request struct {
 // then returns when all are deleted. A waiter whose node is deleted joins the queue again, at its
 // end.
 //
-// grace must not be negative. If it is very short, the holder may notice the deletion only: see
+// grace must not be negative. If it is very short, the holder may notice only the deletion: see
 // [ErrRevoked].
 func WithForce(grace time.Duration) Option {
 	return opt.Checked(grace >= 0, func(r *request) { r.force, r.grace = true, grace }, "grace %v, must not be negative", grace)

@@ -140,7 +140,7 @@ func Reserve(ctx context.Context, v *Value[int64], n int64) (first int64, err er
 	for {
 		next, err := v.Update(ctx, func(next int64) (int64, error) {
 			if next > math.MaxInt64-n {
-				return 0, fmt.Errorf("%w: no %d numbers left after %d", ErrBadValue, n, next)
+				return 0, fmt.Errorf("%w: fewer than %d numbers left after %d", ErrBadValue, n, next)
 			}
 			return next + n, nil
 		})

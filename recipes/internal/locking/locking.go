@@ -43,7 +43,7 @@ type Settings[Queue any] struct {
 
 // How describes how to acquire.
 type How struct {
-	Wait     bool               // false: as TryAcquire
+	Wait     bool               // wait as Acquire does; false: as TryAcquire
 	Reported bool               // the caller notifies the observer: see Lock.Observe
 	Session  *framework.Session // the only session in which the node is created; nil: any session
 }

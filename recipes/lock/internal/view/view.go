@@ -183,7 +183,7 @@ func (v *View) ranking(o Order) *ranking {
 // Why a view is not worth having. zk.ErrNoAuth and zk.ErrNoNode, for a node of the first list, say
 // that, too.
 var (
-	errHeavy  = errors.New("the view costs more than lists")
+	errHeavy  = errors.New("the view costs more than listing the children")
 	errMissed = errors.New("the event of a node is missing")
 )
 
