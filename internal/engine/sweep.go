@@ -330,11 +330,15 @@ func (s *debts) deleteRest(ctx context.Context, l *Connection, of *Session) {
 	s.await(ctx, left)
 }
 
-// await returns when no request for one of these debts is under way.
+// await returns when no request for one of these debts is under way or about to be sent: a look that
+// has found a node sets its debt to due, and sends the deletion then.
 func (s *debts) await(ctx context.Context, list []*Debt) {
+	underWay := func(d *Debt) bool {
+		return d.state == sent || d.state == looking || d.state == due && d.next.IsZero() && s.usable(d) != nil
+	}
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		list = slices.DeleteFunc(list, func(d *Debt) bool { return d.state != sent && d.state != looking })
+		list = slices.DeleteFunc(list, func(d *Debt) bool { return !underWay(d) })
 		changed := s.changed()
 		s.mu.Unlock()
 		if len(list) == 0 {

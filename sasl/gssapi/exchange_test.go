@@ -134,8 +134,8 @@ func TestServersThatCannotBeTrustedAreRefused(t *testing.T) {
 		"sealed":                       {a.offer(t, 1|2, 1, 0, 0, 0), "flags 0x3"},
 		"with a key that it has given": {a.offer(t, 1|4, 1, 0, 0, 0), "flags 0x5"},
 		"a layer is required":          {a.offer(t, 1, 2|4, 0, 0xff, 0xff), "requires a security layer (0x6)"},
-		"too short":                    {a.offer(t, 1, 1), "in 1 bytes"},
-		"too long":                     {a.offer(t, 1, 1, 0, 0, 0, 0), "in 5 bytes"},
+		"too short":                    {a.offer(t, 1, 1), "has 1 bytes"},
+		"too long":                     {a.offer(t, 1, 1, 0, 0, 0, 0), "has 5 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer, err := e.answer(test.token)
