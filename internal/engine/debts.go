@@ -214,10 +214,21 @@ func (s *debts) usable(d *Debt) *Connection {
 // if there is no connection: then attached sends it.
 func (s *debts) send(d *Debt) bool {
 	s.mu.Lock()
+	post := s.take(d)
+	s.mu.Unlock()
+	if post == nil {
+		return false
+	}
+	post()
+	return true
+}
+
+// take sets a debt that is due to sent, and returns the function that sends its deletion, which
+// must be called without s.mu. It returns nil if send cannot send it. s.mu is held.
+func (s *debts) take(d *Debt) (post func()) {
 	l := s.usable(d)
 	if d.state != due || l == nil || d.next.After(time.Now()) {
-		s.mu.Unlock()
-		return false
+		return nil
 	}
 	d.link = l
 	if d.ticket != nil {
@@ -225,16 +236,13 @@ func (s *debts) send(d *Debt) bool {
 	}
 	s.set(d, sent)
 	last := s.closed
-	s.mu.Unlock()
 	if d.with == (Companion{}) {
 		q := wire.AskDelete(d.place.path, -1)
 		q.Last, q.Done = last, func(_ wire.None, err error) { s.answeredOn(d, l, err) }
-		wire.Post(l.Conn, q)
-		return true
+		return func() { wire.Post(l.Conn, q) }
 	}
 	x := &deletion{debt: d, link: l, last: last, done: func(err error) { s.answeredOn(d, l, err) }}
-	x.begin()
-	return true
+	return x.begin
 }
 
 // answeredOn takes the reply to a deletion that was sent on l.

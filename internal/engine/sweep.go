@@ -163,20 +163,24 @@ func (x *look) listed(r wire.WithStat[[]string], err error) {
 			found[id] = name
 		}
 	}
-	var deletions []*Debt
+	var deletions []func()
 	s.mu.Lock()
 	for _, d := range x.ended() {
 		if name, exists := found[d.id]; exists {
 			d.place, d.session, d.next = place{proto.Join(x.place.path, name), uniqueName}, nil, time.Time{}
 			s.set(d, due)
-			deletions = append(deletions, d)
+			// In one step with the end of the look: between the two, Close would take the debt for
+			// one without a request, and would close the session first.
+			if post := s.take(d); post != nil {
+				deletions = append(deletions, post)
+			}
 		} else {
 			s.concluded(d, x.began, x.of)
 		}
 	}
 	s.mu.Unlock()
-	for _, d := range deletions {
-		s.send(d)
+	for _, post := range deletions {
+		post()
 	}
 }
 
@@ -330,15 +334,11 @@ func (s *debts) deleteRest(ctx context.Context, l *Connection, of *Session) {
 	s.await(ctx, left)
 }
 
-// await returns when no request for one of these debts is under way or about to be sent: a look that
-// has found a node sets its debt to due, and sends the deletion then.
+// await returns when no request for one of these debts is under way.
 func (s *debts) await(ctx context.Context, list []*Debt) {
-	underWay := func(d *Debt) bool {
-		return d.state == sent || d.state == looking || d.state == due && d.next.IsZero() && s.usable(d) != nil
-	}
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		list = slices.DeleteFunc(list, func(d *Debt) bool { return !underWay(d) })
+		list = slices.DeleteFunc(list, func(d *Debt) bool { return d.state != sent && d.state != looking })
 		changed := s.changed()
 		s.mu.Unlock()
 		if len(list) == 0 {

@@ -211,37 +211,52 @@ func TestGivingUpAtEachRequest(t *testing.T) {
 				for _, fault := range faults {
 					met := true
 					for n := 0; met; n++ {
-						met = false
 						require.Less(t, n, 50, "the call never ends")
 						t.Run(fmt.Sprintf("%s/%v/request %d", end, fault, n), func(t *testing.T) {
-							synctest.Test(t, func(t *testing.T) {
-								s := newScene(t)
-								ctx, cancel := context.WithCancel(t.Context())
-								defer cancel()
-								var mu sync.Mutex
-								left := n
-								injected := s.server.Inject(fault, 0, zktest.On(func(r zktest.Request) bool {
-									mu.Lock()
-									defer mu.Unlock()
-									if r.Op == "ping" {
-										return false
-									}
-									if left--; left == -1 {
-										cancel()
-										return true
-									}
-									return false
-								}))
-								err := call(ctx, s.client)
-								met = injected.Met()
-								close(s)
-								s.check(t, name, err)
-							})
+							met = givingUp(t, name, call, close, fault, n)
 						})
 					}
 				}
 			}
 		})
+	}
+}
+
+// givingUp has the fault meet request n of the call, whose caller gives up then. It closes the
+// client, and reports whether the call had so many requests.
+func givingUp(t *testing.T, name string, call func(context.Context, *framework.Client) error, close func(*scene), fault zktest.Fault, n int) (met bool) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var mu sync.Mutex
+		left := n
+		injected := s.server.Inject(fault, 0, zktest.On(func(r zktest.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Op == "ping" {
+				return false
+			}
+			if left--; left == -1 {
+				cancel()
+				return true
+			}
+			return false
+		}))
+		err := call(ctx, s.client)
+		met = injected.Met()
+		close(s)
+		s.check(t, name, err)
+	})
+	return met
+}
+
+// TestClose_DeletionAboutToBeSent: Close closes the session after the deletion of a node that it
+// has just found. The order of goroutines decides whether it could be earlier.
+func TestClose_DeletionAboutToBeSent(t *testing.T) {
+	const name, end = "keep, persistent numbered", "after the session was lost to the client"
+	for range 100 {
+		givingUp(t, name, calls[name], ends[end], zktest.LoseReply, 1)
 	}
 }
 

@@ -466,4 +466,10 @@ var clientBugs = []mutation{
 		edits: []edit{{old: "return none, wait.Err(ctx) // it was not sent", new: "return none, &Unreachable{Given: wait.Err(ctx)}"}},
 		pkg:   "framework", test: "TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent",
 	},
+	{
+		name:  "Close closes the session before a deletion that is about to be sent",
+		file:  "internal/engine/sweep.go",
+		edits: []edit{{old: "if post := s.take(d); post != nil {\n\t\t\t\tdeletions = append(deletions, post)\n\t\t\t}", new: "deletions = append(deletions, func() { time.Sleep(time.Nanosecond); s.send(d) })"}},
+		pkg:   "test/debts", test: "TestClose_DeletionAboutToBeSent",
+	},
 }
