@@ -23,8 +23,8 @@ func (i Instance[T]) Secure() bool {
 	return i.SSLPort != 0 && (i.Port == 0 || i.PayloadClass == springClass)
 }
 
-// PortOf returns the port of a protocol, such as "tri" for gRPC, in a Dubbo instance's metadata, or
-// 0 if they lack the protocol. Without endpoints in the metadata it returns Port.
+// PortOf returns the port that a Dubbo instance's metadata list for a protocol, such as "tri" for
+// gRPC. It returns 0 if the protocol is not listed, and Port if the metadata list no endpoints.
 func (i Instance[T]) PortOf(protocol string) int {
 	if i.endpoints == nil {
 		return i.Port

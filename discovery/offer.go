@@ -26,16 +26,16 @@ type departed[T any] struct {
 	until time.Time
 }
 
-// replace sets the live instances. gone is the deleted one, or nil.
-func (o *offer[T]) replace(live []*Instance[T], gone *Instance[T], now time.Time, grace time.Duration) {
+// replace sets the live instances. deleted is the instance whose node was deleted, or nil.
+func (o *offer[T]) replace(live []*Instance[T], deleted *Instance[T], now time.Time, grace time.Duration) {
 	o.live = live
-	if gone == nil || gone.Disabled || grace == 0 || o.left.of(gone.znode()) {
+	if deleted == nil || deleted.Disabled || grace == 0 || o.left.of(deleted.znode()) {
 		return
 	}
 	for len(o.gone) > 0 && !now.Before(o.gone[0].until) {
 		o.gone = o.gone[1:]
 	}
-	o.gone = append(o.gone, departed[T]{gone, now.Add(grace)})
+	o.gone = append(o.gone, departed[T]{deleted, now.Add(grace)})
 }
 
 // take notes a goodbye.

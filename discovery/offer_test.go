@@ -151,7 +151,7 @@ func TestPick_AGoodbyeDoesNotCountForALaterNode(t *testing.T) {
 	})
 }
 
-// The data of a node further down would be those of an instance of another service.
+// A node further down would contain an instance of another service.
 func TestDrain_WritesNoGoodbyeBelowAnotherService(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery[string](t, newClient(t, server))

@@ -83,7 +83,7 @@ func TestAWatchKeepsItsListThroughAnOutageAndThenCatchesUp(t *testing.T) {
 		world.Server.RefuseConnections(false)
 		require.Eventually(t, func() bool {
 			list := ids(w.Instances())
-			return len(list) == 2 // ours is recreated
+			return len(list) == 2 // the one of this client is recreated
 		}, time.Minute, time.Second)
 		require.NoError(t, r.Close())
 	})

@@ -24,7 +24,7 @@ func ParseConnectString(s string) (servers []string, chroot string, err error) {
 	}
 	hosts, chroot, _ := strings.Cut(strings.TrimSpace(s), "/")
 	if strings.Contains(chroot, ",") {
-		return nil, "", fmt.Errorf("%w: connect string %q: a chroot must follow the last server", ErrBadArgument, s)
+		return nil, "", fmt.Errorf("%w: connect string %q: only the last server may have a chroot, without a comma", ErrBadArgument, s)
 	}
 	chroot = strings.TrimSuffix(chroot, "/")
 	if err := validateNamespace(chroot); err != nil {

@@ -237,7 +237,7 @@ func TestTLSToAPlainPortSaysSo(t *testing.T) {
 		require.Contains(t, why(t, func(nc net.Conn) {
 			_, _ = nc.Write(bytes.Repeat([]byte("220 hello\r\n"), 10))
 			_, _ = nc.Read(make([]byte, 1<<10))
-		}), "the server does not speak TLS at this port")
+		}), "the server does not speak TLS on this port")
 	})
 }
 

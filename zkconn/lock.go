@@ -28,7 +28,8 @@ type Lock struct {
 	hold *lock.Hold // nil if the lock is not held
 }
 
-// NewLock returns a lock at path. Its nodes have acl, as do missing parents, which are persistent.
+// NewLock returns a lock at path. Its nodes are created with acl. Missing parents are created as
+// persistent nodes with the same ACL.
 func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{conn: c, path: path, acl: acl} }
 
 // Lock acquires the lock: see [Lock.LockWithData].

@@ -87,7 +87,7 @@ func (n *Node) UnmarshalJSON(text []byte) error {
 	if in.TTL != "" {
 		ttl, err := time.ParseDuration(in.TTL)
 		if err != nil || ttl < 0 {
-			return fmt.Errorf("zktest: node %s: invalid TTL %q: must be a duration such as 1h", in.Path, in.TTL)
+			return fmt.Errorf("zktest: node %s: invalid TTL %q: must be a duration of at least 0, such as 1h", in.Path, in.TTL)
 		}
 		n.TTL = ttl
 	}

@@ -27,8 +27,8 @@ func (c *child) signal(s syscall.Signal) {
 	_ = c.cmd.Process.Signal(s)
 }
 
-// fromTerminal reports whether a signal comes from a key while zkdiscover is in the foreground of a
-// terminal. The command has then received it, too.
+// fromTerminal reports whether a signal was sent by a key while zkdiscover is in the foreground of
+// a terminal. The command has then received it, too.
 func fromTerminal(s syscall.Signal) bool {
 	if s != syscall.SIGINT && s != syscall.SIGQUIT {
 		return false

@@ -123,8 +123,8 @@ func (c *child) end(politely bool, grace time.Duration, signals <-chan os.Signal
 // ended reports whether the child has exited.
 func (c *child) ended() bool { return wait.Closed(c.done) }
 
-// pass passes signals on until the limit, until the child exits, or until gone returns true.
-func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() bool) {
+// pass passes signals on until the limit, until the child exits, or until over returns true.
+func (c *child) pass(signals <-chan os.Signal, limit time.Duration, over func() bool) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -133,7 +133,7 @@ func (c *child) pass(signals <-chan os.Signal, limit time.Duration, gone func() 
 	if wait.Closed(done) {
 		done = nil // wait for the rest of the group
 	}
-	for !gone() {
+	for !over() {
 		select {
 		case s := <-signals:
 			if s != syscall.SIGCONT && s != syscall.SIGTSTP {

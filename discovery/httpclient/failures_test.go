@@ -113,7 +113,7 @@ func (hangs) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A failed dial in the body is not that of the instance.
+// The error of a failed dial in the body is not the instance's.
 func TestRoundTrip_ABodyWhoseReadIsAFailedDial(t *testing.T) {
 	virtual(t, func(t *testing.T, n *network) {
 		n.start(t, "a")

@@ -62,7 +62,7 @@ func (j job) counterPath() string { return framework.Join(j.path, "counter") }
 
 func (j job) run(ctx context.Context, servers []string) error {
 	if j.workers < 1 || j.rounds < 1 || j.think < 0 {
-		return errors.New("-workers and -rounds must be positive, -think must not be negative")
+		return errors.New("-workers and -rounds must be positive, and -think must not be negative")
 	}
 	client, err := framework.New(servers)
 	if err != nil {

@@ -66,7 +66,7 @@ func (r Read) op() proto.Op {
 // readResults converts the results of the request.
 func readResults(client *framework.Client, reads []Read, found []proto.MultiResult) ([]ReadResult, error) {
 	if len(found) != len(reads) {
-		return nil, fmt.Errorf("%w: %d results of %d reads", proto.ErrMalformed, len(found), len(reads))
+		return nil, fmt.Errorf("%w: %d results for %d reads", proto.ErrMalformed, len(found), len(reads))
 	}
 	results := make([]ReadResult, len(reads))
 	for i, f := range found {

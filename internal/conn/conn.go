@@ -16,14 +16,16 @@ import (
 )
 
 var (
-	// ErrOutOfOrder closes a connection whose server answered a request other than the oldest.
+	// ErrOutOfOrder is the error of a connection whose server answered a request other than the
+	// oldest.
 	ErrOutOfOrder = errors.New("replies out of order")
 
-	// ErrSilent closes a connection on which nothing has arrived for two thirds of the timeout.
+	// ErrSilent is the error of a connection on which nothing has arrived for two thirds of the
+	// timeout.
 	ErrSilent = errors.New("the server is silent")
 
-	// ErrStuck closes a connection whose server has answered no request for two thirds of the
-	// timeout, although it may have answered pings.
+	// ErrStuck is the error of a connection whose server has answered no request for two thirds of
+	// the timeout, although it may have answered pings.
 	ErrStuck = errors.New("the server answers no requests")
 
 	// errMoved closes a connection over which the session can no longer write. Servers hang up

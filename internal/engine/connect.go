@@ -363,7 +363,7 @@ func tlsError(err error) error {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &record):
-		return fmt.Errorf("TLS handshake: the server does not speak TLS at this port: %w", err)
+		return fmt.Errorf("TLS handshake: the server does not speak TLS on this port: %w", err)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("TLS handshake: the server hung up, as on a port without TLS: %w", err)
 	}

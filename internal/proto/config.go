@@ -20,9 +20,9 @@ type Member struct {
 	Client    string
 }
 
-// ParseConfig reads lines such as "server.1=host:2888:3888:participant;0.0.0.0:2181", with "|"
-// between several addresses of one server, and "version=100000000", which is hexadecimal. An error
-// wraps [ErrMalformed].
+// ParseConfig parses the configuration of an ensemble. It has lines such as
+// "server.1=host:2888:3888:participant;0.0.0.0:2181", with "|" between several addresses of one
+// server, and "version=100000000", which is hexadecimal. An error wraps [ErrMalformed].
 func ParseConfig(text string) (Config, error) {
 	var config Config
 	for line := range strings.Lines(text) {

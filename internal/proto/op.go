@@ -60,8 +60,8 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// IsWrite reports whether the ensemble applies or refuses the operation by a transaction that a
-// majority has committed. A sync is not a write: a leader answers it alone.
+// IsWrite reports whether the ensemble answers the operation, even with an error, only after a
+// majority has committed a transaction for it. A sync is not a write: a leader answers it alone.
 func (o Op) IsWrite() bool {
 	switch o {
 	case OpCreate, OpDelete, OpSetData, OpSetACL, OpMulti, OpCreate2, OpReconfig, OpCreateContainer, OpCreateTTL:

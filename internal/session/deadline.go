@@ -247,8 +247,9 @@ func (d *Deadline) At(strict bool) time.Time {
 	return heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)
 }
 
-// Provable returns the earliest instant at which a write proves a request that was sent at from or
-// later. If none was answered yet, it assumes one that is sent and answered at from.
+// Provable returns the earliest time at which a write would prove a request that was sent at the
+// time from or later. If no such request has been answered, it assumes one that was sent and
+// answered at that time.
 func (d *Deadline) Provable(from time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -71,8 +71,8 @@ func (b *Barrier) Path() string { return b.path }
 // Set sets the barrier. A barrier that is already set is not an error.
 //
 // Errors are [framework.ErrSessionLost] and the errors of [framework.Client.Create]. If
-// [retry.Unknown] is true of an error, the barrier may be set now or later, until the session has
-// expired.
+// [retry.Unknown] is true of an error, the barrier may be set already, or may still be set until
+// the session has expired.
 func (b *Barrier) Set(ctx context.Context) error {
 	err := b.inOneSession(ctx, func(client *framework.Client) error {
 		_, err := client.Create(ctx, b.path, nil, framework.ContainerParents())

@@ -87,8 +87,8 @@ func WithCreate[T any](opts ...framework.CreateOption) Option[T] {
 	}
 }
 
-// New returns the values below path. It sends no request. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument].
+// New returns a handle on the values below path. It sends no request. Errors are
+// [framework.ErrBadPath] and [framework.ErrBadArgument].
 func New[T any](client *framework.Client, path string, opts ...Option[T]) (*Nodes[T], error) {
 	cfg := config[T]{codec: JSON[T]{}, create: []framework.CreateOption{framework.ContainerParents()}}
 	err := framework.ValidatePath(path)

@@ -117,7 +117,7 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 		return nil, err
 	}
 	if n := leases.MaxLeases(); n != 1 {
-		return nil, fmt.Errorf("%w: WithMaxLeases(%d) beside max", framework.ErrBadArgument, n)
+		return nil, fmt.Errorf("%w: WithMaxLeases(%d) is not allowed, max sets the number", framework.ErrBadArgument, n)
 	}
 	if max < 1 {
 		return nil, fmt.Errorf("%w: %d leases, must be at least 1", framework.ErrBadArgument, max)

@@ -84,7 +84,7 @@ func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, erro
 // Set writes a value unconditionally. A missing node is created, with its parents.
 //
 // Errors are as for [framework.Client.Multi]. If [retry.Unknown] is true of an error, the value may
-// be set now or later, until the session has expired.
+// be set already, or may still be set until the session has expired.
 func (v *Value[T]) Set(ctx context.Context, x T) error {
 	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
@@ -99,8 +99,8 @@ func (v *Value[T]) Set(ctx context.Context, x T) error {
 
 // CompareAndSwap writes a value if the current one has the given version. With the zero Version it
 // creates the node and its parents. Errors are
-//   - [ErrChanged] if the current version is another one,
-//   - [ErrVersion] if the servers cannot compare it,
+//   - [ErrChanged] if the current version differs,
+//   - [ErrVersion] if the servers cannot compare the given version,
 //   - the errors of [Value.Set].
 func (v *Value[T]) CompareAndSwap(ctx context.Context, version Version, x T) error {
 	defer v.recent.shown(Version{})

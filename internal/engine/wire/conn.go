@@ -106,9 +106,9 @@ func (l *Conn) Supports(op proto.Op) error {
 	return nil
 }
 
-// ByKeeper reports whether a ClickHouse Keeper has granted the session: its password is all zeros,
-// since a Keeper restores no session. A password of ZooKeeper is random. Keepers of all versions
-// behave so, also with data from ZooKeeper.
+// ByKeeper reports whether a ClickHouse Keeper granted the session. A Keeper cannot resume
+// sessions, so every version returns a password of zeros, even with data imported from ZooKeeper.
+// ZooKeeper's passwords are random.
 func (l *Conn) ByKeeper() bool {
 	return !slices.ContainsFunc(l.conn.Grant.Password, func(b byte) bool { return b != 0 })
 }

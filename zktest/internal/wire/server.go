@@ -192,7 +192,7 @@ func (s *Server) full(host string) bool {
 // Notify sends a transaction's events to the clients whose watches it fires.
 func (s *Server) Notify(zxid int64, events []tree.Event) { s.watches.notify(zxid, events) }
 
-// Hear reports to the quorum which sessions' clients were heard.
+// Hear reports to the quorum the sessions whose clients were heard from.
 func (s *Server) Hear() {
 	for c := range s.conns {
 		c.hear()
