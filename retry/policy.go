@@ -93,7 +93,8 @@ func Forever(pause time.Duration) Policy {
 	return func() backoff.BackOff { return constant(pause) }
 }
 
-// Never returns a policy without retries, for a caller that has its own. Curator has no counterpart.
+// Never returns a policy without retries, for a caller that retries itself. Curator has no
+// counterpart.
 func Never() Policy {
 	return func() backoff.BackOff { return &backoff.StopBackOff{} }
 }

@@ -243,7 +243,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "a service is empty while its only instance is created again",
 		file:  "discovery/offer.go",
-		edits: []edit{{old: "deleted == nil || deleted.Disabled", new: "true || gone.Disabled"}},
+		edits: []edit{{old: "deleted == nil || deleted.Disabled", new: "true || deleted.Disabled"}},
 		pkg:   "discovery", test: "TestPick_WhileTheOnlyInstanceIsCreatedAgain",
 	},
 	{
