@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
@@ -84,7 +83,7 @@ func TestIdempotentAfterARival(t *testing.T) {
 				subject := w.Client()
 				require.NoError(t, c.prepare(w.Server))
 				pause := pausing{make(chan struct{}), make(chan struct{})}
-				paused := w.Client(framework.WithRetryPolicy(func() backoff.BackOff { return pause }))
+				paused := w.Client(framework.WithRetryPolicy(func() retry.BackOff { return pause }))
 				lost := w.Server.Inject(zktest.LoseReply, 0)
 				result := make(chan error, 1)
 				go func() { result <- c.do(t.Context(), paused) }()

@@ -18,33 +18,28 @@ const (
 	maxGrowth = math.MaxInt32 * time.Millisecond
 )
 
-// Policy determines how often and after which pauses an operation is retried. It returns a new
-// [backoff.BackOff] for each operation, because a BackOff counts its retries. It is Curator's
-// RetryPolicy.
+// BackOff returns the pauses of one operation. It is used by one goroutine at a time.
 //
-// The policies of this package are safe for concurrent use. An argument out of range is replaced by
-// the nearest valid value. The shortest pause is a millisecond, and the smallest number of retries
-// is 0.
-//
-// Any function that returns a BackOff is a policy. By default [backoff.NewExponentialBackOff] gives
-// up after 15 minutes; the policies of this package have no such limit.
-type Policy func() backoff.BackOff
+// The BackOff interfaces of github.com/cenkalti/backoff, v4 and v5, have the same methods, so their
+// implementations can be used.
+type BackOff interface {
+	// NextBackOff returns the pause before the next retry. A negative pause ends the retries.
+	NextBackOff() time.Duration
 
-// NewBackOff returns the BackOff of one operation. Its retry count and its elapsed time start at 0.
-// The result is not safe for concurrent use.
-//
-// A nil Policy, or a policy that returns nil, allows no retry.
-func (p Policy) NewBackOff() backoff.BackOff {
-	if p != nil {
-		if b := p(); b != nil {
-			// backoff requires a Reset before use. Its own ExponentialBackOff needs it unless a
-			// constructor created it.
-			b.Reset()
-			return b
-		}
-	}
-	return &backoff.StopBackOff{}
+	// Reset restarts the count of retries and the elapsed time. It is called once, before the first
+	// NextBackOff.
+	Reset()
 }
+
+// Policy determines how often and after which pauses an operation is retried. It returns a new
+// [BackOff] for each operation, because a BackOff counts its retries. It is Curator's RetryPolicy.
+//
+// Operations call a policy concurrently. The policies of this package are safe for that. An
+// argument out of range is replaced by the nearest valid value. The shortest pause is a
+// millisecond, and the smallest number of retries is 0.
+//
+// Any function that returns a BackOff is a policy. A policy that returns nil allows no retry.
+type Policy func() BackOff
 
 // ExponentialBackoff allows maxRetries retries. The pause before retry n is a random whole multiple
 // of base, less than base*2^n. The first pause is base.
@@ -61,7 +56,7 @@ func ExponentialBackoff(base time.Duration, maxRetries int) Policy {
 func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy {
 	bound = max(bound, minPause)
 	base = max(base, minPause)
-	return func() backoff.BackOff {
+	return func() BackOff {
 		return withMaxRetries(&exponential{base: base, bound: bound}, maxRetries)
 	}
 }
@@ -69,7 +64,7 @@ func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy
 // NTimes allows n retries, each after the same pause. It is Curator's RetryNTimes, or with n = 1
 // its RetryOneTime.
 func NTimes(n int, pause time.Duration) Policy {
-	return func() backoff.BackOff {
+	return func() BackOff {
 		return withMaxRetries(constant(pause), n)
 	}
 }
@@ -80,7 +75,7 @@ func NTimes(n int, pause time.Duration) Policy {
 //
 // It is Curator's RetryUntilElapsed, which may pause past its limit.
 func UntilElapsed(limit, pause time.Duration) Policy {
-	return func() backoff.BackOff {
+	return func() BackOff {
 		// The elapsed time cannot be subtracted from a large negative limit.
 		return &elapsing{limit: max(limit, 0), pause: max(pause, minPause), start: time.Now()}
 	}
@@ -90,20 +85,20 @@ func UntilElapsed(limit, pause time.Duration) Policy {
 // success, after an error that is not retried, or when its context is done. It is Curator's
 // RetryForever.
 func Forever(pause time.Duration) Policy {
-	return func() backoff.BackOff { return constant(pause) }
+	return func() BackOff { return constant(pause) }
 }
 
 // Never returns a policy without retries, for a caller that retries itself. Curator has no
 // counterpart.
 func Never() Policy {
-	return func() backoff.BackOff { return &backoff.StopBackOff{} }
+	return func() BackOff { return &backoff.StopBackOff{} }
 }
 
-func constant(pause time.Duration) backoff.BackOff {
+func constant(pause time.Duration) BackOff {
 	return backoff.NewConstantBackOff(max(pause, minPause))
 }
 
-func withMaxRetries(b backoff.BackOff, n int) backoff.BackOff {
+func withMaxRetries(b BackOff, n int) BackOff {
 	return backoff.WithMaxRetries(b, uint64(max(n, 0)))
 }
 

@@ -17,7 +17,7 @@ import (
 // pauses asks a fresh BackOff of p until it stops, but at most limit times.
 func pauses(p retry.Policy, limit int) []time.Duration {
 	var all []time.Duration
-	b := p.NewBackOff()
+	b := p()
 	for range limit {
 		pause := b.NextBackOff()
 		if pause == backoff.Stop {
@@ -45,8 +45,6 @@ func TestFixedPolicies(t *testing.T) {
 		{"Forever", retry.Forever(s), []time.Duration{s, s, s, s, s}},
 		{"Forever, no pause", retry.Forever(-1), []time.Duration{ms, ms, ms, ms, ms}},
 		{"Never", retry.Never(), nil},
-		{"nil", nil, nil},
-		{"a func that returns nil", func() backoff.BackOff { return nil }, nil},
 		// The first pause of an exponential policy leaves chance no room.
 		{"ExponentialBackoff", retry.ExponentialBackoff(s, 1), []time.Duration{s}},
 		{"ExponentialBackoff, negative", retry.ExponentialBackoff(s, -1), nil},
@@ -63,7 +61,7 @@ func TestFixedPolicies(t *testing.T) {
 // CUR-RTY-03
 func TestForeverGoesOnForDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := retry.Forever(time.Hour).NewBackOff()
+		b := retry.Forever(time.Hour)()
 		for range 100 {
 			pause := b.NextBackOff()
 			require.Equal(t, time.Hour, pause)
@@ -75,7 +73,7 @@ func TestForeverGoesOnForDays(t *testing.T) {
 // backoff v4's own exponential policy gives up after 15 minutes without a word.
 func TestExponentialBackoffHasNoHiddenTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := retry.ExponentialBackoff(time.Minute, 50).NewBackOff()
+		b := retry.ExponentialBackoff(time.Minute, 50)()
 		for range 50 {
 			pause := b.NextBackOff()
 			require.Positive(t, pause)
@@ -216,7 +214,7 @@ func TestUntilElapsedStopsAtItsLimit(t *testing.T) {
 				p := retry.UntilElapsed(test.limit, test.pause)
 				time.Sleep(time.Minute) // what passes before the operation is not counted
 				var got []time.Duration
-				b := p.NewBackOff()
+				b := p()
 				for {
 					pause := b.NextBackOff()
 					if pause == backoff.Stop {
@@ -233,7 +231,7 @@ func TestUntilElapsedStopsAtItsLimit(t *testing.T) {
 
 func TestUntilElapsedCountsTheTimeThatCallsTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := retry.UntilElapsed(10*time.Second, time.Second).NewBackOff()
+		b := retry.UntilElapsed(10*time.Second, time.Second)()
 		time.Sleep(9 * time.Second)
 		require.Equal(t, time.Second, b.NextBackOff())
 		time.Sleep(time.Second)
@@ -254,7 +252,7 @@ func TestOperationsDoNotShareACount(t *testing.T) {
 			"ExponentialBackoff": {retry.ExponentialBackoff(time.Second, 2), 2},
 			"NTimes":             {retry.NTimes(2, time.Second), 2},
 		} {
-			other := test.policy.NewBackOff()
+			other := test.policy()
 			require.Len(t, pauses(test.policy, 10), test.count, name)
 			for range test.count {
 				require.GreaterOrEqual(t, other.NextBackOff(), time.Second, name)
@@ -267,7 +265,7 @@ func TestOperationsDoNotShareACount(t *testing.T) {
 
 func TestResetBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := retry.ExponentialBackoff(time.Second, 20).NewBackOff()
+		b := retry.ExponentialBackoff(time.Second, 20)()
 		for range 20 {
 			b.NextBackOff()
 		}
@@ -275,23 +273,12 @@ func TestResetBeginsAgain(t *testing.T) {
 		b.Reset()
 		require.Equal(t, time.Second, b.NextBackOff(), "the first range again")
 
-		b = retry.UntilElapsed(time.Second, time.Second).NewBackOff()
+		b = retry.UntilElapsed(time.Second, time.Second)()
 		time.Sleep(time.Hour)
 		require.Equal(t, backoff.Stop, b.NextBackOff())
 		b.Reset()
 		require.Equal(t, time.Second, b.NextBackOff())
 	})
-}
-
-// A literal of backoff's type is unusable before Reset: its interval is 0.
-func TestNewBackOffIsReadyForUse(t *testing.T) {
-	p := retry.Policy(func() backoff.BackOff {
-		return &backoff.ExponentialBackOff{
-			InitialInterval: time.Second, Multiplier: 1, MaxInterval: time.Second,
-			Stop: backoff.Stop, Clock: backoff.SystemClock,
-		}
-	})
-	require.Equal(t, time.Second, p.NewBackOff().NextBackOff())
 }
 
 // Under -race this finds state that operations share.

@@ -54,7 +54,7 @@ func (c Client) repeat(ctx context.Context, persist bool, attempt func(l *Connec
 			break
 		}
 		if next == nil {
-			next = c.cfg.Policy.NewBackOff().NextBackOff
+			next = c.Pauses().NextBackOff
 			if persist {
 				pauses := connectPauses()
 				next = pauses.Next

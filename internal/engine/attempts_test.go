@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
@@ -28,5 +29,23 @@ func TestARetryThatSucceedsWhileTheClientClosesHasSucceeded(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, 2, calls)
+	})
+}
+
+func TestPauses(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		for name, c := range map[string]struct {
+			policy retry.Policy
+			want   time.Duration
+		}{
+			"a policy that returns nil allows no retry": {func() retry.BackOff { return nil }, -1},
+			// Its interval is 0 before Reset.
+			"a literal of backoff v4 is reset": {func() retry.BackOff {
+				return &backoff.ExponentialBackOff{InitialInterval: time.Second, Multiplier: 1, MaxInterval: time.Second, Stop: backoff.Stop, Clock: backoff.SystemClock}
+			}, time.Second},
+		} {
+			client := w.Client(framework.WithRetryPolicy(c.policy))
+			require.Equal(t, c.want, engine.Of(client).Pauses().NextBackOff(), name)
+		}
 	})
 }

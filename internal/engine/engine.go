@@ -173,8 +173,16 @@ func (c Client) Logger() *slog.Logger { return c.cfg.Log }
 // ErrorPolicy returns the policy of recipes for which no other policy was set.
 func (c Client) ErrorPolicy() connstate.ErrorPolicy { return c.cfg.ErrorPolicy }
 
-// RetryPolicy returns the policy under which operations are retried.
-func (c Client) RetryPolicy() retry.Policy { return c.cfg.Policy }
+// Pauses returns the pauses of one operation, by the client's retry policy. They are not safe for
+// concurrent use.
+func (c Client) Pauses() retry.BackOff {
+	pauses := c.cfg.Policy()
+	if pauses == nil {
+		return retry.Never()()
+	}
+	pauses.Reset() // a literal of backoff.ExponentialBackOff has no interval before
+	return pauses
+}
 
 // DefaultData returns the data of nodes that are created with nil data. The caller must not change
 // it.

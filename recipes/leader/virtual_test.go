@@ -353,7 +353,7 @@ func TestACampaignThatIsGivenUpAtALossSaysSo(t *testing.T) {
 		first := campaign(t, w.election())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		client := w.client(framework.WithRetryPolicy(func() backoff.BackOff { return stops(cancel) }))
+		client := w.client(framework.WithRetryPolicy(func() retry.BackOff { return stops(cancel) }))
 		c := w.campaigning(ctx, electionOn(t, client, "/election"))
 		require.NoError(t, w.server.ExpireSession(w.session(client)))
 		err := testbed.Receive(t, c, "the end of the campaign").err

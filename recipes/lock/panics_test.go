@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
@@ -152,12 +151,12 @@ func TestCreate_FailsAfterItsNode(t *testing.T) {
 
 // fragilePolicy burns a fuse before each pause.
 func fragilePolicy(f *fuse) retry.Policy {
-	return func() backoff.BackOff { return fragilePauses{f, retry.NTimes(5, 10*time.Millisecond).NewBackOff()} }
+	return func() retry.BackOff { return fragilePauses{f, retry.NTimes(5, 10*time.Millisecond)()} }
 }
 
 type fragilePauses struct {
 	fuse *fuse
-	backoff.BackOff
+	retry.BackOff
 }
 
 func (p fragilePauses) NextBackOff() time.Duration {

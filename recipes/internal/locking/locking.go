@@ -6,10 +6,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/retry"
 )
 
 // Settings are settings of a queue that only recipes of this module can change.
@@ -123,7 +122,7 @@ func (e *NodeLost) Unwrap() error { return e.Cause }
 // Repeat calls acquire, and calls it again after each [NodeLost], as often as the retry policy of
 // the client allows.
 func Repeat[T any](ctx context.Context, client *framework.Client, acquire func() (T, error)) (acquired T, err error) {
-	var pauses backoff.BackOff
+	var pauses retry.BackOff
 	for {
 		if acquired, err = acquire(); err == nil {
 			return acquired, nil
@@ -133,10 +132,10 @@ func Repeat[T any](ctx context.Context, client *framework.Client, acquire func()
 			return acquired, err
 		}
 		if pauses == nil {
-			pauses = engine.Of(client).RetryPolicy().NewBackOff()
+			pauses = engine.Of(client).Pauses()
 		}
 		pause := pauses.NextBackOff()
-		if pause == backoff.Stop {
+		if pause < 0 {
 			return acquired, lost.Cause
 		}
 		if err = engine.Sleep(ctx, engine.Of(client), pause); ctx.Err() != nil {

@@ -1,0 +1,146 @@
+package lint_test
+
+import (
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSurface_Types: an exported name has only types that a user can name, and none of a module
+// whose next major version would be a break of this one.
+func TestSurface_Types(t *testing.T) {
+	names := 0
+	for _, p := range exported(t) {
+		for _, name := range p.Scope().Names() {
+			o := p.Scope().Lookup(name)
+			if !o.Exported() {
+				continue
+			}
+			names++
+			walkSurface(o, func(of string, named *types.TypeName) {
+				switch from := named.Pkg().Path(); {
+				case from == "github.com/go-zookeeper/zk": // part of the surface by design
+				case strings.Contains("/"+from+"/", "/internal/"), strings.Contains(strings.Split(from, "/")[0], ".") && !strings.HasPrefix(from, module):
+					t.Errorf("%s.%s has the type %s.%s", p.Path(), of, from, named.Name())
+				}
+			})
+		}
+	}
+	assert.Greater(t, names, 400)
+}
+
+const module = "github.com/gocurator/curator"
+
+// exported returns the packages of the main module that users can import, from export data.
+func exported(t *testing.T) []*types.Package {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Name}} {{.Export}}", "./...")
+	cmd.Dir = "../.."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	files, paths := map[string]string{}, []string{}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if len(f) < 3 {
+			continue
+		}
+		files[f[0]] = f[2]
+		if own, ok := strings.CutPrefix(f[0], module+"/"); ok && f[1] != "main" && !strings.Contains("/"+own+"/", "/internal/") && !strings.HasPrefix(own, "test/") {
+			paths = append(paths, f[0])
+		}
+	}
+	imp := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		if files[path] == "" {
+			return nil, fmt.Errorf("no export data of %s", path)
+		}
+		return os.Open(files[path])
+	})
+	var list []*types.Package
+	for _, path := range paths {
+		p, err := imp.Import(path)
+		require.NoError(t, err)
+		list = append(list, p)
+	}
+	return list
+}
+
+// walkSurface calls f with each named type in the signature of o, and in its exported fields and
+// methods.
+func walkSurface(o types.Object, f func(of string, named *types.TypeName)) {
+	seen := map[types.Type]bool{}
+	var walk func(of string, t types.Type)
+	walk = func(of string, t types.Type) {
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		switch t := t.(type) {
+		case *types.Alias:
+			walk(of, t.Rhs())
+		case *types.Named:
+			if p := t.Obj().Pkg(); p != nil {
+				f(of, t.Obj())
+			}
+			for a := range t.TypeArgs().Types() {
+				walk(of, a)
+			}
+		case *types.Pointer:
+			walk(of, t.Elem())
+		case *types.Slice:
+			walk(of, t.Elem())
+		case *types.Array:
+			walk(of, t.Elem())
+		case *types.Chan:
+			walk(of, t.Elem())
+		case *types.Map:
+			walk(of, t.Key())
+			walk(of, t.Elem())
+		case *types.Signature:
+			for v := range t.Params().Variables() {
+				walk(of, v.Type())
+			}
+			for v := range t.Results().Variables() {
+				walk(of, v.Type())
+			}
+			for p := range t.TypeParams().TypeParams() {
+				walk(of, p.Constraint())
+			}
+		case *types.Struct:
+			for v := range t.Fields() {
+				if v.Exported() {
+					walk(of+"."+v.Name(), v.Type())
+				}
+			}
+		case *types.Interface:
+			for m := range t.ExplicitMethods() {
+				if m.Exported() {
+					walk(of+"."+m.Name(), m.Type())
+				}
+			}
+			for e := range t.EmbeddedTypes() {
+				walk(of, e)
+			}
+		}
+	}
+	walk(o.Name(), o.Type())
+	if named, ok := o.Type().(*types.Named); ok {
+		if _, isType := o.(*types.TypeName); isType {
+			walk(o.Name(), named.Underlying())
+			for m := range named.Methods() {
+				if m.Exported() {
+					walk(o.Name()+"."+m.Name(), m.Type())
+				}
+			}
+		}
+	}
+}
