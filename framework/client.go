@@ -24,8 +24,10 @@ type Client struct {
 	engine engine.Client
 }
 
-// Engine returns the internal client. It is for recipes of this module.
-func (c *Client) Engine() *engine.Client { return &c.engine }
+func init() {
+	engine.Inner = func(client any) engine.Client { return client.(*Client).engine }
+	engine.Outer = func(c engine.Client) any { return &Client{c} }
+}
 
 // New creates a client of the ensemble and connects in the background: see [Client.WaitConnected].
 // The caller must call [Client.Close].

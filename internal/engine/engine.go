@@ -58,8 +58,18 @@ type Client struct {
 	owing     **Debt   // see Owing; nil: nowhere
 }
 
-// Of returns the [Client] inside a *framework.Client.
-func Of(client interface{ Engine() *Client }) Client { return *client.Engine() }
+// Package framework sets Inner and Outer in its init. So recipes of this module reach the Client
+// inside a *framework.Client, and no exported name of package framework has an internal type.
+var (
+	// Inner returns the Client inside a *framework.Client.
+	Inner func(client any) Client
+
+	// Outer returns a new *framework.Client around a Client.
+	Outer func(c Client) any
+)
+
+// Of returns the [Client] inside a *framework.Client. It panics for any other type.
+func Of(client any) Client { return Inner(client) }
 
 // Below returns the client with another namespace, which must be valid.
 func (c Client) Below(namespace string) Client {
@@ -78,50 +88,35 @@ func (c Client) In(s *Session) Client {
 
 // Once returns a view of a *framework.Client whose operations are sent once, whatever the retry
 // policy: an operation of unknown outcome is not retried.
-func Once[P interface {
-	*C
-	Engine() *Client
-}, C any](client P) P {
+func Once[P any](client P) P {
 	return viewOf(client, func(c *Client) { c.once = true })
 }
 
 // Uncompressed returns a view of a *framework.Client that does not compress data. It is for nodes
 // of a protocol, which clients with and without compression read.
-func Uncompressed[P interface {
-	*C
-	Engine() *Client
-}, C any](client P) P {
+func Uncompressed[P any](client P) P {
 	return viewOf(client, func(c *Client) { c.plain = true })
 }
 
 // Sent returns a view of a *framework.Client that calls f when a create has been written to the
 // network, before its answer, and again if the request is repeated. f can send a request that
 // follows at once, since ZooKeeper answers the requests of a session in order. f must not block.
-func Sent[P interface {
-	*C
-	Engine() *Client
-}, C any](client P, f func()) P {
+func Sent[P any](client P, f func()) P {
 	return viewOf(client, func(c *Client) { c.sent = &f })
 }
 
 // Owing returns a view of a *framework.Client whose protected creates write the debt of the created
 // node to d. Close deletes the node until the caller calls [Debt.Settle]. A second create settles
 // the debt of the first.
-func Owing[P interface {
-	*C
-	Engine() *Client
-}, C any](client P, d **Debt) P {
+func Owing[P any](client P, d **Debt) P {
 	return viewOf(client, func(c *Client) { c.owing = d })
 }
 
 // viewOf returns a copy of a client whose engine is changed.
-func viewOf[P interface {
-	*C
-	Engine() *Client
-}, C any](client P, change func(*Client)) P {
-	view := *client
-	change(P(&view).Engine())
-	return &view
+func viewOf[P any](client P, change func(*Client)) P {
+	c := Inner(client)
+	change(&c)
+	return Outer(c).(P)
 }
 
 // Real returns the path on the server, namespace included.

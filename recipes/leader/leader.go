@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -60,7 +61,7 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 }
 
 // inside is what package lock offers to the recipes of this module.
-var inside = lock.Inside()
+var inside = locks.Inside
 
 // Election is an election at one path. It need not be closed. All methods are safe for concurrent
 // use.

@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -139,7 +140,7 @@ func TestQueueAheadIsLookedAtAfterTheCreate(t *testing.T) {
 			for _, path := range []string{"/s/locks", "/s/leases"} {
 				require.NoError(t, acquire(t, newQueue(t, other, path)).Release())
 			}
-			q := newQueue(t, client, "/s/leases", lock.Inside().With(locking.Settings[*lock.Queue]{Front: newQueue(t, client, "/s/locks")}))
+			q := newQueue(t, client, "/s/leases", locks.Inside.With(locking.Settings[*lock.Queue]{Front: newQueue(t, client, "/s/locks")}))
 			fail(server)
 			var tries atomic.Int32
 			second := server.Block(zktest.OnCreate(), zktest.On(inLeases), zktest.On(func(zktest.Request) bool { return tries.Add(1) == 2 }))

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
 )
@@ -681,7 +682,7 @@ func TestLockDelay_BadOptions(t *testing.T) {
 	for _, opts := range [][]lock.Option{
 		{lock.WithLockDelay(0)}, {lock.WithLockDelay(-1)},
 		{lock.WithLockDelay(1), lock.WithMaxLeases(2)}, {lock.WithLockDelay(1), lock.WithRetention(1)},
-		{lock.WithLockDelay(1), lock.Inside().With(locking.Settings[*lock.Queue]{NoReentry: true})},
+		{lock.WithLockDelay(1), locks.Inside.With(locking.Settings[*lock.Queue]{NoReentry: true})},
 	} {
 		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
 		assert.ErrorIs(t, err, framework.ErrBadArgument)

@@ -10,10 +10,8 @@ import (
 	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
-// Inside returns the part of the API that is reserved for the recipes of this module. Its type is
-// internal and changes without notice.
-func Inside() locking.Lock[*Queue, *Hold, *Group, Participant, Option] {
-	return locking.Lock[*Queue, *Hold, *Group, Participant, Option]{
+func init() {
+	locking.Filled = locking.Lock[*Queue, *Hold, *Group, Participant, Option]{
 		With:           with,
 		Acquire:        func(ctx context.Context, q *Queue, how locking.How) (*Hold, error) { return q.acquire(ctx, how) },
 		Again:          func(ctx context.Context, h *Hold) (*Hold, error) { return h.again(ctx) },

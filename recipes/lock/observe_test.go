@@ -15,6 +15,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
 )
@@ -183,7 +184,7 @@ func TestASlowObserverDoesNotKeepALossFromOthers(t *testing.T) {
 func TestAcquiresWithAHoldsContextAreReported(t *testing.T) {
 	recorded := newRecorder()
 	client := testbed.InProcess(t).Client(t, recorded.option())
-	leases := newQueue(t, client, "/leases", lock.WithMaxLeases(2), lock.Inside().With(locking.Settings[*lock.Queue]{NoReentry: true}))
+	leases := newQueue(t, client, "/leases", lock.WithMaxLeases(2), locks.Inside.With(locking.Settings[*lock.Queue]{NoReentry: true}))
 	first := acquire(t, leases)
 	recorded.expect(t, "<nil>: acquiring /leases lock-", "<nil>+: joined /leases behind 0", "<nil>+: acquired /leases")
 	second, err := leases.Acquire(first.Context())

@@ -11,6 +11,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
 )
@@ -311,7 +312,7 @@ func TestKeptNodeAndWaitersInMemory(t *testing.T) {
 func TestRetentionNeedsOneLeaseAndTheStandardDriver(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	for _, opts := range [][]lock.Option{
-		{lock.WithRetention(0)}, {lock.WithRetention(-1)}, {lock.WithRetention(1), lock.WithMaxLeases(2)}, {lock.WithRetention(1), lock.Inside().With(locking.Settings[*lock.Queue]{NoReentry: true})},
+		{lock.WithRetention(0)}, {lock.WithRetention(-1)}, {lock.WithRetention(1), lock.WithMaxLeases(2)}, {lock.WithRetention(1), locks.Inside.With(locking.Settings[*lock.Queue]{NoReentry: true})},
 	} {
 		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument)

@@ -30,11 +30,12 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
 // inside is what package lock offers to the recipes of this module.
-var inside = lock.Inside()
+var inside = locks.Inside
 
 // Lock combines several locks. It has no state and is safe for concurrent use.
 type Lock struct {

@@ -42,6 +42,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -57,7 +58,7 @@ const (
 var ErrRevoked = fmt.Errorf("revoked: %w", lock.ErrNodeDeleted)
 
 // inside is what package lock offers to the recipes of this module.
-var inside = lock.Inside()
+var inside = locks.Inside
 
 // Lock is a lock whose holders can be asked to release. It has no state and is safe for concurrent
 // use.

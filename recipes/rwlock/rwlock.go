@@ -47,6 +47,7 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -61,7 +62,7 @@ const (
 )
 
 // inside is what package lock offers to the recipes of this module.
-var inside = lock.Inside()
+var inside = locks.Inside
 
 // Lock is a read/write lock at one path. It has no state between calls and is safe for concurrent
 // use.

@@ -54,6 +54,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/shared"
 )
@@ -72,7 +73,7 @@ const (
 )
 
 // inside is what package lock offers to the recipes of this module.
-var inside = lock.Inside()
+var inside = locks.Inside
 
 // Semaphore is a semaphore at one path. A holder has a [lock.Hold] for each lease; the Semaphore
 // itself has no state, except the shared count that it has read. It is safe for concurrent use.

@@ -15,6 +15,7 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -160,7 +161,7 @@ func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error
 				// The mutex only orders the writers. If it is lost, versions still decide which of
 				// them writes.
 				// Unlike Release, Leave returns soon also without a server.
-				defer lock.Inside().Leave([]*lock.Hold{hold})
+				defer locks.Inside.Leave([]*lock.Hold{hold})
 			}
 		default:
 			err = engine.Sleep(ctx, engine.Of(v.client), pauses.Next())

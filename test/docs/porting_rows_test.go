@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -269,6 +270,7 @@ func TestRows_Policies(t *testing.T) {
 		"NTimes":                    {retry.NTimes(4, time.Millisecond), 4},
 		"UntilElapsed":              {retry.UntilElapsed(time.Hour, time.Millisecond), -1},
 		"Forever":                   {retry.Forever(time.Millisecond), -1},
+		"one of cenkalti/backoff":   {retry.Policy(func() retry.BackOff { return backoff.WithMaxRetries(&backoff.ZeroBackOff{}, 2) }), 2},
 	} {
 		b, n := c.policy(), 0
 		for n < 20 && b.NextBackOff() >= 0 {

@@ -1,5 +1,5 @@
 // Package locking is the part of package lock that is for the recipes of this module and for no
-// others. Package lock fills it in: see lock.Inside.
+// others. Package lock fills it in: see package locks.
 package locking
 
 import (
@@ -103,6 +103,9 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	// lock.ErrSequenceExhausted if their numbers have overflowed.
 	Sort func(children []string, name string) ([]string, error)
 }
+
+// Filled is the Lock of package lock, which sets it in its init. Package locks has it with its type.
+var Filled any
 
 // TokenDriver is a driver whose nodes can share the fencing token of another node of the same
 // holder.
