@@ -184,7 +184,7 @@ func (r *Registration[T]) Close() error { return r.node.Close() }
 // balancer. Drain returns the error of Close, joined with the error of ctx if ctx is done first.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 	r.sayGoodbye(ctx)
-	return operr.New("drain", r.Path(), errors.Join(r.Close(), wait.Sleep(ctx, d)))
+	return operr.New("drain", r.Path(), operr.Join(r.Close(), wait.Sleep(ctx, d)))
 }
 
 // goodbyeTimeout limits the wait for a goodbye. Without one, callers only have the grace.

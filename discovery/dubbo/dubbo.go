@@ -365,7 +365,7 @@ func (r *Registration) Err() error { return r.instance.Err() }
 // Drain unregisters the instance, waits for d or until ctx is done, and then deletes unused nodes
 // as [Registration.Close] does.
 func (r *Registration) Drain(ctx context.Context, d time.Duration) error {
-	return operr.New("drain", r.Path(), errors.Join(r.instance.Drain(ctx, d), r.closeOnce()))
+	return operr.New("drain", r.Path(), operr.Join(r.instance.Drain(ctx, d), r.closeOnce()))
 }
 
 // Close unregisters the instance, and deletes the nodes that no other instance of the application
@@ -390,7 +390,7 @@ func (r *Registration) close() error {
 	r.keepers.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
 	defer cancel()
-	return errors.Join(err, r.clean(ctx))
+	return operr.Join(err, r.clean(ctx))
 }
 
 // clean deletes the nodes that no instance uses any more.
@@ -420,7 +420,7 @@ func (r *Registration) clean(ctx context.Context) error {
 	}
 	for _, s := range r.app.Services {
 		if known && !offered[s.Name] {
-			err = errors.Join(err, unmap(ctx, r.client, framework.Join(r.cfg.root, "mapping/"+s.Name), r.app.Name))
+			err = operr.Join(err, unmap(ctx, r.client, framework.Join(r.cfg.root, "mapping/"+s.Name), r.app.Name))
 		}
 	}
 	if revisions[r.revision] {
@@ -430,7 +430,7 @@ func (r *Registration) clean(ctx context.Context) error {
 		dir, _ := framework.Split(path)
 		for _, path := range []string{path, dir} { // the parent, too, if it is empty
 			if failed := r.client.Delete(ctx, path); failed != nil && !errors.Is(failed, zk.ErrNoNode) && !errors.Is(failed, zk.ErrNotEmpty) {
-				err = errors.Join(err, failed)
+				err = operr.Join(err, failed)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
 )
 
@@ -34,9 +35,9 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Te
 		}
 		switch {
 		case ctx.Err() != nil:
-			return errors.Join(e.opError("run", wait.Err(ctx)), failed, o.released)
+			return operr.Join(e.opError("run", wait.Err(ctx)), failed, o.released)
 		case failed != nil && o.ended == nil:
-			return errors.Join(failed, o.released)
+			return operr.Join(failed, o.released)
 		case failed != nil && !repeats(failed, o.ended):
 			engine.Of(e.client).Logger().Warn("function failed after its term", "path", e.path, "term", o.ended, "reason", failed)
 		}
@@ -91,7 +92,7 @@ func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *T
 	if err != nil {
 		return e.opError("lead", err)
 	}
-	return errors.Join(o.failed, o.released)
+	return operr.Join(o.failed, o.released)
 }
 
 // outcome is how a term with a function has ended.

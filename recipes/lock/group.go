@@ -2,8 +2,9 @@ package lock
 
 import (
 	"context"
-	"errors"
 	"slices"
+
+	"github.com/gocurator/curator/internal/operr"
 )
 
 // Group combines several holds: it is the result of a recipe that acquires all or none. The group
@@ -65,7 +66,7 @@ func (g *Group) Release() error {
 			defer func() { errs = append(errs, h.Release()) }() // the last first, and all of them if an observer panics
 		}
 	}()
-	return errors.Join(errs...)
+	return operr.Join(errs...)
 }
 
 // Do calls f and releases all leases, as [Hold.Do] does for one. f's context is cancelled with

@@ -110,9 +110,9 @@ func do(ctx, held context.Context, path string, release func() error, f func(ctx
 		cancel(ErrReleased)
 		lost, released := loss(context.Cause(held)), release()
 		if err != nil && lost != nil && !errors.Is(err, lost) && !errors.Is(released, lost) {
-			err = errors.Join(err, &framework.OpError{Op: "do", Path: path, Err: lost}) // it may be why f has failed
+			err = operr.Join(err, &framework.OpError{Op: "do", Path: path, Err: lost}) // it may be why f has failed
 		}
-		err = errors.Join(err, released)
+		err = operr.Join(err, released)
 	}()
 	return f(inner)
 }

@@ -41,6 +41,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/shared"
 )
@@ -97,7 +98,7 @@ func New[T any](client *framework.Client, path string, opts ...Option[T]) (*Node
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			err = errors.Join(err, fmt.Errorf("%w: nil option", framework.ErrBadArgument))
+			err = operr.Join(err, fmt.Errorf("%w: nil option", framework.ErrBadArgument))
 		} else if bad := opt(&cfg); err == nil {
 			err = bad
 		}

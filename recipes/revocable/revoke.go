@@ -102,7 +102,7 @@ func RevokeAll(ctx context.Context, l Participants, opts ...Option) (int, error)
 	for _, p := range asked {
 		note(p, r.insist(ctx, patient, inside.ClientOf(p), p.Path))
 	}
-	return len(asked), errors.Join(failed...)
+	return len(asked), operr.Join(failed...)
 }
 
 // ask writes the message.

@@ -249,7 +249,7 @@ func (r reader) CreateWithToken(
 	wanted := false
 	defer func() {
 		if !wanted { // also if a retry policy panics
-			err = errors.Join(err, remove(client, path))
+			err = operr.Join(err, remove(client, path))
 		}
 	}()
 	// Another goroutine may have released the writer in the meantime, and then the reader must not
