@@ -175,7 +175,7 @@ func TestNodesHaveTheACL(t *testing.T) {
 	server := zktest.NewServer(t)
 	hash := zktest.Digest(password)
 	for list, want := range map[string][]zk.ACL{
-		"":                   nil, // a dump leaves out the usual one
+		"world:anyone:cdrwa": nil, // a dump leaves out the usual one
 		"world:anyone:cdrw":  {{Perms: zk.PermAll &^ zk.PermAdmin, Scheme: "world", ID: "anyone"}},
 		"creator":            {{Perms: zk.PermAll, Scheme: "digest", ID: hash}},
 		"auth::crd":          {{Perms: zk.PermCreate | zk.PermRead | zk.PermDelete, Scheme: "digest", ID: hash}},
@@ -204,7 +204,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		{"--auth", ":secret", "credentials must look like"},
 		{"--auth", "digest:", "credentials must look like"},
 		{"--auth", "sasl:bob", "credentials must look like"},
-		{"--auth", "", "no credentials"},
+		{"--auth", "", "--auth is empty"},
 		{"--auth", "@" + file, "--auth @" + file + ": credentials must look like"},
 		{"--auth", "@" + empty, "no credentials"},
 		{"--auth", "@/no/such/file", "/no/such/file"},

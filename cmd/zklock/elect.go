@@ -31,6 +31,7 @@ type elect struct {
 const maxID = 1 << 16
 
 func (e *elect) flags(a *cli.App, fs *pflag.FlagSet) {
+	e.wait = cli.Unset
 	e.Connection.Flags(a, fs)
 	fs.SetInterspersed(false) // flags after the path belong to the command
 	fs.StringVar(&e.id, "id", "", "`text` that identifies this candidate to other clients; by default host, process and command")

@@ -31,7 +31,7 @@ type locking struct {
 	election    bool   // of Curator's LeaderLatch
 	id          string // the id for other clients; "" is the default
 	try         bool
-	wait        time.Duration
+	wait        time.Duration // cli.Unset: without limit
 	session     time.Duration
 	refused     int // exit code when the lock is not acquired
 }
@@ -42,7 +42,7 @@ func (l *locking) flags(a *cli.App, fs *pflag.FlagSet) {
 	fs.BoolVar(&l.write, "write", false, "exclude readers and writers")
 	cli.Number(fs, &l.permits, "permits", "", 0, 1, math.MaxInt32, "be one of at most `N` holders; all must use the same N")
 	fs.BoolVarP(&l.try, "try", "n", false, "do not wait for other holders")
-	cli.Duration(fs, &l.wait, "wait", "w", 0, "wait for other holders no longer than this; 0s is without limit")
+	cli.Duration(fs, &l.wait, "wait", "w", cli.Unset, "wait for other holders no longer than this; 0s is --try; without limit by default")
 	cli.Number(fs, &l.refused, "exit-code", "E", exitNotAcquired, 0, 255, "exit with this `code` when the lock is not acquired")
 	l.sessionFlag(fs)
 	l.ACLFlag(a, fs)
@@ -62,9 +62,10 @@ func (l *locking) check() error {
 	switch {
 	case kinds > 1:
 		return cli.UsageError("--read, --write and --permits cannot be combined")
-	case l.try && l.wait != 0:
+	case l.try && l.wait > 0:
 		return cli.UsageError("--try and --wait cannot be combined")
 	}
+	l.try = l.try || l.wait == 0 // as in flock
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,7 @@ type command interface {
 // root returns zklock's commands.
 func root(a *cli.App) *cobra.Command {
 	top := &cobra.Command{
+		Args:  knownCommand,
 		Short: "Run a command while holding a lock in ZooKeeper",
 		Long: `zklock is flock for a cluster. The locks are those of Apache Curator: a job under zklock and a Java service exclude each other.
 
@@ -92,6 +94,17 @@ func root(a *cli.App) *cobra.Command {
 		top.AddCommand(cmd)
 	}
 	return a.Prepare(top)
+}
+
+// knownCommand refuses what is not a command. A path in its place is a command line of flock.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case strings.HasPrefix(args[0], "/"):
+		return cli.UsageError("a command is missing before the path, as in %s run %s", cmd.CommandPath(), strings.Join(args, " "))
+	}
+	return cli.UsageError("unknown command %q for %q", args[0], cmd.CommandPath())
 }
 
 // pathOf returns the only argument.

@@ -279,6 +279,11 @@ func TestWhatIsWrongWithACommandLine(t *testing.T) {
 		"run -w 1h1 /a true":         "a number with a unit",
 		"run --permits 0 /a true":    "must be an integer from 1",
 		"lock /a":                    `unknown command "lock"`,
+		"/a true":                    "a command is missing before the path, as in zklock run /a true",
+		"run --servers= /a true":     "--servers is empty",
+		"ls --auth= /a":              "--auth is empty",
+		"elect --id= /a true":        "--id is empty",
+		"man run --dir pages":        "--dir and a command cannot be combined",
 		"":                           "a command is missing",
 		"ls /a /b":                   `unexpected argument "/b"`,
 		"version x":                  `unknown command "x"`,
@@ -383,7 +388,7 @@ func TestExitCodeOfWhoDoesNotAcquire(t *testing.T) {
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
 	for _, flags := range [][]string{{"-E", "9"}, {"--exit-code", "9"}} {
-		for _, how := range [][]string{{"--try"}, {"--wait", "50ms"}} {
+		for _, how := range [][]string{{"--try"}, {"-w", "0"}, {"--wait=0s"}, {"--wait", "50ms"}} {
 			code, _, stderr := call(t, server, slices.Concat([]string{"run"}, flags, how, []string{"/lock", "true"})...)
 			assert.Equal(t, 9, code, stderr)
 		}

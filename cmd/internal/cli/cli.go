@@ -3,12 +3,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,7 +47,10 @@ func (a *App) Prepare(root *cobra.Command) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage, root.DisableSuggestions = true, true, true
 	root.Version = ModuleVersion()
 	root.SetVersionTemplate(a.versionLine())
-	root.PersistentPreRun = func(*cobra.Command, []string) { a.started = true }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		a.started = true
+		return noEmptyFlag(cmd.Flags())
+	}
 	if !root.Runnable() {
 		root.RunE = func(*cobra.Command, []string) error {
 			return UsageError("a command is missing")
@@ -68,6 +74,18 @@ func (a *App) Prepare(root *cobra.Command) *cobra.Command {
 	return root
 }
 
+// noEmptyFlag refuses an empty value: it comes from a variable that is not set, and the default is
+// not what the caller means.
+func noEmptyFlag(fs *pflag.FlagSet) (err error) {
+	fs.Visit(func(f *pflag.Flag) {
+		if list, ok := f.Value.(pflag.SliceValue); ok && !slices.Contains(list.GetSlice(), "") || !ok && f.Value.String() != "" {
+			return
+		}
+		err = cmp.Or(err, UsageError("--%s is empty", f.Name))
+	})
+	return err
+}
+
 func (a *App) man(root *cobra.Command) *cobra.Command {
 	header := func() *doc.GenManHeader {
 		return &doc.GenManHeader{Section: "1", Source: a.Name + " " + ModuleVersion(), Manual: "Curator for Go"}
@@ -78,7 +96,13 @@ func (a *App) man(root *cobra.Command) *cobra.Command {
 		Short: "Print a manual page, or write all of them to a directory",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if dir != "" {
+			switch {
+			case dir != "" && len(args) > 0:
+				return UsageError("--dir and a command cannot be combined")
+			case dir != "":
+				if err := os.MkdirAll(dir, 0o777); err != nil {
+					return UsageError("--dir: %w", err)
+				}
 				return doc.GenManTree(root, header(), dir)
 			}
 			page := root

@@ -146,7 +146,7 @@ func TestExecute(t *testing.T) {
 		assert.Equal(t, c.code, code, c.line)
 		assert.Equal(t, c.says, said, c.line)
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "a", "new")
 	code, said := execute(io.Discard, "man", "--dir", dir)
 	require.Zero(t, code, said)
 	page, err := os.ReadFile(filepath.Join(dir, "prog-print.1"))
