@@ -4,9 +4,9 @@
 //	go run . -servers zk1:2181,zk2:2181,zk3:2181/app -listen 127.0.0.1:8080 -id orders-1
 //
 //	GET  /orders/7   asks the service stock for it, through a balanced client
-//	GET  /ready      200 while the instance may be called
+//	GET  /ready      200 until the instance shuts down, even without ZooKeeper
 //	GET  /metrics    for Prometheus
-//	POST /nightly    runs the nightly job, unless it runs somewhere or is done for today
+//	POST /nightly    runs the nightly job, unless it runs somewhere or is done for today; 503 without ZooKeeper
 //
 // Each instance follows the settings at /shop/settings, registers itself below /services, and takes
 // part in the election at /shop/scheduler. SIGTERM stops it in order: it unregisters, finishes its

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	prom "github.com/prometheus/client_golang/prometheus"
@@ -52,6 +54,21 @@ type Settings struct {
 
 var defaults = Settings{ReportEvery: time.Second, Currency: "EUR"}
 
+// parseSettings decodes a Settings. A missing field has its default.
+func parseSettings(n cache.Node) (Settings, error) {
+	v := defaults
+	if len(n.Data) == 0 {
+		return v, nil
+	}
+	if err := json.Unmarshal(n.Data, &v); err != nil {
+		return Settings{}, err
+	}
+	if v.ReportEvery <= 0 { // the scheduler would not pause
+		return Settings{}, fmt.Errorf("report_every_ns of %d: must be positive", v.ReportEvery)
+	}
+	return v, nil
+}
+
 // Service is a running instance of the service.
 type Service struct {
 	cfg      Config
@@ -71,6 +88,7 @@ type Service struct {
 	terms   sync.WaitGroup // the candidate
 	work    sync.WaitGroup // the other goroutines
 	stop    context.CancelFunc
+	stops   atomic.Bool // Shutdown was called
 	once    sync.Once
 	failed  chan struct{} // closed after err is set
 	err     error
@@ -163,7 +181,7 @@ func (s *Service) follow(ctx context.Context) error {
 		return err
 	}
 	s.registry.MustRegister(collector)
-	s.settings, err = cache.NewValues(c, cache.JSON[Settings])
+	s.settings, err = cache.NewValues(c, parseSettings)
 	if err != nil {
 		return err
 	}
@@ -252,6 +270,7 @@ func (s *Service) Address() string { return s.address }
 // Shutdown stops the instance in this order: registration, HTTP server, scheduler, session. If ctx
 // is done first, Shutdown cancels the remaining requests and work.
 func (s *Service) Shutdown(ctx context.Context) error {
+	s.stops.Store(true)
 	var errs []error
 	if s.reg != nil { // callers learn that the instance stops, and it answers until they do
 		errs = append(errs, within(ctx, func() error { return s.reg.Drain(ctx, s.cfg.Drain) }))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -104,6 +105,13 @@ func (i *instance) call(method, path string) (status int, text string) {
 	return answer.StatusCode, string(body)
 }
 
+// ready returns the text of /ready, whose status must be 200.
+func (i *instance) ready() string {
+	status, text := i.call("GET", "/ready")
+	require.Equal(i.shop, http.StatusOK, status, text)
+	return text
+}
+
 // until waits for a condition. go test has the only time limit.
 func (s *shop) until(what string, f func() bool) {
 	s.Helper()
@@ -173,6 +181,7 @@ func TestOrders(t *testing.T) {
 	s.set("no JSON")
 	s.set(`{"currency":"USD"}`)
 	s.until("bad settings are left out", func() bool { return a.Settings().Currency == "USD" })
+	assert.Equal(t, defaults.ReportEvery, a.Settings().ReportEvery, "a missing field has its default")
 	_, text := a.call("GET", "/metrics")
 	assert.Contains(t, text, `curator_lock_held{kind="election",lock="/shop/scheduler"} 1`)
 }
@@ -228,14 +237,14 @@ func TestCutOff(t *testing.T) {
 	s.until("b schedules", func() bool { return s.report().By == "b" })
 	s.until("a is unregistered", func() bool { return !a.registered() })
 	require.Error(t, <-ended, "the lock was lost")
-	s.until("the instance is not ready", func() bool { status, _ := a.call("GET", "/ready"); return status == http.StatusServiceUnavailable })
+	s.until("the outage is noticed", func() bool { return a.ready() == "ready, without ZooKeeper\n" })
 	s.until("b runs the nightly job", func() bool { return b.Nightly(t.Context(), func(context.Context) error { return nil }) == nil })
 	status, _ := a.call("GET", "/orders/7")
-	assert.Equal(t, http.StatusOK, status, "requests go on with the last list and settings")
+	assert.Equal(t, http.StatusOK, status, "requests are served with the last list and settings")
 
 	a.link.Thaw()
 	s.until("a is registered again", a.registered)
-	s.until("a is ready", func() bool { status, _ := a.call("GET", "/ready"); return status == http.StatusOK })
+	s.until("a is connected", func() bool { return a.ready() == "ready\n" })
 }
 
 // TestEnsembleDown: requests are answered, and everything continues afterwards.
@@ -248,8 +257,10 @@ func TestEnsembleDown(t *testing.T) {
 	s.until("a schedules", func() bool { return s.report().N > 0 })
 
 	s.Stop()
-	s.until("not ready", func() bool { status, _ := a.call("GET", "/ready"); return status == http.StatusServiceUnavailable })
-	status, text := a.call("GET", "/orders/7")
+	s.until("the outage is noticed", func() bool { return a.ready() == "ready, without ZooKeeper\n" })
+	status, text := a.call("POST", "/nightly")
+	assert.Equal(t, http.StatusServiceUnavailable, status, text)
+	status, text = a.call("GET", "/orders/7")
 	assert.Equal(t, http.StatusOK, status, text)
 	n := s.report().N
 	require.NoError(t, s.Restart())
@@ -257,6 +268,17 @@ func TestEnsembleDown(t *testing.T) {
 	s.until("registered", a.registered)
 	status, text = a.call("POST", "/nightly")
 	assert.Equal(t, http.StatusOK, status, text)
+}
+
+func TestParseSettings(t *testing.T) {
+	for text, want := range map[string]string{
+		"no JSON":                "invalid character",
+		`{"report_every_ns":0}`:  "must be positive",
+		`{"report_every_ns":-1}`: "must be positive",
+	} {
+		_, err := parseSettings(cache.Node{Data: []byte(text)})
+		assert.ErrorContains(t, err, want)
+	}
 }
 
 func TestNightly(t *testing.T) {

@@ -86,10 +86,12 @@ var (
 )
 
 // Nightly runs job unless it has succeeded today in any instance. It returns errRunning if another
-// instance runs it, and errDone if it has succeeded today. job must return when its context is
-// canceled.
+// instance runs it, and errDone if it has succeeded today. Without a server it fails after a
+// quarter of the session timeout. job must return when its context is cancelled.
 func (s *Service) Nightly(ctx context.Context, job func(ctx context.Context) error) error {
-	hold, err := s.nightly.TryAcquire(ctx)
+	patient, cancelAcquire := context.WithTimeout(ctx, s.cfg.Session/4)
+	defer cancelAcquire()
+	hold, err := s.nightly.TryAcquire(patient)
 	if errors.Is(err, lock.ErrNotAcquired) {
 		return errRunning
 	}
@@ -126,12 +128,17 @@ func (s *Service) Nightly(ctx context.Context, job func(ctx context.Context) err
 func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
+	// An outage of ZooKeeper must not stop all instances at once: they serve with the last settings
+	// and lists. The metrics report it.
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.client.State().IsConnected() {
-			http.Error(w, "no connection to ZooKeeper", http.StatusServiceUnavailable)
-			return
+		switch {
+		case s.stops.Load():
+			http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		case !s.client.State().IsConnected():
+			fmt.Fprintln(w, "ready, without ZooKeeper")
+		default:
+			fmt.Fprintln(w, "ready")
 		}
-		fmt.Fprintln(w, "ready")
 	})
 	mux.HandleFunc("GET /orders/{id}", func(w http.ResponseWriter, r *http.Request) {
 		amount, err := s.ask(r.Context(), r.PathValue("id"))
