@@ -6,7 +6,7 @@
 //	GET  /orders/7   asks the service stock for it, through a balanced client
 //	GET  /ready      200 until the instance shuts down, even without ZooKeeper
 //	GET  /metrics    for Prometheus
-//	POST /nightly    runs the nightly job, unless it runs somewhere or is done for today; 503 without ZooKeeper
+//	POST /nightly    runs the nightly job, unless it runs somewhere or is done for today
 //
 // Each instance follows the settings at /shop/settings, registers itself below /services, and takes
 // part in the election at /shop/scheduler. SIGTERM stops it in order: it unregisters, finishes its

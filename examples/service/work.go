@@ -86,8 +86,10 @@ var (
 )
 
 // Nightly runs job unless it has succeeded today in any instance. It returns errRunning if another
-// instance runs it, and errDone if it has succeeded today. Without a server it fails after a
-// quarter of the session timeout. job must return when its context is cancelled.
+// instance runs it, and errDone if it has succeeded today. job must return when its context is
+// cancelled.
+//
+// Without a server, Nightly fails after a quarter of the session timeout.
 func (s *Service) Nightly(ctx context.Context, job func(ctx context.Context) error) error {
 	patient, cancelAcquire := context.WithTimeout(ctx, s.cfg.Session/4)
 	defer cancelAcquire()
