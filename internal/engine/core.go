@@ -101,33 +101,47 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 	if pinned != nil && pinned.core != c {
 		return nil, notOurs(pinned)
 	}
-	now := c.current()
-	waited := !now.settled(pinned) && ctx.Err() == nil
-	if waited {
-		within, cancel := c.within(ctx, limit)
-		now, _ = c.now.Until(within, func(now inUse) bool { return now.settled(pinned) })
-		cancel()
-		if now.opening && c.cfg.AwaitHandshake {
-			within, cancel := c.within(ctx, noLimit)
-			now, _ = c.now.Until(within, func(now inUse) bool { return now.settled(pinned) || !now.opening })
-			cancel()
+	var within context.Context // of the wait; nil: there was none
+	for {
+		now := c.current()
+		if !now.settled(pinned) && ctx.Err() == nil {
+			if within == nil {
+				var cancel context.CancelFunc
+				within, cancel = c.within(ctx, limit)
+				defer cancel()
+			}
+			now = c.awaitSettled(ctx, within, pinned)
 		}
+		switch {
+		case c.ctx.Err() != nil:
+			return nil, ErrClosed
+		case ctx.Err() != nil && within != nil:
+			return nil, c.unreachable(wait.Err(ctx))
+		case ctx.Err() != nil:
+			return nil, wait.Err(ctx)
+		case pinned != nil && pinned.Err() != nil:
+			return nil, pinned.Err()
+		case now.usable(pinned):
+			return now.link, nil
+		case now.authErr != nil:
+			return nil, now.authErr
+		case within != nil && within.Err() != nil:
+			return nil, c.unreachable(nil)
+		}
+		// The connection was lost at this moment. The rest of limit remains for the next one.
 	}
-	switch {
-	case c.ctx.Err() != nil:
-		return nil, ErrClosed
-	case ctx.Err() != nil && waited:
-		return nil, c.unreachable(wait.Err(ctx))
-	case ctx.Err() != nil:
-		return nil, wait.Err(ctx)
-	case pinned != nil && pinned.Err() != nil:
-		return nil, pinned.Err()
-	case now.usable(pinned):
-		return now.link, nil
-	case now.authErr != nil:
-		return nil, now.authErr
+}
+
+// awaitSettled waits until a wait for a connection is over, or within has ended. If a handshake is
+// in progress then, it may wait for its result for as long as ctx lasts.
+func (c *core) awaitSettled(ctx, within context.Context, pinned *Session) inUse {
+	now, _ := c.now.Until(within, func(now inUse) bool { return now.settled(pinned) })
+	if now.opening && c.cfg.AwaitHandshake {
+		unlimited, cancel := c.within(ctx, noLimit)
+		defer cancel()
+		now, _ = c.now.Until(unlimited, func(now inUse) bool { return now.settled(pinned) || !now.opening })
 	}
-	return nil, c.unreachable(nil)
+	return now
 }
 
 // notOurs is the error of operations in a session of another client, or in none.

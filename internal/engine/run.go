@@ -176,13 +176,15 @@ func (c *core) finish(servers *connector) {
 		return l.CloseSession(ctx)
 	}
 	// endWithout ends a session that has no connection. A server may cut the next one, too, for one
-	// that was being opened.
+	// that was being opened. The pauses are short again: those of the connector may have grown to a
+	// second, which is all the time that Close has.
+	pauses := connectPauses()
 	endWithout := func(session *Session) {
 		for ctx.Err() == nil {
 			if l := servers.reopen(ctx, session); l == nil || end(ctx, l, session) {
 				return
 			}
-			_ = wait.Sleep(ctx, servers.young.Next())
+			_ = wait.Sleep(ctx, pauses.Next())
 		}
 	}
 	c.debts.close()
