@@ -238,6 +238,26 @@ func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 	}
 }
 
+// TestAHealthySessionOutlastsACut has the handshake and the first heartbeat of the next connection
+// at one instant, as only virtual time without latency does.
+func TestAHealthySessionOutlastsACut(t *testing.T) {
+	for _, percent := range []int{50, 60, 80, 100} {
+		for phase := range 20 {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t, framework.WithExpirationPercent(percent))
+				session, err := client.Session(t.Context())
+				require.NoError(t, err)
+				time.Sleep(time.Duration(phase) * 250 * time.Millisecond)
+				_, err = session.Depend(connstate.LostEndsHold, func(error) {})
+				require.NoError(t, err)
+				server.CutConnections()
+				time.Sleep(20 * time.Second) // virtual time, in which it must last
+				require.NoError(t, session.Err(), "percent %d, phase %d", percent, phase)
+			})
+		}
+	}
+}
+
 // TestDependDoesNotEndASession has the time be nearly over within which the leader must have
 // confirmed the session.
 func TestDependDoesNotEndASession(t *testing.T) {

@@ -249,12 +249,13 @@ func (d *Deadline) At(strict bool) time.Time {
 
 // Provable returns the earliest time at which a write would prove a request that was sent at the
 // time from or later. If no such request has been answered, it assumes one that was sent and
-// answered at that time.
+// answered at that time. A connect request that was sent at from itself does not count: a write of
+// that time proves it already.
 func (d *Deadline) Provable(from time.Time) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range d.count {
-		if s := d.at(i); !s.sent.Before(from) {
+		if s := d.at(i); s.sent.After(from) || s.sent.Equal(from) && !s.answered.Before(from) {
 			return s.answered.Add(d.ripe())
 		}
 	}

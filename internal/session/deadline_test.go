@@ -343,6 +343,7 @@ func TestProvableIsWhenAWriteProvesMore(t *testing.T) {
 	require.Equal(t, at(3*time.Second+timeout/32*9), d.Provable(at(3*time.Second)), "none that was sent then was answered")
 	d.Attached(timeout, at(5*time.Second))
 	require.Equal(t, at(5*time.Second), d.Provable(zero), "the connect request, by any later write")
+	require.Equal(t, at(5*time.Second+timeout/32*9), d.Provable(at(5*time.Second)), "a write of that time has proven it")
 }
 
 func TestAnsweredDoesNotAllocate(t *testing.T) {
