@@ -114,7 +114,8 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 }
 
 // Connect connects to one of servers in the background, and returns at once. Each server is
-// host:port or host. It returns an error only if an argument is invalid.
+// host:port or host. It returns an error only if an argument is invalid, or if Init of the
+// [HostProvider] fails.
 //
 // The channel receives events of the connection and of watches. It buffers 100 events; when it is
 // full, events are dropped. [Conn.Close] closes it.

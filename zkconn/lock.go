@@ -72,9 +72,12 @@ func (l *Lock) LockWithData(data []byte) error {
 	return nil
 }
 
-// Unlock releases the lock. It returns [ErrNotLocked] if this Lock is not held, [ErrSessionExpired]
-// if the session has expired, and [ErrNoNode] if another client has deleted the lock's node. After
-// any other error, call Unlock again.
+// Unlock releases the lock. After an error that is not listed here the lock is still held by this
+// Lock, and Unlock can be called again. Errors are
+//   - [ErrNotLocked] if this Lock is not held,
+//   - [ErrSessionExpired] if the session has expired,
+//   - [ErrNoNode] if another client has deleted the lock's node,
+//   - [ErrConnectionClosed] if the Conn was closed, which deletes the node.
 func (l *Lock) Unlock() error {
 	l.mu.Lock()
 	hold := l.hold

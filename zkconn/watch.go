@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -150,7 +151,22 @@ func (c *Conn) tryRenew(key watchKey, waiters []*waiter, pauses wait.Pauses, pat
 			c.end(key, waiters, unwrapped(err))
 			return true
 		}
-		_ = wait.Sleep(c.open, pauses.Next())
+		c.pause(key.session, pauses.Next())
+	}
+}
+
+// pause waits for d, or for the end of a live session or of the Conn. If the session has ended
+// already, StateExpired follows soon, and the pause is short.
+func (c *Conn) pause(session *framework.Session, d time.Duration) {
+	if session.Err() != nil {
+		_ = wait.Sleep(c.open, engine.RefusedPause)
+		return
+	}
+	within, cancel := context.WithTimeout(c.open, d)
+	defer cancel()
+	select {
+	case <-within.Done():
+	case <-session.Done():
 	}
 }
 

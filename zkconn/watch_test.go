@@ -217,6 +217,32 @@ func TestAWatchOfANodeThatCannotBeReadAfterAReconnect(t *testing.T) {
 	}
 }
 
+// TestAWatchOfANodeThatCannotBeReadEndsWithItsSession: the Conn reads the node again after pauses
+// of up to 10 s, which the end of the session ends.
+func TestAWatchOfANodeThatCannotBeReadEndsWithItsSession(t *testing.T) {
+	for name, watch := range watches {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, b *bench) {
+				conn, events := b.connect()
+				b.create(conn, "/a")
+				ch, err := watch(conn, "/a")
+				require.NoError(t, err)
+				steps(t, events, zk.StateHasSession)
+				owner, _ := b.connect()
+				require.NoError(t, owner.AddAuth("digest", []byte("user:password")))
+				_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
+				require.NoError(t, err)
+				b.reconnect(events, func() {})
+				time.Sleep(time.Minute) // until the pauses are long
+				require.NoError(t, b.ExpireSession(conn.SessionID()))
+				began := time.Now()
+				require.Equal(t, zkconn.ErrSessionExpired, testbed.Receive(t, ch, "the end").Err)
+				require.Less(t, time.Since(began), time.Second)
+			})
+		})
+	}
+}
+
 func TestAWatchEndsWithTheSession(t *testing.T) {
 	for name, watch := range watches {
 		t.Run(name, func(t *testing.T) {
