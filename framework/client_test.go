@@ -46,7 +46,8 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"connection timeout": framework.WithConnectionTimeout(-1), "policy": framework.WithRetryPolicy(nil),
 		"acl": framework.WithACLProvider(nil), "auth": framework.WithAuth("", nil), "dialer": framework.WithDialer(nil),
 		"tls": framework.WithTLS(nil), "list": framework.WithServerList(nil), "percent 49": framework.WithExpirationPercent(49),
-		"percent 101": framework.WithExpirationPercent(101), "logger": framework.WithLogger(nil),
+		"percent 101": framework.WithExpirationPercent(101), "decompressed": framework.WithMaxDecompressed(1023),
+		"logger":                 framework.WithLogger(nil),
 		"error policy":           framework.WithErrorPolicy(connstate.LostEndsHold + 1),
 		"namespace with a slash": framework.WithNamespace("/a"), // CUR-CLI-49
 		"two lists":              framework.WithServerList(func(context.Context) ([]string, error) { return servers, nil }),

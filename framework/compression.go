@@ -2,9 +2,15 @@ package framework
 
 import "github.com/gocurator/curator/internal/gzipped"
 
-// ErrNotCompressed is returned by a client [WithCompression] and by package framework/compressed if
-// data are uncompressed or damaged.
-var ErrNotCompressed = gzipped.ErrNotCompressed
+// Errors of a client [WithCompression] and of package framework/compressed.
+var (
+	// ErrNotCompressed is returned if data are uncompressed or damaged.
+	ErrNotCompressed = gzipped.ErrNotCompressed
+
+	// ErrTooLarge is returned if data exceed the limit of [WithMaxDecompressed]. It wraps
+	// ErrNotCompressed, so that readers treat all data alike that they cannot use.
+	ErrTooLarge = gzipped.ErrTooLarge
+)
 
 // decode decompresses the data of a node, if the client compresses.
 func (c *Client) decode(path string, data []byte) ([]byte, error) {

@@ -122,8 +122,10 @@ type IdempotentOption interface {
 //
 //   - [Client.Create] succeeds if the node exists with the same data, was never written, and is
 //     persistent or ephemeral as requested; an ephemeral node must belong to this client's session.
-//     Idempotent excludes [Protected], sequential modes and [OrSet].
-//   - [Client.Set] with [IfVersion] succeeds if the node has the next version and the same data.
+//     With [TTL] the node may be persistent. If the client is not permitted to read the node, the
+//     result is zk.ErrNodeExists. Idempotent excludes [Protected], sequential modes and [OrSet].
+//   - [Client.Set] with [IfVersion] succeeds if the node has the next version and the same data. If
+//     the client is not permitted to read the node, the result is zk.ErrBadVersion.
 //   - [Client.Delete] succeeds if the node is missing, as with [IfExists].
 func Idempotent() IdempotentOption { return idempotent{} }
 

@@ -206,3 +206,34 @@ func TestOptionsThatDoNotGoTogether(t *testing.T) {
 	}
 	require.Empty(t, server.Tree())
 }
+
+// TestIdempotentCreateWithATTL accepts a node with a TTL, and no ephemeral one: it would disappear
+// with the session of its owner.
+func TestIdempotentCreateWithATTL(t *testing.T) {
+	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
+	client, other := testbed.On(server).Client(t), testbed.On(server).Client(t)
+	ctx := testbed.Context(t)
+	ttl := framework.TTL(time.Hour)
+	for range 2 {
+		_, err := client.Create(ctx, "/ttl", []byte("x"), ttl, framework.Idempotent())
+		require.NoError(t, err)
+	}
+	_, err := other.Create(ctx, "/ephemeral", []byte("x"), framework.As(framework.Ephemeral))
+	require.NoError(t, err)
+	_, err = client.Create(ctx, "/ephemeral", []byte("x"), ttl, framework.Idempotent())
+	require.ErrorIs(t, err, zk.ErrNodeExists)
+}
+
+// TestIdempotentWithoutTheRightToRead: the reply to the write stands, since the node cannot be
+// compared.
+func TestIdempotentWithoutTheRightToRead(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, ctx := testbed.On(server).Client(t), testbed.Context(t)
+	secret := framework.ACL([]zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}})
+	_, err := client.Create(ctx, "/a", []byte("x"), secret)
+	require.NoError(t, err)
+	_, err = client.Set(ctx, "/a", []byte("y"), framework.IfVersion(7), framework.Idempotent())
+	require.ErrorIs(t, err, zk.ErrBadVersion)
+	_, err = client.Create(ctx, "/a", []byte("x"), secret, framework.Idempotent())
+	require.ErrorIs(t, err, zk.ErrNodeExists)
+}

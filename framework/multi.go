@@ -1,6 +1,7 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -141,8 +142,9 @@ func (c *Client) step(op any) (step, error) {
 		r := &zk.CreateRequest{Path: op.Path, Data: op.Data, Acl: op.Acl, Flags: op.Flags}
 		return c.createStep(proto.OpCreateTTL, r, op.Ttl)
 	case *zk.SetDataRequest:
-		r := proto.SetDataRequest{Path: c.engine.Real(op.Path), Data: c.engine.Encode(op.Data), Version: op.Version}
-		return step{"set", op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}}, ValidatePath(op.Path)
+		data, err := c.engine.Encode(op.Data)
+		r := proto.SetDataRequest{Path: c.engine.Real(op.Path), Data: data, Version: op.Version}
+		return step{"set", op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}}, cmp.Or(ValidatePath(op.Path), err)
 	case *zk.DeleteRequest:
 		r := proto.VersionRequest{Path: c.engine.Real(op.Path), Version: op.Version}
 		return step{"delete", op.Path, proto.MultiOp{Op: proto.OpDelete, Body: &r}}, ValidatePath(op.Path)
@@ -158,10 +160,11 @@ func (c *Client) step(op any) (step, error) {
 }
 
 func (c *Client) createStep(kind proto.Op, op *zk.CreateRequest, ttl int64) (step, error) {
-	r := &proto.CreateRequest{Path: c.engine.RealNew(op.Path), Data: c.engine.Encode(op.Data), ACL: wire.ProtoACL(op.Acl), Flags: op.Flags, TTL: ttl}
+	data, err := c.engine.Encode(op.Data)
+	r := &proto.CreateRequest{Path: c.engine.RealNew(op.Path), Data: data, ACL: wire.ProtoACL(op.Acl), Flags: op.Flags, TTL: ttl}
 	r.WithTTL = kind == proto.OpCreateTTL
 	if op.Acl == nil {
 		r.ACL = wire.ProtoACL(c.engine.ACLAt(r.Path))
 	}
-	return step{"create", op.Path, proto.MultiOp{Op: kind, Body: r}}, validateNew(op.Path, isSequential(op.Flags))
+	return step{"create", op.Path, proto.MultiOp{Op: kind, Body: r}}, cmp.Or(validateNew(op.Path, isSequential(op.Flags)), err)
 }

@@ -169,7 +169,10 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, opts ...SetO
 			return nil, opError("set", path, err)
 		}
 	}
-	data = c.engine.Encode(data)
+	data, err := c.engine.Encode(data)
+	if err != nil {
+		return nil, opError("set", path, err)
+	}
 	if s.idempotent {
 		return c.setIdempotent(ctx, path, data, s.version)
 	}
@@ -177,7 +180,8 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, opts ...SetO
 }
 
 // setIdempotent is Set with [Idempotent] of encoded data: it succeeds if the node already has the
-// next version and these data.
+// next version and these data. If the client is not permitted to read the node, the reply to the
+// write stands.
 func (c *Client) setIdempotent(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	return do(ctx, c, "set", path, func(l *engine.Connection, real string) (*zk.Stat, error) {
 		stat, err := wire.Call(ctx, l.Conn, wire.AskSet(real, data, version))
@@ -188,7 +192,7 @@ func (c *Client) setIdempotent(ctx context.Context, path string, data []byte, ve
 		switch {
 		case failed == nil && now.Stat.Version == version+1 && bytes.Equal(now.Value, data):
 			return now.Stat, nil
-		case failed != nil && !errors.Is(failed, zk.ErrNoNode):
+		case failed != nil && !errors.Is(failed, zk.ErrNoNode) && !errors.Is(failed, zk.ErrNoAuth):
 			return nil, failed
 		}
 		return nil, err

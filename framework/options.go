@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/gzipped"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/retry"
 )
@@ -47,6 +48,7 @@ func defaults() config {
 			Log:               slog.New(slog.DiscardHandler),
 			Nudges:            true,
 			MaxRequest:        1<<20 - 1,
+			MaxDecoded:        gzipped.MaxDecoded,
 			Events:            engine.Events{State: func(zk.State, string, int64) {}, Node: func(zk.Event) {}},
 		},
 	}
@@ -207,11 +209,22 @@ func WithDefaultData(data []byte) Option {
 // recipe and cache and in service discovery. Either all clients of the same nodes, in Java and in
 // Go, must compress, or none of them. It is enableCompression() of Curator 5.8 and newer.
 //
-// Uncompressed and empty data fail with [ErrNotCompressed], as in Java. A cache includes nodes
-// without data, such as parents. It omits a node with uncompressed data and its descendants.
+// Uncompressed and empty data fail with [ErrNotCompressed], as in Java, and data of more than 16 MB
+// with [ErrTooLarge] (see [WithMaxDecompressed]). A cache includes nodes without data, such as
+// parents. It omits other nodes that cannot be decompressed, and their descendants.
 // Missing parents are created without data. Limits of data, such as node.Keep's, count uncompressed
 // bytes; the DataLength of a stat counts stored bytes.
 func WithCompression() Option { return opt.Set(func(c *config) { c.Compress = true }) }
+
+// WithMaxDecompressed limits decompressed data to n bytes, between 1024 and 2^31-1. The default is
+// 16 MB. Longer data are neither written nor read, and fail with [ErrTooLarge].
+//
+// The limit bounds the memory that a node of another client can take: 1 MB can contain 1 GB. It
+// applies to a client [WithCompression], and to functions of package framework/compressed that
+// have a client.
+func WithMaxDecompressed(bytes int) Option {
+	return opt.Checked(bytes >= minMaxRequest && bytes <= math.MaxInt32, func(c *config) { c.MaxDecoded = bytes }, "max decompressed %d, must be 1024 to 2^31-1", bytes)
+}
 
 // WithoutContainers makes the client create persistent nodes for all parents, even where containers
 // are requested.

@@ -13,6 +13,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/framework/admin"
 	"github.com/gocurator/curator/framework/compressed"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/test/jvm"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testlevel"
@@ -287,4 +288,73 @@ func TestWithCompression_BesideJava(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.NoError(t, reg.Close())
+}
+
+// TestWithMaxDecompressed: longer data are neither written nor read.
+func TestWithMaxDecompressed(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	roomy := testbed.On(server).Client(t, framework.WithCompression())
+	long, short := make([]byte, 5000), make([]byte, 4096)
+	for path, data := range map[string][]byte{"/long": long, "/short": short} {
+		_, err := roomy.Create(ctx, path, data)
+		require.NoError(t, err)
+	}
+	_, err := roomy.Create(ctx, "/16MB", make([]byte, 16<<20+1))
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+	for name, client := range map[string]*framework.Client{
+		"compressing": testbed.On(server).Client(t, framework.WithMaxDecompressed(4096), framework.WithCompression()),
+		"plain":       testbed.On(server).Client(t, framework.WithMaxDecompressed(4096)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := compressed.Get(ctx, client, "/short")
+			require.NoError(t, err)
+			_, _, err = compressed.Get(ctx, client, "/long")
+			require.ErrorIs(t, err, framework.ErrTooLarge)
+			require.ErrorIs(t, err, framework.ErrNotCompressed)
+			testbed.OneOp(t, err, "get", "/long")
+			_, err = compressed.Create(ctx, client, "/new", long)
+			require.ErrorIs(t, err, framework.ErrTooLarge)
+			testbed.OneOp(t, err, "create", "/new")
+			_, err = compressed.Set(ctx, client, "/short", long)
+			require.ErrorIs(t, err, framework.ErrTooLarge)
+			testbed.OneOp(t, err, "set", "/short")
+			if name == "plain" {
+				return
+			}
+			_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/short", Data: long, Version: -1})
+			require.ErrorIs(t, err, framework.ErrTooLarge)
+			testbed.OneOp(t, err, "multi", "/short")
+			_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/new", Data: long})
+			require.ErrorIs(t, err, framework.ErrTooLarge)
+		})
+	}
+}
+
+// TestCacheDecodesOnItsOwnGoroutine: a read returns the data as stored, so the connection's
+// goroutine does not decode them.
+func TestCacheDecodesOnItsOwnGoroutine(t *testing.T) {
+	ctx := testbed.Context(t)
+	server := zktest.NewServer(t)
+	client := testbed.On(server).Client(t, framework.WithCompression())
+	for _, path := range []string{"/a", "/b"} {
+		_, err := client.Create(ctx, path, []byte("text"))
+		require.NoError(t, err)
+	}
+	link, err := engine.Of(client).Link(ctx)
+	require.NoError(t, err)
+	answers := make(chan []byte, 3)
+	answer := func(data []byte, _ *zk.Stat, err error) {
+		require.NoError(t, err)
+		answers <- data
+	}
+	link.Get("/a", answer)
+	link.GetAll([]string{"/a", "/b"}, func(_ int, data []byte, stat *zk.Stat, err error) { answer(data, stat, err) })
+	for range cap(answers) {
+		data := testbed.Receive(t, answers, "a reply")
+		require.NotEqual(t, "text", string(data))
+		plain, err := link.Decode(data)
+		require.NoError(t, err)
+		require.Equal(t, "text", string(plain))
+	}
 }

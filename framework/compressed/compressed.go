@@ -6,10 +6,11 @@
 //	report, stat, err := compressed.Get(ctx, client, "/report")
 //
 // In a stat, DataLength is the length of the compressed data. Uncompressed data fail with
-// [ErrNotCompressed]. All functions are safe for concurrent use.
+// [ErrNotCompressed], and data of more than 16 MB with [framework.ErrTooLarge] (see
+// [framework.WithMaxDecompressed]). All functions are safe for concurrent use.
 //
 // Recipes neither compress nor decompress, unless the client does: see [framework.WithCompression].
-// With such a client the functions of this package do not compress a second time. To decode the
+// With such a client [Create], [Set], [Get] and [GetW] do not compress a second time. To decode the
 // values of a cache, use [Decode].
 package compressed
 
@@ -27,11 +28,16 @@ import (
 var ErrNotCompressed = framework.ErrNotCompressed
 
 // Encode compresses data in the format of Curator's GzipCompressionProvider. Use it for requests of
-// [framework.Client.Multi].
-func Encode(data []byte) []byte { return gzipped.Encode(data) }
+// [framework.Client.Multi], but not with a client [framework.WithCompression], which compresses
+// them itself.
+func Encode(data []byte) []byte {
+	packed, _ := gzipped.Encode(data, len(data)) // no other error is possible
+	return packed
+}
 
 // Decode is the inverse of [Encode]. The result is never nil. It returns [ErrNotCompressed] if data
-// are empty, not compressed, or longer than 256 MB when decompressed.
+// are empty or not compressed, and [framework.ErrTooLarge] if they are longer than 16 MB when
+// decompressed.
 func Decode(data []byte) ([]byte, error) { return gzipped.Decode(data, gzipped.MaxDecoded) }
 
 // Create is [framework.Client.Create] with compressed data. It also compresses the client's default
@@ -40,12 +46,20 @@ func Create(ctx context.Context, client *framework.Client, path string, data []b
 	if data == nil {
 		data = engine.Of(client).DefaultData()
 	}
-	return client.Create(ctx, path, encodeFor(client, data), opts...)
+	data, err := encodeFor(client, data)
+	if err != nil {
+		return "", &framework.OpError{Op: "create", Path: path, Err: err}
+	}
+	return client.Create(ctx, path, data, opts...)
 }
 
 // Set is [framework.Client.Set] with compressed data. It treats nil as empty data.
 func Set(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.SetOption) (*zk.Stat, error) {
-	return client.Set(ctx, path, encodeFor(client, data), opts...)
+	data, err := encodeFor(client, data)
+	if err != nil {
+		return nil, &framework.OpError{Op: "set", Path: path, Err: err}
+	}
+	return client.Set(ctx, path, data, opts...)
 }
 
 // Get returns a node's decompressed data and its stat. If the data are not compressed, it returns
@@ -72,11 +86,11 @@ func GetW(ctx context.Context, client *framework.Client, path string) ([]byte, *
 }
 
 // encodeFor compresses data, unless the client itself does: see [framework.WithCompression].
-func encodeFor(client *framework.Client, data []byte) []byte {
+func encodeFor(client *framework.Client, data []byte) ([]byte, error) {
 	if engine.Of(client).Compresses() {
-		return data
+		return data, nil
 	}
-	return Encode(data)
+	return engine.Of(client).Compress(data)
 }
 
 // read decodes the data of a node, unless the client has done so.
@@ -84,7 +98,7 @@ func read(client *framework.Client, path string, data []byte) ([]byte, error) {
 	if engine.Of(client).Compresses() {
 		return data, nil
 	}
-	plain, err := Decode(data)
+	plain, err := engine.Of(client).Decompress(data)
 	if err != nil {
 		return nil, &framework.OpError{Op: "get", Path: path, Err: err}
 	}

@@ -29,6 +29,7 @@ type Config struct {
 	Data              []byte                // data of nodes that are created with nil data; read-only
 	Containers        bool                  // parents may be containers
 	Compress          bool                  // all data of callers are compressed
+	MaxDecoded        int                   // bytes of decompressed data
 	Log               *slog.Logger
 
 	ACL func(path string) []zk.ACL // nil: no restriction; path is the path on the server

@@ -42,7 +42,9 @@ func (o *Creation) ephemeral() bool {
 // creates the parent.
 func (c Client) Create(ctx context.Context, path string, data []byte, o Creation) (created string, err error) {
 	real := c.prepare(path, &o)
-	data = c.Encode(data)
+	if data, err = c.Encode(data); err != nil {
+		return "", err
+	}
 	if c.sent != nil {
 		o.sent = *c.sent
 	}
@@ -136,12 +138,14 @@ func (o *Creation) accept(ctx context.Context, l *Connection, path string, data 
 		return stat, err == nil, err
 	}
 	there, err := wire.Call(ctx, l.Conn, wire.AskGet(path, false))
-	if err != nil {
+	switch {
+	case errors.Is(err, zk.ErrNoAuth): // the answer to the create stands
+		return nil, false, nil
+	case err != nil:
 		return nil, false, err
 	}
 	stat = there.Stat
-	// An owner also marks a node with a TTL.
-	kind := o.ephemeral() || o.TTL > 0 || stat.EphemeralOwner == 0
+	kind := o.ephemeral() || stat.EphemeralOwner == 0 || o.TTL > 0 && wire.IsTTL(stat.EphemeralOwner)
 	return stat, kind && stat.Version == 0 && bytes.Equal(there.Value, data), nil
 }
 

@@ -39,10 +39,10 @@ func (c Client) On(l *Connection) Link { return Link{Connection: l, client: c} }
 // Get reads the data of a node. Like Exists, Children and Delete it sends one request, once, and
 // does not block. done receives the server's error, zk.ErrNoServer if the request was not sent, or
 // an error that wraps zk.ErrConnectionClosed if the reply was lost.
+//
+// The data are as stored: the owner of the inbox decodes them with [Link.Decode].
 func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error)) {
-	read(l, "get", path, wire.WatchData, wire.AskGet, func(r wire.WithStat[[]byte], err error) {
-		l.client.decoded(r.Value, r.Stat, err, done)
-	})
+	read(l, "get", path, wire.WatchData, wire.AskGet, func(r wire.WithStat[[]byte], err error) { done(r.Value, r.Stat, err) })
 }
 
 // GetAll is Get for several nodes. It sends one request if the servers support multiRead, the reads
@@ -71,8 +71,7 @@ func (l Link) GetAll(paths []string, done func(i int, data []byte, stat *zk.Stat
 	q.Done = observed(l, "multiRead", paths[0], func(found []proto.MultiResult, err error) {
 		found = append(found, make([]proto.MultiResult, len(paths))...) // a result that is missing is malformed
 		for i := range paths {
-			err := cmp.Or(err, wire.ReadFailure(found[i], proto.OpGetData))
-			l.client.decoded(found[i].Data, (*zk.Stat)(&found[i].Stat), err, func(data []byte, stat *zk.Stat, err error) { done(i, data, stat, err) })
+			done(i, found[i].Data, (*zk.Stat)(&found[i].Stat), cmp.Or(err, wire.ReadFailure(found[i], proto.OpGetData)))
 		}
 	})
 	wire.Post(l.Conn, q)

@@ -4,6 +4,7 @@ package gzipped
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,17 +13,29 @@ import (
 // ErrNotCompressed is returned for data that neither [Encode] nor Java has compressed.
 var ErrNotCompressed = errors.New("data is not gzip-compressed")
 
-// MaxDecoded bounds the memory that a few bytes of another client can take. It is the size of the
-// largest reply.
-const MaxDecoded = 256 << 20
+// ErrTooLarge is returned for data that exceed a limit when decompressed. It wraps
+// [ErrNotCompressed]: a reader that skips data of that kind skips these, too.
+var ErrTooLarge error = tooLarge{}
 
-// Encode compresses data.
-func Encode(data []byte) []byte {
+type tooLarge struct{}
+
+func (tooLarge) Error() string { return "decompressed data is too large" }
+func (tooLarge) Unwrap() error { return ErrNotCompressed }
+
+// MaxDecoded is the default limit of decompressed data: 16 times the longest request that a server
+// accepts by default. It bounds the memory that one node of another client can take.
+const MaxDecoded = 16 << 20
+
+// Encode compresses data. It returns [ErrTooLarge] if data has more than limit bytes.
+func Encode(data []byte, limit int) ([]byte, error) {
+	if len(data) > limit {
+		return nil, exceeds(limit)
+	}
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, _ = w.Write(data) // a buffer takes everything
 	_ = w.Close()
-	return b.Bytes()
+	return b.Bytes(), nil
 }
 
 // Decode decompresses data. The result is not nil, and has at most limit bytes.
@@ -33,14 +46,31 @@ func Decode(data []byte, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNotCompressed, err)
 	}
 	r.Multistream(false) // Java refuses what follows, too
-	plain, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	size := claimed(data)
+	if size > limit {
+		return nil, exceeds(limit)
+	}
+	plain := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err = plain.ReadFrom(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotCompressed, err)
-	case len(plain) > limit:
-		return nil, fmt.Errorf("%w: more than %d bytes when decompressed", ErrNotCompressed, limit)
+	case plain.Len() > limit:
+		return nil, exceeds(limit)
 	case rest.Len() > 0:
 		return nil, fmt.Errorf("%w: %d bytes after the end", ErrNotCompressed, rest.Len())
 	}
-	return plain, nil
+	return plain.Bytes(), nil
 }
+
+// claimed returns the length of the decompressed data, as the last four bytes say. They may be
+// wrong: the decoder compares them at the end.
+func claimed(data []byte) int {
+	const trailer = 4
+	if len(data) < trailer {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint32(data[len(data)-trailer:]))
+}
+
+func exceeds(limit int) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }

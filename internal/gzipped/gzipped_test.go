@@ -1,19 +1,45 @@
 package gzipped
 
 import (
+	"encoding/binary"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// A few bytes must not take all memory.
+// A few bytes must not take all memory, whatever their trailer claims.
 func TestDecodeHasALimit(t *testing.T) {
 	const limit = 100_000
-	for n, want := range map[int]error{limit: nil, limit + 1: ErrNotCompressed} {
-		plain, err := Decode(Encode(make([]byte, n)), limit)
+	for n, want := range map[int]error{limit: nil, 2 * limit: ErrTooLarge} {
+		data, err := Encode(make([]byte, n), n)
+		require.NoError(t, err)
+		plain, err := Decode(data, limit)
 		require.ErrorIs(t, err, want)
 		if want == nil {
 			require.Len(t, plain, n)
+			continue
 		}
+		binary.LittleEndian.PutUint32(data[len(data)-4:], 10)
+		_, err = Decode(data, limit)
+		require.ErrorIs(t, err, ErrTooLarge, "the trailer claims 10 bytes")
 	}
+	require.ErrorIs(t, ErrTooLarge, ErrNotCompressed)
+}
+
+// A node whose trailer claims more than the limit is not decompressed.
+func TestDecodeBelievesALargeClaim(t *testing.T) {
+	data, err := Encode(make([]byte, 64<<20), 64<<20)
+	require.NoError(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = Decode(data, MaxDecoded)
+	runtime.ReadMemStats(&after)
+	require.ErrorIs(t, err, ErrTooLarge)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
+}
+
+func TestEncodeHasALimit(t *testing.T) {
+	_, err := Encode(make([]byte, 11), 10)
+	require.ErrorIs(t, err, ErrTooLarge)
 }

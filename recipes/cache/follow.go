@@ -163,7 +163,7 @@ func (f *follower) read(marks ...*mark) {
 		paths[i] = m.path
 	}
 	found := func(i int, data []byte, stat *zk.Stat, err error) {
-		f.answered(marks[i], err, func() { f.found(marks[i], &value{data, *stat}) })
+		f.answered(marks[i], err, func() { f.decode(marks[i], data, stat) })
 	}
 	// A standard watch of an exists would outlive a deleted node.
 	if f.standard || !f.c.cfg.withoutData || f.c.cfg.onChange != nil {
@@ -173,6 +173,16 @@ func (f *follower) read(marks ...*mark) {
 	for i, path := range paths {
 		f.link.Exists(path, func(stat *zk.Stat, err error) { found(i, nil, stat, err) })
 	}
+}
+
+// decode handles the reply to a read.
+func (f *follower) decode(m *mark, data []byte, stat *zk.Stat) {
+	plain, err := f.link.Decode(data)
+	if err != nil {
+		f.failed(m, err)
+		return
+	}
+	f.found(m, &value{plain, *stat})
 }
 
 // list requests the names of a node's children.

@@ -69,9 +69,11 @@ func (Standard) Decide(children []string, own string, maxLeases int) (Decision, 
 	return Decision{Watch: children[i-maxLeases : i]}, nil
 }
 
-// Sequence returns the number that the server gave to a child whose name, without protection,
-// begins with name. Numbers are signed: they become negative when they overflow. A ClickHouse
-// Keeper since 26.4 continues to count instead: then n is 2^31 - 1.
+// Sequence returns the number that the server gave to a child whose name ends with name and that
+// number. Anything may precede name, such as the prefix of a protected node.
+//
+// Numbers are signed: they become negative when they overflow. A ClickHouse Keeper since 26.4
+// continues to count instead: then n is 2^31 - 1.
 func Sequence(child, name string) (n int32, ok bool) {
 	_, n, ok = view.Sequence(child, name)
 	return n, ok

@@ -231,7 +231,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "a client that compresses creates nodes as they are",
 		file:  "internal/engine/create.go",
-		edits: []edit{{old: "	data = c.Encode(data)\n", new: ""}},
+		edits: []edit{{old: "data, err = c.Encode(data); err != nil", new: "_, err = c.Encode(data); err != nil"}},
 		pkg:   "framework/compressed", test: "TestWithCompression_EveryRecipe",
 	},
 	{

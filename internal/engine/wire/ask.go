@@ -47,6 +47,10 @@ func ParseStat(d *proto.Decoder) *zk.Stat {
 	return (*zk.Stat)(&s)
 }
 
+// IsTTL reports whether an ephemeralOwner marks a node with a TTL. Sessions have no such id on
+// servers with TTL nodes, whose number is at most 254: see ZooKeeper's EphemeralType.
+func IsTTL(owner int64) bool { return uint64(owner)>>56 == 0xff }
+
 func readFrame(path string, watch bool) []byte {
 	r := proto.ReadRequest{Path: path, Watch: watch}
 	return r.Append(conn.Begin(5 + len(path)))

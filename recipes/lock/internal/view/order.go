@@ -141,9 +141,9 @@ func Number(child string) int64 {
 	return int64(n)
 }
 
-// Sequence returns the number that the server gave to a child whose name, without protection,
-// begins with name, and its digits. It searches at the end of the child's name, since name may
-// contain digits as well. New ClickHouse Keepers continue to count after the largest number: then n
+// Sequence returns the number that the server gave to a child whose name ends with name and that
+// number, and its digits. It searches at the end of the child's name, since name may contain digits
+// as well. New ClickHouse Keepers continue to count after the largest number: then n
 // is the largest.
 func Sequence(child, name string) (digits string, n int32, ok bool) {
 	// The server prints %010d: ten characters, or eleven for a minus and ten digits.
