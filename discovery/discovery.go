@@ -161,16 +161,29 @@ func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T],
 	return *there, true, nil
 }
 
-// read returns the instance of a node, or nil.
+// read returns the instance of a node, or nil. The error is errUnreadable if the data are not an
+// instance.
 func read[T any](ctx context.Context, client *framework.Client, name, path string) (*Instance[T], error) {
-	data, stat, err := client.Get(ctx, path)
+	data, stat, err := get(ctx, client, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil
+	case errors.Is(err, framework.ErrNotCompressed):
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	case err != nil:
 		return nil, err
 	}
 	return decode[T](name, path, data, stat)
+}
+
+// get reads a node as a cache does: a node without data, such as a parent, is not compressed on any
+// client. If the error is framework.ErrNotCompressed, the stat is valid.
+func get(ctx context.Context, client *framework.Client, path string) (data []byte, stat *zk.Stat, err error) {
+	data, stat, err = engine.Uncompressed(client).Get(ctx, path)
+	if err == nil && len(data) > 0 {
+		data, err = engine.Of(client).Decode(data)
+	}
+	return data, stat, err
 }
 
 // Unregister deletes the node of an instance, whichever client registered it. A missing node is not

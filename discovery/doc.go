@@ -50,16 +50,18 @@
 // # Details
 //
 // [WithUnreadable] reports each version of a node once per [Watch], and once per call that reads
-// the node. A node without data is not reported. A node that the client may not read is reported by
-// [Discovery.Lookup], and not by a Watch.
+// the node. A node without data is not reported. A node that the client may not read, or that is
+// not compressed on a client with framework.WithCompression, is reported by [Discovery.Lookup], and
+// not by a Watch.
 //
 // The grace of [WithGrace] exists because Curator's Java library, and so Spring and Dubbo, deletes
 // and creates a node at every reconnect, although the service never stops. The grace does not apply
 // to instances that were disabled before, or on which [Registration.Drain] was called.
 // [Watch.Instances] and [Watch.Observe] ignore it.
 //
-// Drain writes a notice into the data of the service's node, which Java's readers ignore. It writes
-// none if the client may not write that node, or if the node is not a child of the base.
+// Drain adds a notice to the data of the service's node, which Java's readers ignore. It adds none
+// if the client may not read and write that node, or if the node is not a child of the base. The
+// node has the last 100 notices, so instances may be drained at the same time.
 //
 // [Discovery.Register] reads one instance of the service, to check whether Java's callers can read
 // the new one beside it. If the client has no permission to read it, Register registers a plain

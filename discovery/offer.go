@@ -1,7 +1,9 @@
 package discovery
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 type offer[T any] struct {
 	live []*Instance[T] // all instances
 	gone []departed[T]  // in the order of their deletions; earlier elements are never changed
-	left goodbye        // the last one
+	left goodbyes       // of instances that were drained
 }
 
 // departed is an instance that is kept in reserve.
@@ -38,8 +40,8 @@ func (o *offer[T]) replace(live []*Instance[T], deleted *Instance[T], now time.T
 	o.gone = append(o.gone, departed[T]{deleted, now.Add(grace)})
 }
 
-// take notes a goodbye.
-func (o *offer[T]) take(left goodbye) {
+// take notes goodbyes.
+func (o *offer[T]) take(left goodbyes) {
 	o.left = left
 	// Other goroutines read the old slice.
 	o.gone = slices.DeleteFunc(slices.Clone(o.gone), func(d departed[T]) bool { return left.of(d.znode()) })
@@ -60,31 +62,46 @@ func (o *offer[T]) reserve(now time.Time) (list []*Instance[T], left time.Durati
 	return list, left
 }
 
-// goodbye is the notice of a Drain in the data of the service's node: an instance is about to be
-// deleted, and will not be created again soon. Java's readers ignore these data.
-type goodbye struct {
-	name  string // of the instance's node
-	mzxid int64  // of the service's node: a node that was created later has not said goodbye
-}
+// goodbyes are the notices of [Registration.Drain] in the data of the service's node: instances that
+// are about to be deleted, and will not be created again soon. Java's readers ignore these data.
+//
+// They map the name of an instance's node to a zxid at which the node existed. A node of that name
+// that was created later has not said goodbye.
+type goodbyes map[string]int64
 
-// of reports whether it is the goodbye of the instance with that node.
-func (g goodbye) of(n znode) bool {
+// keptGoodbyes limits the number of goodbyes in a service's node. A Watch needs those of its grace.
+const keptGoodbyes = 100
+
+// of reports whether the instance with that node has said goodbye.
+func (g goodbyes) of(n znode) bool {
 	_, name := framework.Split(n.path)
-	return g.name == name && g.mzxid > n.czxid
+	return g[name] >= n.czxid
 }
 
-type goodbyeJSON struct {
-	Leaving string `json:"leaving"`
+// add adds a goodbye, and drops the oldest ones above keptGoodbyes.
+func (g goodbyes) add(name string, zxid int64) {
+	g[name] = zxid
+	for _, oldest := range slices.SortedFunc(maps.Keys(g), func(a, b string) int { return cmp.Compare(g[a], g[b]) }) {
+		if len(g) <= keptGoodbyes {
+			break
+		}
+		delete(g, oldest)
+	}
 }
 
-func decodeGoodbye(data []byte, mzxid int64) goodbye {
-	var g goodbyeJSON
-	_ = json.Unmarshal(data, &g) // other data are none
-	return goodbye{g.Leaving, mzxid}
+type goodbyesJSON struct {
+	Leaving goodbyes `json:"leaving"`
 }
 
-func encodeGoodbye(path string) []byte {
-	_, name := framework.Split(path)
-	data, _ := marshal(goodbyeJSON{name})
+func decodeGoodbyes(data []byte) goodbyes {
+	var g goodbyesJSON
+	if json.Unmarshal(data, &g) != nil || g.Leaving == nil { // other data are none
+		return goodbyes{}
+	}
+	return g.Leaving
+}
+
+func (g goodbyes) encode() []byte {
+	data, _ := marshal(goodbyesJSON{g}) // names and numbers can be written
 	return data
 }

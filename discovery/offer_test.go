@@ -1,12 +1,16 @@
 package discovery_test
 
 import (
+	"encoding/json"
 	"errors"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
@@ -132,6 +136,46 @@ func TestPick_AfterAGoodbye(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each of them adds to the data of one node, and the watch may read it once.
+func TestDrain_OfManyInstancesAtOnce(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		w, err := newDiscovery[string](t, world.Client()).Watch(t.Context(), "orders")
+		require.NoError(t, err)
+		defer w.Close()
+		var all []*discovery.Registration[string]
+		for n := range 20 {
+			d := newDiscovery[string](t, world.Client())
+			all = append(all, register(t, d, at("orders", strconv.Itoa(n))))
+		}
+		time.Sleep(time.Second) // virtual time
+		var drains sync.WaitGroup
+		for _, r := range all {
+			drains.Go(func() { assert.NoError(t, r.Drain(t.Context(), 0)) })
+		}
+		drains.Wait()
+		time.Sleep(100 * time.Millisecond) // virtual time, less than the grace
+		_, err = w.Pick(discovery.RoundRobin)
+		require.ErrorIs(t, err, discovery.ErrNoInstance)
+	}, zktest.WithLatency(2*time.Millisecond))
+}
+
+// The node of a service must not grow with each deployment.
+func TestDrain_KeepsTheLastGoodbyes(t *testing.T) {
+	server := zktest.NewServer(t)
+	d := newDiscovery[string](t, newClient(t, server))
+	require.NoError(t, server.Create("/services/orders", []byte("foreign data")))
+	for n := range 110 {
+		require.NoError(t, register(t, d, at("orders", strconv.Itoa(n))).Drain(testbed.Context(t), 0))
+	}
+	data, err := server.Get("/services/orders")
+	require.NoError(t, err)
+	var left struct{ Leaving map[string]int64 }
+	require.NoError(t, json.Unmarshal(data, &left))
+	require.Len(t, left.Leaving, 100)
+	require.NotContains(t, left.Leaving, "9")
+	require.Contains(t, left.Leaving, "10")
 }
 
 // A node that was created after a goodbye of the same name has not said goodbye.

@@ -173,7 +173,9 @@ func (r *Registration[T]) Problem() error { return r.node.Problem() }
 // framework.ErrClosed after the client was closed.
 func (r *Registration[T]) Err() error { return r.node.Err() }
 
-// Close unregisters the instance, as [node.Node.Close] does. Later calls return the same error.
+// Close unregisters the instance, as [node.Node.Close] does: it returns within 5 s without a
+// server, with an error that names the node, which the client then deletes in the background. Later
+// calls return the same error.
 func (r *Registration[T]) Close() error { return r.node.Close() }
 
 // Drain unregisters the instance as Close does, and then waits for d or until ctx is done, so that
@@ -190,14 +192,25 @@ func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 // goodbyeTimeout limits the wait for a goodbye. Without one, callers only have the grace.
 const goodbyeTimeout = time.Second
 
-// sayGoodbye writes a goodbye before the node is deleted, so that every Watch has the goodbye when
-// it has read both.
+// sayGoodbye adds a goodbye before the node is deleted, so that every Watch has the goodbye when it
+// has read both. It compares and sets: other instances may be drained at the same time.
 func (r *Registration[T]) sayGoodbye(ctx context.Context) {
-	dir, _ := framework.Split(r.Path())
+	dir, name := framework.Split(r.Path())
 	if base, _ := framework.Split(dir); base != r.d.base || r.Err() != nil {
 		return // the data of a node at another level would be an instance's
 	}
 	ctx, cancel := context.WithTimeout(ctx, goodbyeTimeout)
 	defer cancel()
-	_, _ = r.d.client.Set(ctx, dir, encodeGoodbye(r.Path()))
+	for {
+		data, stat, err := get(ctx, r.d.client, dir)
+		if err != nil && !errors.Is(err, framework.ErrNotCompressed) { // those data are not goodbyes
+			return
+		}
+		// The node exists, or has existed: no child of dir is newer.
+		all := decodeGoodbyes(data)
+		all.add(name, stat.Pzxid)
+		if _, err = r.d.client.Set(ctx, dir, all.encode(), framework.IfVersion(stat.Version)); !errors.Is(err, zk.ErrBadVersion) {
+			return
+		}
+	}
 }

@@ -61,8 +61,8 @@ func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err
 // take decodes a changed node, and reports an unreadable one. The goroutine of the cache calls it.
 func (w *Watch[T]) take(ch cache.Change) {
 	if ch.Path == w.path {
-		if leaving := decodeGoodbye(ch.New.Data, ch.New.Stat.Mzxid); leaving.name != "" {
-			w.offer.Set(func(o *offer[T]) { o.take(leaving) })
+		if left := decodeGoodbyes(ch.New.Data); len(left) > 0 {
+			w.offer.Set(func(o *offer[T]) { o.take(left) })
 		}
 		return
 	}

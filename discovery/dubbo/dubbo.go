@@ -18,6 +18,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -167,6 +168,7 @@ func Register(ctx context.Context, client *framework.Client, app Application, op
 	if err := app.check(); err != nil {
 		return nil, err
 	}
+	client = engine.Uncompressed(client) // Dubbo reads no compressed nodes
 	m := metadataOf(app)
 	r := &Registration{client: client, cfg: cfg, app: app, revision: m.Revision, problem: make(map[string]error)}
 	if r.d, err = discovery.New[discovery.Metadata](client, cfg.base); err != nil {
@@ -365,21 +367,23 @@ func (r *Registration) Err() error { return r.instance.Err() }
 // Drain unregisters the instance, waits for d or until ctx is done, and then deletes unused nodes
 // as [Registration.Close] does.
 func (r *Registration) Drain(ctx context.Context, d time.Duration) error {
-	return operr.New("drain", r.Path(), operr.Join(r.instance.Drain(ctx, d), r.closeOnce()))
+	return operr.New("drain", r.Path(), operr.Join(operr.Bare(r.instance.Drain(ctx, d)), r.closeOnce()))
 }
 
 // Close unregisters the instance, and deletes the nodes that no other instance of the application
-// uses. It returns when the servers have confirmed the deletions. Later calls return the same
-// error.
+// uses. It returns when the servers have confirmed the deletions, or after 5 s. Later calls return
+// the same error.
 //
-// Without a connection, the instance's node is deleted with the session. The error names the nodes
-// that remain.
+// The error names the nodes that may remain. The client deletes the instance's node in the
+// background; the others are harmless, and a later process of the application deletes them.
 func (r *Registration) Close() error { return operr.New("close", r.Path(), r.closeOnce()) }
 
-// cleanTimeout limits the deletion of nodes that are harmless.
-const cleanTimeout = 5 * time.Second
+// closeTimeout limits Close, as node.Node.Close is limited.
+const closeTimeout = 5 * time.Second
 
 func (r *Registration) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
 	var err error
 	if r.instance != nil {
 		err = r.instance.Close()
@@ -388,16 +392,33 @@ func (r *Registration) close() error {
 		r.stop()
 	}
 	r.keepers.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
-	defer cancel()
-	return operr.Join(err, r.clean(ctx))
+	return operr.Join(operr.Bare(err), r.clean(ctx))
 }
 
-// clean deletes the nodes that no instance uses any more.
+// clean deletes the nodes that no instance uses any more. Its error names those that may remain.
 func (r *Registration) clean(ctx context.Context) error {
+	var err error
+	var remain []string
+	failed := func(path string, reason error) {
+		if reason != nil {
+			err, remain = reason, append(remain, path)
+		}
+	}
+	r.deleteUnused(ctx, failed)
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s may remain: %w", strings.Join(remain, ", "), operr.Bare(err))
+}
+
+// deleteUnused calls failed with the result for each node that it should delete.
+func (r *Registration) deleteUnused(ctx context.Context, failed func(path string, err error)) {
 	left, err := r.d.Lookup(ctx, r.app.Name)
 	if err != nil {
-		return err
+		for _, n := range r.nodes {
+			failed(n.path, err)
+		}
+		return
 	}
 	revisions := map[string]bool{}
 	for _, i := range left {
@@ -420,19 +441,19 @@ func (r *Registration) clean(ctx context.Context) error {
 	}
 	for _, s := range r.app.Services {
 		if known && !offered[s.Name] {
-			err = operr.Join(err, unmap(ctx, r.client, framework.Join(r.cfg.root, "mapping/"+s.Name), r.app.Name))
+			path := framework.Join(r.cfg.root, "mapping/"+s.Name)
+			failed(path, unmap(ctx, r.client, path, r.app.Name))
 		}
 	}
 	if revisions[r.revision] {
-		return err
+		return
 	}
 	for _, path := range r.metadataPaths() {
 		dir, _ := framework.Split(path)
 		for _, path := range []string{path, dir} { // the parent, too, if it is empty
-			if failed := r.client.Delete(ctx, path); failed != nil && !errors.Is(failed, zk.ErrNoNode) && !errors.Is(failed, zk.ErrNotEmpty) {
-				err = operr.Join(err, failed)
+			if err := r.client.Delete(ctx, path); !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) {
+				failed(path, err)
 			}
 		}
 	}
-	return err
 }

@@ -91,6 +91,7 @@ func New(client *framework.Client, opts ...Option) (*Registry, error) {
 	if client == nil {
 		return nil, failed("registry", r.cfg.root, fmt.Errorf("%w: nil client", framework.ErrBadArgument))
 	}
+	r.client = engine.Uncompressed(client) // Kratos reads no compressed nodes
 	r.cfg.unreadable = func(path string, err error) {
 		engine.Of(client).Logger().Warn("instance skipped: its node cannot be read", slog.String("path", path), slog.Any("error", err))
 	}
@@ -189,7 +190,8 @@ func (r *Registry) drop(path string, reg *registration) {
 // Deregister deletes the node of an instance, and returns when it is deleted. After the call the
 // node is not recreated. It does nothing for an instance that this Registry has not registered.
 //
-// If ctx is done first, the node is deleted in the background, or with the session.
+// If ctx is done first, or after 5 s without a server, the node is deleted in the background, or
+// with the session.
 func (r *Registry) Deregister(ctx context.Context, service *registry.ServiceInstance) error {
 	path, err := r.instancePath(service)
 	if err == nil {

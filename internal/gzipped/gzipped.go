@@ -10,7 +10,8 @@ import (
 	"io"
 )
 
-// ErrNotCompressed is returned for data that neither [Encode] nor Java has compressed.
+// ErrNotCompressed is returned for data that neither [Encode] nor Java has compressed. It wraps no
+// error of package gzip: an io.EOF counts as a lost connection, after which a request is retried.
 var ErrNotCompressed = errors.New("data is not gzip-compressed")
 
 // ErrTooLarge is returned for data that exceed a limit when decompressed. It wraps
@@ -43,7 +44,7 @@ func Decode(data []byte, limit int) ([]byte, error) {
 	rest := bytes.NewReader(data)
 	r, err := gzip.NewReader(rest)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotCompressed, err)
+		return nil, fmt.Errorf("%w: %v", ErrNotCompressed, err)
 	}
 	r.Multistream(false) // Java refuses what follows, too
 	size := claimed(data)
@@ -54,7 +55,7 @@ func Decode(data []byte, limit int) ([]byte, error) {
 	_, err = plain.ReadFrom(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrNotCompressed, err)
+		return nil, fmt.Errorf("%w: %v", ErrNotCompressed, err)
 	case plain.Len() > limit:
 		return nil, exceeds(limit)
 	case rest.Len() > 0:

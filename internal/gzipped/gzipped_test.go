@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/verdict"
 )
 
 // A few bytes must not take all memory, whatever their trailer claims.
@@ -42,4 +44,16 @@ func TestDecodeBelievesALargeClaim(t *testing.T) {
 func TestEncodeHasALimit(t *testing.T) {
 	_, err := Encode(make([]byte, 11), 10)
 	require.ErrorIs(t, err, ErrTooLarge)
+}
+
+// Data that end early are a fact about the node. A request is not repeated because of them.
+func TestDecode_IsNotRetried(t *testing.T) {
+	whole, err := Encode([]byte("data"), 100)
+	require.NoError(t, err)
+	for _, data := range [][]byte{nil, []byte("x"), whole[:12], whole[:len(whole)-1]} {
+		_, err := Decode(data, 100)
+		require.ErrorIs(t, err, ErrNotCompressed)
+		require.Equal(t, verdict.Answered, verdict.Of(err), "%v", err)
+		require.False(t, verdict.Unknown(err), "%v", err)
+	}
 }

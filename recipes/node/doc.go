@@ -47,9 +47,9 @@
 //
 // # Closing
 //
-// Without a server, [Node.Close] takes as long as the session lasts, and a persistent node is
-// deleted later, in the background. The servers delete a node with a TTL when its time has passed;
-// Close does not.
+// Without a server, [Node.Close] returns an error after 5 s. The client deletes the node when it is
+// connected again, and the servers delete an ephemeral node when its session expires. The servers
+// delete a node with a TTL when its time has passed; Close does not.
 //
 // If [Node.Set] fails, the data are still written when that becomes possible, also to a recreated
 // node, unless a later Set replaces them.

@@ -520,7 +520,7 @@ func TestMembersOfAnEnsembleThatWasWiped(t *testing.T) {
 		sees(t, m, map[string]string{"m": "1", "gone": "2"})
 		current.Store(zktest.NewServer(t, zktest.WithInMemory()))
 		old.Stop()
-		require.NoError(t, gone.Close())
+		require.ErrorIs(t, gone.Close(), zk.ErrNoServer)
 		require.NoError(t, other.Close())
 		time.Sleep(time.Hour) // virtual time
 		await(t, m, isThere)

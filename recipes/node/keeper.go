@@ -431,9 +431,14 @@ func (k *keeper) late() *zk.Stat {
 	return stat
 }
 
-// leave deletes the node. It returns when that is confirmed, or when the session of an ephemeral
-// node is over; after the session timeout a persistent node is deleted in the background. The error
-// is the server's refusal, or framework.ErrClosed if a persistent node stays.
+// closeTimeout limits how long a Close waits for the servers. It is much less than the time after
+// which an orchestrator kills a process.
+const closeTimeout = 5 * time.Second
+
+// leave deletes the node. It returns when that is confirmed, when the session of an ephemeral node
+// is over, or after closeTimeout; then the deletion continues in the background. The error is the
+// server's refusal, framework.ErrClosed if a persistent node stays, or why the deletion is not
+// confirmed.
 func (k *keeper) leave() error {
 	if !k.sent || k.cfg.ttl > 0 {
 		k.settled()
@@ -447,13 +452,17 @@ func (k *keeper) leave() error {
 	default:
 		debt = k.owe(k.Node)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), k.session.Timeout())
-	defer cancel()
+	ctx := context.Background()
 	if !k.cfg.persistent() {
 		ctx = k.session.Context()
 	}
-	if err := debt.Await(ctx); ctx.Err() == nil {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	switch err := debt.Await(ctx); {
+	case ctx.Err() == nil:
 		return err
+	case k.session.Err() != nil && !k.cfg.persistent():
+		return nil
 	}
-	return nil
+	return fmt.Errorf("node may remain, deletion not confirmed: %w", engine.Of(k.client).GaveUp(ctx, nil))
 }

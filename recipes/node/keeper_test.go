@@ -56,8 +56,11 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 				synctest.Wait()
 				time.Sleep(c.lasts) // virtual time, in which it must not give up
 				refuses.Store(false)
-				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
-				if !c.lives {
+				err = testbed.Receive(t, closed, "the end of Close")
+				if c.lives {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
 					w.settle() // it continues in the background
 				}
 				require.Empty(t, w.nodes("/group"))
@@ -251,8 +254,11 @@ func TestALateWriteDoesNotMeetTheNodeOfTheNextKeep(t *testing.T) {
 				require.NoError(t, err)
 				w.Freeze(session.ID())
 				testbed.Receive(t, session.Done(), "the end of the session")
-				require.NoError(t, n.Close())
-				if name != "persistent" { // Close has not
+				err = n.Close()
+				if name == "persistent" {
+					require.ErrorIs(t, err, context.DeadlineExceeded, "the create of the late session")
+				} else {
+					require.NoError(t, err)
 					require.NoError(t, w.Delete("/group/a"))
 				}
 				w.stays(gate, func() *node.Node { return keep(t, subject, "/group/a", "new", opts...) })

@@ -212,10 +212,15 @@ func (n *Node) Err() error {
 }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed the
-// deletion, or when the session has ended.
+// deletion, when the session has ended, or after 5 s. Then the client deletes the node in the
+// background.
 //
-// It returns the server's error if the server refuses the deletion, and [framework.ErrClosed] if a
-// persistent node stays because the client was closed first. Later calls return the same error.
+// Later calls return the same error. Errors:
+//
+//   - The server's error if the server refuses the deletion.
+//   - context.DeadlineExceeded if the deletion is not confirmed after 5 s. It also wraps
+//     zk.ErrNoServer if no server can be reached.
+//   - [framework.ErrClosed] if a persistent node stays because the client was closed first.
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done

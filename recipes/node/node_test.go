@@ -44,7 +44,7 @@ func TestTheNodeOfTheNextKeepIsNotDeleted(t *testing.T) {
 		w.RefuseConnections(true)
 		w.CutConnections()
 		synctest.Wait()
-		require.NoError(t, first.Close())
+		require.ErrorIs(t, first.Close(), zk.ErrNoServer)
 		require.True(t, w.Exists("/group/a"))
 		armed.Store(true)
 		kept := begin(day(t), client, "next", node.WithPersistence())

@@ -3,6 +3,12 @@ package mutation
 // nodeBugs are mutations of package node.
 var nodeBugs = []mutation{
 	{
+		name:  "Close of a kept node waits as long as an outage",
+		file:  "recipes/node/keeper.go",
+		edits: []edit{{old: "closeTimeout = 5 * time.Second", new: "closeTimeout = time.Hour"}},
+		pkg:   "recipes/node", test: "TestClose_WithoutAServer",
+	},
+	{
 		name:  "a kept node is shown although it was replaced",
 		file:  "recipes/node/keeper.go",
 		edits: []edit{{old: "if wait.Closed(k.watch.Done()) {", new: "if false {"}},

@@ -253,6 +253,24 @@ var recipeBugs = []mutation{
 		pkg:   "discovery", test: "TestPick_AfterAGoodbye",
 	},
 	{
+		name:  "a goodbye replaces the goodbyes of others",
+		file:  "discovery/register.go",
+		edits: []edit{{old: "all := decodeGoodbyes(data)", new: "all := decodeGoodbyes(data[:0])"}},
+		pkg:   "discovery", test: "TestDrain_OfManyInstancesAtOnce",
+	},
+	{
+		name:  "a plain node on a compressing client is no unreadable instance",
+		file:  "discovery/discovery.go",
+		edits: []edit{{old: "errors.Is(err, framework.ErrNotCompressed):", new: "false:"}},
+		pkg:   "discovery", test: "TestPlainNodesOnACompressingClient",
+	},
+	{
+		name:  "compressed data that end early count as a lost reply",
+		file:  "internal/gzipped/gzipped.go",
+		edits: []edit{{old: "r, err := gzip.NewReader(rest)\n\tif err != nil {\n\t\treturn nil, fmt.Errorf(\"%w: %v\"", new: "r, err := gzip.NewReader(rest)\n\tif err != nil {\n\t\treturn nil, fmt.Errorf(\"%w: %w\""}},
+		pkg:   "internal/gzipped", test: "TestDecode_IsNotRetried",
+	},
+	{
 		name:  "an error of one instance counts for all of its transaction",
 		file:  "discovery/instance.go",
 		edits: []edit{{old: "return znode{i.path, i.czxid}", new: "return znode{\"\", i.czxid}"}},
