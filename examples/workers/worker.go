@@ -28,7 +28,7 @@ func (p pool) start(ctx context.Context, servers []string, id string, b *board) 
 	if err != nil {
 		return nil, err
 	}
-	w.member, err = shard.Join(ctx, w.client, p.path, id, p.partitions)
+	w.member, err = shard.New(w.client, p.path, id, p.partitions)
 	if err != nil {
 		w.client.Close()
 		return nil, err

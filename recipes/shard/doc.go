@@ -1,7 +1,7 @@
 // Package shard divides n shards among the members of a group, with at most one owner for each
 // shard at any instant.
 //
-//	member, err := shard.Join(ctx, client, "/ingest", "host-7", 64)
+//	member, err := shard.New(client, "/ingest", "host-7", 64)
 //	if err != nil { ... }
 //	err = member.Run(ctx, func(ctx context.Context, shard int) error {
 //		return consume(ctx, shard) // ctx is cancelled before another member can own the shard
@@ -25,8 +25,10 @@
 // function has returned, and releases the shard. The new owner is waiting by then.
 //
 // A function that returns nil while its member owns the shard is called again, after a pause that
-// grows with each call of less than 10 ms. An error that it returns after its context has ended is
-// logged. A panic ends the process, as in any goroutine.
+// grows with each call of less than 10 ms. An error, a panic and runtime.Goexit are failures of the
+// shard alone. They are logged, [State] names the shard, and its member calls the function again
+// after 1 s, then 2 s, up to 1 minute. A minute without a failure resets the pause. An error that
+// the function returns after its context has ended is logged.
 //
 // # What it promises
 //
@@ -38,6 +40,8 @@
 //     shards change owners.
 //   - A member that runs again with its id before its old session has expired gets its shards back
 //     when that session expires.
+//   - While the plan cannot be read, written or decoded, or would exceed the request limit, the
+//     shards stay with their owners, and a line is logged. A deleted plan is written again.
 //   - A shard is released only after its function has returned. A function that continues after its
 //     context has ended is logged, and keeps the shard as long as the session lives.
 //
@@ -49,6 +53,8 @@
 // A member that crashes keeps its shards until its session expires. If the planner is suspended,
 // the next plan is written when the planner's session has expired.
 //
-// The number of shards is fixed by the first member. To change it, stop all members, delete the
+// Only an ephemeral node below members is a member.
+//
+// The number of shards is fixed by the first Run. To change it, stop all members, delete the
 // path, and start them with the new number.
 package shard

@@ -20,11 +20,11 @@ func Example() {
 		<-ctx.Done() // another member owns the shard afterwards
 		return nil
 	}
-	a, err := shard.Join(ctx, client, "/ingest", "host-1", 4)
+	a, err := shard.New(client, "/ingest", "host-1", 4)
 	if err != nil {
 		log.Fatal(err)
 	}
-	b, err := shard.Join(ctx, client, "/ingest", "host-2", 4)
+	b, err := shard.New(client, "/ingest", "host-2", 4)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -2,9 +2,9 @@ package shard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,30 +14,44 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
-	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/verdict"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/node"
-	"github.com/gocurator/curator/recipes/shared"
 )
 
-// settling is the time from a change of the group to the next plan, so that members that start
-// together are planned together.
-const settling = 100 * time.Millisecond
+const (
+	// Pauses before a failed function is called again, and before a refused request is repeated.
+	firstPause = time.Second
+	lastPause  = time.Minute
+
+	// healthyAfter is how long a function must run for its failures to be forgotten.
+	healthyAfter = time.Minute
+
+	// stuckAfter is how long a function may continue after its context has ended before
+	// State.Stuck names its shard. Package leader logs it then.
+	stuckAfter = 10 * time.Second
+)
 
 // Run calls f for each shard that this member owns, in a goroutine of its own, until ctx is done.
 // Calls for one shard never overlap. The shard is released when f has returned.
 //
 // The context of f is cancelled before another member can own the shard: on a suspension or loss,
 // when the plan gives the shard to another member ([ErrMoved]), after Drain ([ErrDrained]), and
-// when Run returns. If f returns nil before that, it is called again after a pause.
+// when Run returns. If f returns before that, it is called again after a pause: see the package
+// comment.
 //
 // Run returns when all calls have returned:
 //   - nil after Drain,
 //   - the cause of ctx,
-//   - the error of f, if f fails while it owns its shard,
-//   - [ErrRunning], [ErrShards], [framework.ErrBadArgument] if f is nil, and [shared.ErrBadValue]
-//     if the plan cannot be decoded,
-//   - [framework.ErrClosed], and errors that a retry cannot fix, such as zk.ErrNoAuth.
+//   - [ErrShards], also if another member replaces the plan by one of another number,
+//   - [ErrRunning], [framework.ErrBadArgument] if f is nil, and [framework.ErrClosed],
+//   - at its start, [shared.ErrBadValue] if the plan cannot be decoded, and errors that a retry
+//     cannot fix, such as zk.ErrNoAuth.
+//
+// After its start, such an error is logged. The shards stay with their owners, and the request is
+// repeated.
 func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int) error) (err error) {
 	defer func() { err = opError("run", m.path, err) }()
 	r := &run{Member: m, f: f, shards: make(map[int]*shard)}
@@ -59,7 +73,7 @@ func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int)
 		return nil
 	}
 	defer m.update(func() { m.phase, m.run = [...]phase{running: idle, draining: drained}[m.phase], nil })
-	member, err := node.Keep(r.ctx, m.client, m.path+"/members/"+m.id, encode(m.cfg.weight), node.WithIfTaken(node.Replace))
+	member, err := r.begin()
 	if err != nil {
 		return err
 	}
@@ -68,8 +82,10 @@ func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int)
 	r.all.Go(r.follow)
 	r.all.Go(r.plans)
 	if r.until(r.ctx, func() bool { return m.phase == draining }) == nil {
-		err := member.Set(r.ctx, encode(0))
-		r.step(err, func() {})
+		if err := member.Set(r.ctx, encode(0)); err != nil {
+			r.end(err)
+		}
+		r.update(r.apply)
 		<-r.ctx.Done()
 	}
 	if err := context.Cause(r.ctx); !errors.Is(err, ErrDrained) {
@@ -87,9 +103,82 @@ type run struct {
 	all sync.WaitGroup          // the goroutines
 
 	// Guarded by Member.mu.
-	plan   plan           // in force
-	shards map[int]*shard // not in the map: neither wanted nor leaving
+	plan     plan              // in force
+	shards   map[int]*shard    // not in the map: neither wanted nor leaving
+	troubles map[string]string // by path: the reason that was logged
 }
+
+// begin creates the plan, if it is missing, and this member's node. It waits for a server.
+func (r *run) begin() (*node.Node, error) {
+	pauses := wait.Pauses{First: engine.RefusedPause, Last: lastPause}
+	for {
+		err := r.prepare()
+		if err == nil {
+			break
+		}
+		if !passes(err) {
+			return nil, err
+		}
+		if engine.Sleep(r.ctx, engine.Of(r.client), pauses.Next()) != nil {
+			return nil, engine.Of(r.client).GaveUp(r.ctx, operr.Bare(err))
+		}
+	}
+	return node.Keep(r.ctx, r.client, r.node(), encode(r.cfg.weight), node.WithIfTaken(node.Replace))
+}
+
+// passes reports whether an operation that failed with err may succeed when it is repeated.
+func passes(err error) bool {
+	return verdict.MayPass(err) || errors.Is(err, framework.ErrSessionLost)
+}
+
+func (m *Member) members() string { return m.path + "/members" }
+func (m *Member) node() string    { return m.members() + "/" + m.id }
+
+// prepare creates the plan, if it is missing, and checks that this member can do without an
+// administrator: node.Keep and a cache wait for rights.
+func (r *run) prepare() error {
+	if err := r.restore(make(plan, r.cfg.shards)); err != nil {
+		return err
+	}
+	// Nothing is left if the client crashes here.
+	trial := []any{&zk.CreateRequest{Path: r.node(), Data: encode(0), Flags: zk.FlagEphemeral}, &zk.DeleteRequest{Path: r.node(), Version: -1}}
+	_, err := r.client.Multi(r.ctx, trial...)
+	if errors.Is(err, zk.ErrNoNode) {
+		if err = engine.Of(r.client).MakeParents(r.ctx, r.node()); err == nil {
+			_, err = r.client.Multi(r.ctx, trial...)
+		}
+	}
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // of an earlier session, or a lost reply
+		return err
+	}
+	_, _, err = r.client.Get(r.ctx, r.members())
+	if errors.Is(err, framework.ErrNotCompressed) {
+		if _, stat, other := r.client.Exists(r.ctx, r.members()); other != nil || stat != nil && stat.DataLength == 0 {
+			err = other // a cache accepts a node without data
+		}
+	}
+	return err
+}
+
+// restore writes p if there is no plan. It returns ErrShards if there is one of another number.
+func (r *run) restore(p plan) error {
+	_, err := r.Member.plan.Update(r.ctx, func(now plan) (plan, error) {
+		switch len(now) {
+		case 0:
+			return p, nil
+		case len(p):
+			return now, errUnchanged
+		}
+		return now, r.differs(now)
+	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
+}
+
+// errUnchanged is the error of an Update that has nothing to write.
+var errUnchanged = errors.New("unchanged")
 
 // shard is a shard that the plan gives to this member, or gave to it until a moment ago.
 //
@@ -104,34 +193,96 @@ type shard struct {
 	move context.Context // of the wait for the new owner
 	stop context.CancelFunc
 	call context.Context // of f; nil while f is not called
+
+	stuck    bool  // f has not returned for stuckAfter
+	failure  error // of the last call; nil if a later one was healthy
+	failures int   // in a row
 }
 
 func (s *shard) leaving() bool { return s.want.Err() != nil }
 
-// follow follows the plan until the run ends.
-func (r *run) follow() {
-	for p, err := range r.Member.plan.Observe(r.ctx) {
-		if err == nil && len(p) != r.cfg.shards {
-			err = r.differs(p)
+// addTo adds the shard to a state.
+func (s *shard) addTo(now *State, index int) {
+	if s.call != nil && s.call.Err() == nil {
+		now.Owned = append(now.Owned, index)
+	}
+	if s.stuck {
+		now.Stuck = append(now.Stuck, index)
+	}
+	if s.failure != nil {
+		if now.Failing == nil {
+			now.Failing = make(map[int]error)
 		}
-		r.step(err, func() { r.plan = p })
+		now.Failing[index] = s.failure
 	}
 }
 
-// step applies a change of the plan, a shard or the phase. An error ends the run.
-func (r *run) step(err error, change func()) {
-	if err != nil {
-		r.end(err)
-	}
-	r.update(func() {
-		if change(); r.ctx.Err() == nil {
-			r.apply()
+// follow follows the plan until the run ends. The plan in force remains while there is no other.
+func (r *run) follow() {
+	pauses := wait.Pauses{First: firstPause, Last: lastPause}
+	for r.ctx.Err() == nil {
+		for p, err := range r.Member.plan.Observe(r.ctx) {
+			switch {
+			case err == nil && len(p) == 0: // it was deleted
+				err = r.restore(r.inForce())
+			case err == nil && len(p) != r.cfg.shards:
+				err = r.differs(p)
+			case err == nil:
+				r.fine(r.Member.plan.Path())
+				pauses.Reset()
+				r.update(func() { r.plan = p; r.apply() })
+			}
+			r.trouble("plan not read", r.Member.plan.Path(), err)
 		}
-	})
+		_ = engine.Sleep(r.ctx, engine.Of(r.client), pauses.Next()) // the loop ends with ctx
+	}
+}
+
+// inForce returns the plan in force, or an empty one.
+func (r *run) inForce() plan {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.plan == nil {
+		return make(plan, r.cfg.shards)
+	}
+	return r.plan
+}
+
+// trouble logs an error with which the run continues, once for each reason. It ends the run if err
+// is final.
+func (r *run) trouble(what, path string, err error) {
+	switch {
+	case err == nil, r.ctx.Err() != nil:
+		return
+	case errors.Is(err, ErrShards), errors.Is(err, framework.ErrClosed):
+		r.end(err)
+		return
+	}
+	err = operr.Bare(err)
+	r.mu.Lock()
+	known := r.troubles[path] == err.Error()
+	if r.troubles == nil {
+		r.troubles = make(map[string]string)
+	}
+	r.troubles[path] = err.Error()
+	r.mu.Unlock()
+	if !known && !passes(err) {
+		engine.Of(r.client).Logger().Warn(what+", shards stay with their owners", "path", path, "reason", err)
+	}
+}
+
+// fine forgets a trouble, so that it is logged when it returns.
+func (r *run) fine(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.troubles, path)
 }
 
 // apply starts the shards that the plan gives to this member, and gives up others.
 func (r *run) apply() {
+	if r.ctx.Err() != nil {
+		return
+	}
 	limit, cause := r.cfg.moves, ErrMoved
 	if r.phase == draining {
 		limit, cause = 1, ErrDrained
@@ -169,38 +320,112 @@ func (r *run) start(index int) {
 		defer s.stop()
 		defer s.drop(nil)
 		election, err := r.election("shards/" + strconv.Itoa(index))
-		if err == nil {
-			err = r.own(s, election, index)
+		if err != nil {
+			r.end(err) // the path was checked by New
+			return
 		}
-		if err == nil {
-			err = r.handOver(s, election)
-		}
-		r.step(err, func() { delete(r.shards, index) })
+		r.own(s, election, index)
+		r.trouble("new owner not seen", election.Path(), r.handOver(s, election))
+		r.update(func() { delete(r.shards, index); r.apply() })
 	})
 }
 
-// own campaigns for a shard and calls f while this member leads, until the shard is dropped.
-func (r *run) own(s *shard, election *leader.Election, index int) error {
-	var late error // of the last call, if its context had ended
-	err := election.Run(s.want, func(ctx context.Context, term *leader.Term) (err error) {
-		ctx = context.WithValue(ctx, termKey{}, term)
-		r.update(func() { s.call = ctx })
-		defer r.update(func() { s.call = nil })
-		// The shard is not owned from then on, although f has not returned.
-		defer context.AfterFunc(ctx, func() { r.update(func() {}) })()
-		err = r.f(ctx, index)
-		if late = nil; ctx.Err() != nil && !errors.Is(err, ctx.Err()) && !errors.Is(context.Cause(ctx), err) {
-			late = err
+// own campaigns for a shard and calls f while this member leads, until the shard is dropped. An
+// error of the election counts as one of f.
+func (r *run) own(s *shard, election *leader.Election, index int) {
+	for {
+		err := election.Run(s.want, func(ctx context.Context, term *leader.Term) error {
+			return r.serve(context.WithValue(ctx, termKey{}, term), s, index, election.Path())
+		})
+		if s.leaving() {
+			return
 		}
-		return err
-	})
-	if !s.leaving() {
-		return err
+		if errors.Is(err, framework.ErrClosed) {
+			r.end(err)
+			return
+		}
+		r.failed(s, election.Path(), err)
+		r.pause(s.want, s)
 	}
-	if late != nil {
-		engine.Of(r.client).Logger().Warn("function failed after it had lost its shard", "path", election.Path(), "reason", late)
+}
+
+// serve calls f until it returns nil or ctx is done. After a failure it pauses, and keeps the
+// shard.
+func (r *run) serve(ctx context.Context, s *shard, index int, path string) error {
+	for {
+		err := r.call(ctx, s, index)
+		if ctx.Err() != nil {
+			if err != nil && !errors.Is(err, ctx.Err()) && !errors.Is(context.Cause(ctx), err) {
+				engine.Of(r.client).Logger().Warn("function failed after it had lost its shard", "path", path, "reason", err)
+			}
+			return nil
+		}
+		if err == nil {
+			r.healthy(s)
+			return nil
+		}
+		r.failed(s, path, err)
+		if r.pause(ctx, s); ctx.Err() != nil {
+			return nil
+		}
 	}
-	return nil
+}
+
+// call calls f in a goroutine of its own, which a panic or runtime.Goexit may end, and returns when
+// f has returned.
+func (r *run) call(ctx context.Context, s *shard, index int) error {
+	r.update(func() { s.call = ctx })
+	defer r.update(func() { s.call, s.stuck = nil, false })
+	returned := make(chan error, 1)
+	go func() { // ends with f
+		err := errGoexit
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("%w: %v", errPanic, p)
+				engine.Of(r.client).Logger().Error("function of a shard panicked", "path", r.path, "shard", index, "panic", p, "stack", string(debug.Stack()))
+			}
+			returned <- err
+		}()
+		err = r.f(ctx, index)
+	}()
+	healthy := time.AfterFunc(healthyAfter, func() { r.healthy(s) })
+	defer healthy.Stop()
+	select {
+	case err := <-returned:
+		return err
+	case <-ctx.Done():
+		healthy.Stop()
+		r.update(func() {}) // the shard is not owned any more, although f has not returned
+	}
+	select {
+	case err := <-returned:
+		return err
+	case <-time.After(stuckAfter):
+		r.update(func() { s.stuck = true })
+		return <-returned
+	}
+}
+
+var (
+	errPanic  = errors.New("function panicked")
+	errGoexit = errors.New("function called runtime.Goexit")
+)
+
+// failed records and logs a failure of a shard.
+func (r *run) failed(s *shard, path string, err error) {
+	r.update(func() { s.failure = err; s.failures++ })
+	engine.Of(r.client).Logger().Warn("shard failed", "path", path, "reason", err)
+}
+
+// healthy forgets the failures of a shard.
+func (r *run) healthy(s *shard) { r.update(func() { s.failure, s.failures = nil, 0 }) }
+
+// pause waits before the next call after a failure.
+func (r *run) pause(ctx context.Context, s *shard) {
+	r.mu.Lock()
+	d := min(firstPause<<min(s.failures-1, 10), lastPause)
+	r.mu.Unlock()
+	_ = engine.Sleep(ctx, engine.Of(r.client), d) // the caller looks at ctx
 }
 
 // handOver waits until another member leads, if moves are limited and another owner is expected.
@@ -221,67 +446,4 @@ func (r *run) handOver(s *shard, election *leader.Election) error {
 
 func (r *run) election(name string) (*leader.Election, error) {
 	return leader.New(r.client, r.path+"/"+name, leader.WithID(r.id))
-}
-
-// plans writes the plans while this member is the planner, until the run ends.
-func (r *run) plans() {
-	election, err := r.election("planner")
-	if err == nil {
-		err = election.Run(r.ctx, r.balance)
-	}
-	r.end(err)
-}
-
-// balance writes a plan after each change of the group, until ctx is done. After an error that may
-// pass, it returns nil to be called again, here or in another member.
-func (r *run) balance(ctx context.Context, _ *leader.Term) error {
-	group, err := cache.New(r.client, r.path+"/members", cache.WithDepth(1))
-	if err != nil {
-		return err
-	}
-	defer group.Close()
-	for {
-		_, changed := group.Current()
-		select {
-		case <-time.After(settling):
-		case <-ctx.Done():
-			return nil
-		}
-		_, err := r.Member.plan.Update(ctx, func(p plan) (plan, error) {
-			next := p.rebalanced(weights(group))
-			if current, _ := group.Current(); !current || len(p) != r.cfg.shards || slices.Equal(next, p) {
-				return p, errUnchanged
-			}
-			return next, nil
-		})
-		switch {
-		case err == nil, errors.Is(err, errUnchanged):
-		case errors.Is(err, zk.ErrNoAuth), errors.Is(err, framework.ErrTooLong), errors.Is(err, shared.ErrBadValue):
-			return err
-		default:
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// encode returns the data of a member's node. A member of weight 0 is being drained.
-func encode(weight int) []byte { return fmt.Appendf(nil, `{"weight":%d}`, weight) }
-
-// weights returns the weights of the members that take shards. A node without a valid weight does
-// not count.
-func weights(group *cache.Cache) map[string]int {
-	weights := make(map[string]int)
-	for n := range group.Children(group.Path()) {
-		var data struct{ Weight int }
-		if json.Unmarshal(n.Data, &data) == nil && data.Weight >= 1 && data.Weight <= maxWeight {
-			_, id := framework.Split(n.Path)
-			weights[id] = data.Weight
-		}
-	}
-	return weights
 }

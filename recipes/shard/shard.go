@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,12 +14,15 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/shared"
 )
 
 var (
-	// ErrShards is returned by Join and Run if the group divides another number of shards.
+	// ErrShards is returned by Run if the group divides another number of shards.
 	ErrShards = errors.New("number of shards differs")
 
 	// ErrRunning is returned by Run while another Run of the same member has not returned.
@@ -66,6 +71,13 @@ type State struct {
 	Owned    []int    // the shards whose functions run with a live context
 	Assigned []int    // the shards that the plan gives to this member
 	Members  []string // the ids of the members that have shards in the plan
+
+	// Failing has the last error of each shard of this member whose function has failed, until it
+	// has run for a minute or returned nil.
+	Failing map[int]error
+	// Stuck has the shards whose functions have not returned 10 s after their contexts ended. No
+	// member can own them.
+	Stuck []int
 }
 
 // Option configures a member.
@@ -101,51 +113,40 @@ const (
 	maxWeight = 1000
 )
 
-// Join returns the member id of the group at path, which divides the shards 0 to shards-1. The
-// first member fixes that number. The member takes part in the group during [Member.Run].
+// New returns the member id of the group at path, which divides the shards 0 to shards-1. It sends
+// no request: the member takes part in the group during [Member.Run].
 //
 // Two processes must not run with the same id at the same time: they would count as one member, and
 // one may wait for a shard of the other forever.
 //
-// Errors are [ErrShards], [framework.ErrBadPath], [framework.ErrBadArgument], and the errors of
-// [shared.Value.Update].
-func Join(ctx context.Context, client *framework.Client, path, id string, shards int, opts ...Option) (_ *Member, err error) {
-	defer func() { err = opError("join", path, err) }()
+// Errors are
+//   - [framework.ErrBadPath] and [framework.ErrBadArgument],
+//   - [framework.ErrTooLong] if a plan that names id for each shard exceeds the request limit.
+func New(client *framework.Client, path, id string, shards int, opts ...Option) (_ *Member, err error) {
+	defer func() { err = opError("shard", path, err) }()
 	m := &Member{client: client, path: path, id: id, cfg: config{shards, 1, shards}, changed: make(chan struct{})}
-	if err := check(shards >= 1 && shards <= maxShards, "%d shards", shards); err != nil {
+	if err := cmp.Or(recipe.Check(client, path), opt.Apply(&m.cfg, opts)); err != nil {
 		return nil, err
 	}
-	if framework.ValidatePath("/"+id) != nil || id == "" || strings.Contains(id, "/") {
+	switch {
+	case shards < 1 || shards > maxShards:
+		return nil, check(false, "%d shards", shards)
+	case framework.ValidatePath("/"+id) != nil || id == "" || strings.Contains(id, "/"):
 		return nil, check(false, "invalid id %q", id)
-	}
-	for _, opt := range opts {
-		if opt == nil {
-			return nil, check(false, "nil option")
-		}
-		if err := opt(&m.cfg); err != nil {
-			return nil, err
-		}
 	}
 	if m.plan, err = shared.JSON[plan](client, path+"/plan"); err != nil {
 		return nil, err
 	}
-	_, err = m.plan.Update(ctx, func(p plan) (plan, error) {
-		switch {
-		case len(p) == 0:
-			return make(plan, shards), nil
-		case len(p) != shards:
-			return p, m.differs(p)
-		}
-		return p, errUnchanged
-	})
-	if err != nil && !errors.Is(err, errUnchanged) {
+	// The mixed plans of several members are not longer than the longest of these.
+	all, err := json.Marshal(plan(slices.Repeat([]string{id}, shards)))
+	if err != nil {
 		return nil, err
+	}
+	if err := engine.Of(client).Fits(m.plan.Path(), len(all)); err != nil {
+		return nil, fmt.Errorf("%w: an id of %d bytes for each of %d shards", err, len(id), shards)
 	}
 	return m, nil
 }
-
-// errUnchanged is the error of an Update that has nothing to write.
-var errUnchanged = errors.New("unchanged")
 
 func (m *Member) differs(p plan) error {
 	return fmt.Errorf("%w: the plan has %d, not %d", ErrShards, len(p), m.cfg.shards)
@@ -242,8 +243,8 @@ func (m *Member) state() (now State, changed <-chan struct{}) {
 	ids := make(map[string]bool)
 	for index, id := range m.run.plan {
 		ids[id] = true
-		if s := m.run.shards[index]; s != nil && s.call != nil && s.call.Err() == nil {
-			now.Owned = append(now.Owned, index)
+		if s := m.run.shards[index]; s != nil {
+			s.addTo(&now, index)
 		}
 		if id == m.id {
 			now.Assigned = append(now.Assigned, index)

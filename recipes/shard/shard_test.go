@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +28,6 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/recipes/shard"
-	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -147,7 +147,7 @@ func (w world) joinWith(
 	client *framework.Client, id string, shards int, f func(context.Context, int) error, opts ...shard.Option,
 ) member {
 	w.Helper()
-	m, err := shard.Join(testbed.Context(w.T), client, "/ingest", id, shards, opts...)
+	m, err := shard.New(client, "/ingest", id, shards, opts...)
 	require.NoError(w, err)
 	ctx, stop := context.WithCancel(context.Background())
 	running := member{m, client, stop, make(chan error, 1)}
@@ -223,7 +223,7 @@ func TestRun_Weights(t *testing.T) {
 	})
 }
 
-func TestJoin_RestartWithinTheSessionKeepsTheShards(t *testing.T) {
+func TestNew_RestartWithinTheSessionKeepsTheShards(t *testing.T) {
 	virtual(t, func(w world) {
 		w.join("a", 8)
 		dead := w.join("b", 8)
@@ -301,7 +301,7 @@ func TestDrain_TheLastMember(t *testing.T) {
 
 func TestDrain_BeforeRun(t *testing.T) {
 	virtual(t, func(w world) {
-		m, err := shard.Join(testbed.Context(w.T), w.client(), "/ingest", "a", 4)
+		m, err := shard.New(w.client(), "/ingest", "a", 4)
 		require.NoError(w, err)
 		require.NoError(w, m.Drain(testbed.Context(w.T)))
 		require.NoError(w, m.Run(testbed.Context(w.T), w.oracle.work("a")))
@@ -404,19 +404,40 @@ func TestRun_WithMaxMoves(t *testing.T) {
 	})
 }
 
-func TestRun_AnErrorOfTheFunctionEndsRun(t *testing.T) {
+// An error, a panic or a Goexit of one shard's function concerns that shard alone.
+func TestRun_AShardFailsAlone(t *testing.T) {
 	virtual(t, func(w world) {
 		failure := errors.New("disk full")
+		var calls [4][]time.Time
 		a := w.joinWith(w.client(), "a", 4, func(ctx context.Context, shard int) error {
-			if shard == 2 {
+			calls[shard] = append(calls[shard], time.Now())
+			switch {
+			case shard == 1 && len(calls[1]) < 4:
+				panic("nil map")
+			case shard == 2 && len(calls[2]) < 4:
 				return failure
+			case shard == 3 && len(calls[3]) < 4:
+				runtime.Goexit()
 			}
 			return w.oracle.work("a")(ctx, shard)
 		})
-		require.ErrorIs(w, <-a.ended, failure)
-		require.Empty(w, a.Owned())
-		w.join("b", 4)
-		w.settled(map[string]int{"b": 4})
+		time.Sleep(time.Second) // in virtual time
+		require.Equal(w, []int{0}, a.Owned())
+		state := w.now(a)
+		require.Equal(w, []int{0, 1, 2, 3}, state.Assigned)
+		require.ErrorIs(w, state.Failing[2], failure)
+		require.ErrorContains(w, state.Failing[1], "nil map")
+		require.ErrorContains(w, state.Failing[3], "Goexit")
+		w.settled(map[string]int{"a": 4})
+		for shard, times := range calls {
+			for i := 1; i < len(times); i++ {
+				require.Equal(w, time.Second<<(i-1), times[i].Sub(times[i-1]), "shard %d", shard)
+			}
+		}
+		require.Len(w, w.now(a).Failing, 3)
+		time.Sleep(61 * time.Second) // in virtual time
+		require.Empty(w, w.now(a).Failing, "each has run for a minute")
+		require.Equal(w, 4, w.oracle.began)
 	})
 }
 
@@ -537,7 +558,7 @@ func (w world) session(m member) int64 {
 	return session.ID()
 }
 
-func TestJoin_Refusals(t *testing.T) {
+func TestNew_Refusals(t *testing.T) {
 	virtual(t, func(w world) {
 		ctx, client := testbed.Context(w.T), w.client()
 		for _, c := range []struct {
@@ -547,6 +568,9 @@ func TestJoin_Refusals(t *testing.T) {
 			want     error
 		}{
 			{"ingest", "a", 4, nil, framework.ErrBadPath},
+			{"", "a", 4, nil, framework.ErrBadPath},
+			{"/", "a", 4, nil, framework.ErrBadPath},
+			{"/ingest", "a", 10_001, nil, framework.ErrBadArgument},
 			{"/ingest", "", 4, nil, framework.ErrBadArgument},
 			{"/ingest", "a/b", 4, nil, framework.ErrBadArgument},
 			{"/ingest", "a", 0, nil, framework.ErrBadArgument},
@@ -555,24 +579,27 @@ func TestJoin_Refusals(t *testing.T) {
 			{"/ingest", "a", 4, []shard.Option{shard.WithWeight(1001)}, framework.ErrBadArgument},
 			{"/ingest", "a", 4, []shard.Option{shard.WithMaxMoves(0)}, framework.ErrBadArgument},
 		} {
-			_, err := shard.Join(ctx, client, c.path, c.id, c.shards, c.opts...)
+			_, err := shard.New(client, c.path, c.id, c.shards, c.opts...)
 			require.ErrorIs(w, err, c.want, "%+v", c)
 		}
-		_, err := shard.Join(ctx, nil, "/ingest", "a", 4)
+		_, err := shard.New(nil, "/ingest", "a", 4)
 		require.ErrorIs(w, err, framework.ErrBadArgument)
 
-		m, err := shard.Join(ctx, client, "/ingest", "a", 4)
+		m, err := shard.New(client, "/ingest", "a", 4)
 		require.NoError(w, err)
 		require.ErrorIs(w, m.Run(ctx, nil), framework.ErrBadArgument)
-		_, err = shard.Join(ctx, client, "/ingest", "b", 5)
-		require.ErrorIs(w, err, shard.ErrShards)
-		require.EqualError(w, err, "update /ingest/plan: number of shards differs: the plan has 4, not 5")
+		require.False(w, w.server.Exists("/ingest"), "nothing was written")
 
 		running, stop := context.WithCancel(ctx)
 		ended := make(chan error)
 		go func() { ended <- m.Run(running, w.oracle.work("a")) }()
 		synctest.Wait()
 		require.ErrorIs(w, m.Run(ctx, w.oracle.work("a")), shard.ErrRunning)
+		other, err := shard.New(client, "/ingest", "b", 5)
+		require.NoError(w, err)
+		err = other.Run(ctx, w.oracle.work("b"))
+		require.ErrorIs(w, err, shard.ErrShards)
+		require.EqualError(w, err, "update /ingest/plan: number of shards differs: the plan has 4, not 5")
 		stop()
 		require.ErrorIs(w, <-ended, context.Canceled)
 	})
@@ -661,16 +688,144 @@ func TestRun_Requests(t *testing.T) {
 	}, zktest.WithLatency(time.Millisecond))
 }
 
-func TestRun_BadPlanAndForeignMembers(t *testing.T) {
+// A member without a valid weight has no shards.
+func TestRun_ForeignMembers(t *testing.T) {
 	virtual(t, func(w world) {
-		foreign := w.client()
-		_, err := node.Join(testbed.Context(w.T), foreign, "/ingest/members", "java", []byte("hello"))
+		_, err := node.Join(testbed.Context(w.T), w.client(), "/ingest/members", "java", []byte("hello"))
 		require.NoError(w, err)
-		a := w.join("a", 4)
+		require.NoError(w, w.server.Create("/ingest/members/old", []byte(`{"weight":1}`)))
+		w.join("a", 4)
+		time.Sleep(time.Minute) // in virtual time
 		w.settled(map[string]int{"a": 4})
-		plan, err := shared.Bytes(foreign, "/ingest/plan")
-		require.NoError(w, err)
-		require.NoError(w, plan.Set(testbed.Context(w.T), []byte("not JSON")))
-		require.ErrorIs(w, <-a.ended, shared.ErrBadValue)
 	})
+}
+
+// While the plan cannot be read, written or decoded, the shards stay with their owners, and each
+// member says so once.
+func TestRun_OutlivesItsPlan(t *testing.T) {
+	text := func(text string) func(w world, c *framework.Client) {
+		return func(w world, c *framework.Client) { require.NoError(w, w.server.Set("/ingest/plan", []byte(text))) }
+	}
+	acl := func(path string, perms int32) func(w world, c *framework.Client) {
+		return func(w world, c *framework.Client) {
+			_, err := c.SetACL(testbed.Context(w.T), path, zk.WorldACL(perms))
+			require.NoError(w, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		harm, mend func(w world, c *framework.Client)
+		says       string // once by each member, or by one
+	}{
+		"not JSON":       {text("not JSON"), text(`["a","a","b","b"]`), "bad value"},
+		"not readable":   {acl("/ingest/plan", zk.PermWrite|zk.PermAdmin), acl("/ingest/plan", zk.PermAll), "not authenticated"},
+		"not writable":   {acl("/ingest/plan", zk.PermRead|zk.PermAdmin), acl("/ingest/plan", zk.PermAll), "not authenticated"},
+		"members hidden": {acl("/ingest/members", zk.PermAll&^zk.PermRead), acl("/ingest/members", zk.PermAll), "not authenticated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w world) {
+				var logged testbed.Output
+				log := framework.WithLogger(slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
+				a := w.joinWith(w.client(log), "a", 4, w.oracle.work("a"))
+				w.joinWith(w.client(log), "b", 4, w.oracle.work("b"))
+				w.settled(map[string]int{"a": 2, "b": 2})
+				c.harm(w, a.client)
+				joined := w.join("c", 4)    // needs a plan
+				w.server.CutConnections()   // whatever is read is read again
+				time.Sleep(5 * time.Minute) // in virtual time
+				owned := w.oracle.owned()
+				require.Equal(w, []int{2, 2}, []int{owned["a"], owned["b"]}, "%s", logged.String())
+				require.Contains(w, logged.String(), c.says)
+				require.LessOrEqual(w, strings.Count(logged.String(), c.says), 6, "%s", logged.String())
+				c.mend(w, a.client)
+				_ = joined.leave() // it had no right to begin, or no shards
+				w.join("d", 4)
+				time.Sleep(2 * time.Minute) // in virtual time
+				owned = w.oracle.owned()
+				require.Equal(w, 4, owned["a"]+owned["b"]+owned["d"])
+				require.Positive(w, owned["d"])
+			})
+		})
+	}
+}
+
+func TestRun_WritesADeletedPlanAgain(t *testing.T) {
+	virtual(t, func(w world) {
+		w.join("a", 4)
+		w.join("b", 4)
+		w.settled(map[string]int{"a": 2, "b": 2})
+		began := w.oracle.began
+		require.NoError(w, w.server.Delete("/ingest/plan"))
+		time.Sleep(time.Second) // in virtual time
+		require.True(w, w.server.Exists("/ingest/plan"))
+		require.Equal(w, began, w.oracle.began, "no shard moves")
+		w.join("c", 4)
+		time.Sleep(time.Second) // in virtual time
+		owned := w.oracle.owned()
+		require.Equal(w, []int{1, 3}, []int{owned["c"], owned["a"] + owned["b"]})
+	})
+}
+
+// The plan is one node: a member with an id that does not fit is refused before it has sent a
+// request.
+func TestNew_RefusesAnIDThatDoesNotFitThePlan(t *testing.T) {
+	virtual(t, func(w world) {
+		client := func() *framework.Client { return w.client(framework.WithMaxRequest(4096)) }
+		w.joinWith(client(), "a", 64, w.oracle.work("a"))
+		w.joinWith(client(), "b", 64, w.oracle.work("b"))
+		w.settled(map[string]int{"a": 32, "b": 32})
+		_, err := shard.New(client(), "/ingest", strings.Repeat("x", 200), 64)
+		require.ErrorIs(w, err, framework.ErrTooLong)
+		_, err = shard.New(client(), "/ingest", strings.Repeat("<", 10), 64)
+		require.ErrorIs(w, err, framework.ErrTooLong, "JSON escapes it")
+		// With another limit, the planner says so, and the owners go on.
+		w.joinWith(w.client(), strings.Repeat("x", 200), 64, w.oracle.work("x"))
+		time.Sleep(time.Minute) // in virtual time
+		owned := w.oracle.owned()
+		require.Equal(w, 64, owned["a"]+owned["b"]+owned["x"])
+	})
+}
+
+// A missing right ends Run at its start: node.Keep and a cache would wait for it.
+func TestRun_EndsIfTheRightsAreMissingAtItsStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		path  string
+		perms int32
+	}{
+		"members cannot be listed":           {"/ingest/members", zk.PermCreate | zk.PermDelete | zk.PermAdmin},
+		"the member's node is not permitted": {"/ingest/members", zk.PermRead},
+		"nothing can be created":             {"/ingest", zk.PermRead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w world) {
+				client, ctx := w.client(), testbed.Context(w.T)
+				_, err := client.Create(ctx, c.path, nil, framework.PersistentParents())
+				require.NoError(w, err)
+				_, err = client.SetACL(ctx, c.path, zk.WorldACL(c.perms))
+				require.NoError(w, err)
+				a := w.joinWith(client, "a", 8, w.oracle.work("a"))
+				require.ErrorIs(w, testbed.Receive(w.T, a.ended, "the end"), zk.ErrNoAuth)
+				require.NotContains(w, w.server.Tree(), "/a")
+			})
+		})
+	}
+}
+
+// A client with WithCompression cannot read a members node with data of another program.
+func TestRun_EndsIfTheMembersAreNotCompressed(t *testing.T) {
+	for data, want := range map[string]error{"plain": framework.ErrNotCompressed, "": context.Canceled} {
+		virtual(t, func(w world) {
+			require.NoError(w, w.server.Create("/ingest/members", []byte(data)))
+			a := w.joinWith(w.client(framework.WithCompression()), "a", 4, w.oracle.work("a"))
+			time.Sleep(time.Second) // in virtual time
+			require.ErrorIs(w, a.leave(), want, "%q", data)
+		})
+	}
+}
+
+// now returns the state of a member.
+func (w world) now(m member) shard.State {
+	for state := range m.Observe(w.Context()) {
+		return state
+	}
+	return shard.State{}
 }

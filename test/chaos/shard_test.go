@@ -62,7 +62,7 @@ func (o *owns) Err() error {
 // ownFirst runs a member until it owns the first shard, and returns while its function continues.
 // It returns nil if another member owns it for as long as patience.
 func ownFirst(ctx context.Context, client *framework.Client, id string, patience time.Duration, drains bool) (held, error) {
-	member, err := shard.Join(ctx, client, "/chaos/shards", id, 2)
+	member, err := shard.New(client, "/chaos/shards", id, 2)
 	if err != nil {
 		return nil, err
 	}

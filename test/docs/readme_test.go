@@ -124,7 +124,7 @@ func Example_recipes() {
 	}, err)
 	g, err := node.Join(ctx, client, "/workers", "host-8", data)
 	try("group", func() error { return g.Close() }, err)
-	s, err := shard.Join(ctx, client, "/ingest", "host-7", 64)
+	s, err := shard.New(client, "/ingest", "host-7", 64)
 	try("shards", func() error { return s.Drain(ctx) }, err)
 	services, err := discovery.New[string](client, "/services")
 	try("discovery", func() error { _, err := services.Names(ctx); return err }, err)

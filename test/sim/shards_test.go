@@ -15,7 +15,7 @@ import (
 
 const shardCount = 7
 
-// shards are divided among members that join, leave, drain and fail. The monitor of each shard
+// shards are divided among members that join, leave and drain, and whose shards fail. The monitor of each shard
 // knows nothing of plans or elections.
 type shards struct {
 	*world
@@ -33,6 +33,7 @@ type shardMember struct {
 	of      *shards
 	serving sync.WaitGroup     // the last Run
 	stop    context.CancelFunc // ends it
+	terms   map[string]int     // the owner of each term, by the path of its node; guarded by of.mu
 }
 
 func (s *shards) start(wg *sync.WaitGroup) error {
@@ -41,7 +42,7 @@ func (s *shards) start(wg *sync.WaitGroup) error {
 		s.monitors[i] = s.another(1)
 	}
 	for _, a := range s.actors("member", 1) {
-		m := &shardMember{actor: a, of: s}
+		m := &shardMember{actor: a, of: s, terms: make(map[string]int)}
 		s.members = append(s.members, m)
 		s.calls[m] = make(map[int]context.Context)
 		wg.Go(m.serve)
@@ -65,7 +66,7 @@ func (m *shardMember) upTo(most time.Duration) time.Duration {
 	return m.draw(func() time.Duration { return upTo(m.random, most) })
 }
 
-// serve runs with an id of its own, and leaves, drains or fails. After peace it runs until stop is
+// serve runs with an id of its own, and leaves or drains. After peace it runs until stop is
 // called.
 func (m *shardMember) serve() {
 	m.repeat(3*time.Second, time.Minute, func(ctx context.Context) {
@@ -73,9 +74,9 @@ func (m *shardMember) serve() {
 		if m.one(3) {
 			opts = append(opts, shard.WithMaxMoves(1))
 		}
-		member, err := shard.Join(ctx, m.client, "/sim/shards", m.name, shardCount, opts...)
+		member, err := shard.New(m.client, "/sim/shards", m.name, shardCount, opts...)
 		if err != nil {
-			m.monitor.count("not joined: " + reason(err))
+			m.monitor.fail("shards", "%s: %v", m.name, err)
 			return
 		}
 		var draining sync.WaitGroup
@@ -90,12 +91,12 @@ func (m *shardMember) serve() {
 		err = member.Run(ctx, m.work)
 		draining.Wait()
 		m.monitor.count("members that ran")
-		if err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			m.monitor.count("member ended: " + reason(err))
 		}
 	})
-	m.once("Join", func(ctx context.Context) error {
-		member, err := shard.Join(ctx, m.client, "/sim/shards", m.name, shardCount)
+	m.once("Run", func(context.Context) error {
+		member, err := shard.New(m.client, "/sim/shards", m.name, shardCount)
 		if err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func (m *shardMember) work(ctx context.Context, index int) error {
 	running.Store(true)
 	term := shard.Term(ctx)
 	h := &held{
-		who: m.name, owner: int(m.owners.Add(1)), ctx: ctx, node: term.Path(), session: term.Session().ID(),
+		who: m.name, owner: m.owner(term.Path()), ctx: ctx, node: term.Path(), session: term.Session().ID(),
 		timeout: term.Session().Timeout(), since: time.Now(),
 	}
 	h.believe = func() bool {
@@ -144,6 +145,7 @@ func (m *shardMember) work(ctx context.Context, index int) error {
 	switch {
 	case m.one(20):
 		m.sleep(m.upTo(10*time.Second), ctx.Done())
+		m.monitor.count("shards that failed")
 		return errEnough
 	case m.one(5):
 		m.sleep(m.upTo(10*time.Second), ctx.Done())
@@ -156,6 +158,16 @@ func (m *shardMember) work(ctx context.Context, index int) error {
 	return nil
 }
 
+// owner returns the owner of a term. A function that has failed is called again in the same term.
+func (m *shardMember) owner(path string) int {
+	m.of.mu.Lock()
+	defer m.of.mu.Unlock()
+	if m.terms[path] == 0 {
+		m.terms[path] = int(m.owners.Add(1))
+	}
+	return m.terms[path]
+}
+
 // note notes that the function of a shard begins with ctx, or for nil that it ends.
 func (m *shardMember) note(index int, ctx context.Context) {
 	m.of.mu.Lock()
@@ -163,6 +175,9 @@ func (m *shardMember) note(index int, ctx context.Context) {
 	if ctx == nil {
 		delete(m.of.calls[m], index)
 		return
+	}
+	if m.of.calls[m][index] != nil {
+		m.monitor.fail("shards", "%s: two calls for shard %d", m.name, index)
 	}
 	m.of.calls[m][index] = ctx
 	m.of.began++
