@@ -100,11 +100,11 @@ func (s *Service) Nightly(ctx context.Context, job func(ctx context.Context) err
 	if err != nil {
 		return err
 	}
-	defer hold.Release()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(hold.Context(), func() { cancel(context.Cause(hold.Context())) })() // if the lock is lost
+	return hold.Do(ctx, func(ctx context.Context) error { return s.nightlyOnce(ctx, hold, job) })
+}
 
+// nightlyOnce runs job unless it has succeeded today. ctx ends with the hold.
+func (s *Service) nightlyOnce(ctx context.Context, hold *lock.Hold, job func(ctx context.Context) error) error {
 	if err := s.ensure(ctx, donePath, nil); err != nil {
 		return err
 	}

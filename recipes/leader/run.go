@@ -14,8 +14,9 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Run campaigns, calls f, releases and campaigns again, until ctx is done. The context of f is
-// cancelled when the leadership may be lost, and when ctx is done. Calls of f never overlap.
+// Run campaigns, calls f, releases and campaigns again, until ctx is done. f's context derives from
+// ctx, and is also cancelled when the leadership may be lost: see [lock.Hold.Do]. Calls of f never
+// overlap.
 //
 // Errors are
 //   - the error of ctx, joined with the errors of f and of Release,
@@ -84,7 +85,7 @@ const (
 	overrunAfter = 10 * time.Second
 )
 
-// Lead is [Election.Run] for one term: it campaigns, calls f once and releases. Lead returns the
+// Lead is [Election.Run] for one term: it campaigns, calls f once and releases. It returns the
 // error of Campaign, or joins the errors of f and Release. If the term was lost while f ran, the
 // error wraps the loss.
 func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
@@ -120,7 +121,7 @@ func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) erro
 	}()
 	// f has another hold of the same lease. It ends with f at the latest. Then own is the last one,
 	// and the node is deleted.
-	hold, err := inside.Again(own.Context(), own.hold)
+	hold, err := inside.Again(own.hold)
 	if err != nil {
 		return o, nil // own has ended, too, and says why
 	}

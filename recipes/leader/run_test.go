@@ -276,6 +276,36 @@ func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
 	})
 }
 
+// TestRun_ContextDerivesFromTheCallers: Lead's, too. The deadline ends the term with its own error.
+func TestRun_ContextDerivesFromTheCallers(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		type key struct{}
+		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "value"), time.Minute)
+		defer cancel()
+		e := w.election()
+		work := func(in context.Context, term *leader.Term) error {
+			want, _ := ctx.Deadline()
+			deadline, _ := in.Deadline()
+			require.Equal(t, want, deadline)
+			require.Equal(t, "value", in.Value(key{}))
+			return nil
+		}
+		require.NoError(t, e.Lead(ctx, work))
+		err := e.Run(ctx, func(in context.Context, term *leader.Term) error {
+			if err := work(in, term); err != nil {
+				return err
+			}
+			<-in.Done()
+			require.Equal(t, context.DeadlineExceeded, in.Err())
+			return in.Err()
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, context.Canceled)
+		w.soon()
+		require.Empty(t, w.nodes())
+	})
+}
+
 func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		type key struct{}

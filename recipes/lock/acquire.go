@@ -38,16 +38,10 @@ func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	return h, q.opError("try", err)
 }
 
-// Do acquires, calls f and releases. f's context is cancelled when the lease may be lost, and when
-// ctx is done. Errors are as for Acquire and [Hold.Do].
-//
-// If f panics, the lease is released.
+// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
+// cancelled when the lease may be lost. Errors are as for Acquire and [Hold.Do].
 func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	h, err := q.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return h.Do(ctx, f)
+	return locking.Do(ctx, q.path, q.Acquire, f)
 }
 
 // heldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended.
@@ -62,7 +56,7 @@ func (q *Queue) acquire(ctx context.Context, how locking.How) (h *Hold, err erro
 	if outer := q.heldIn(ctx); outer != nil && !q.cfg.noReentry {
 		return outer.again(ctx)
 	}
-	if !how.Reported && !q.cfg.unobserved {
+	if !how.Reported {
 		var done func(error, ...*Hold) error
 		ctx, done = observe(ctx, q)
 		err = errPanicked // unless what follows returns

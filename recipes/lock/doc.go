@@ -66,6 +66,22 @@
 // If the session is lost while Acquire waits, or another client deletes its node, it queues again
 // at the end, as often as the retry policy allows.
 //
+// # Inside Do
+//
+// f's context derives from the context that Do is called with: it has its deadline, its
+// cancellation and its values. The end of the hold cancels it as well, before another client can
+// acquire and before Release returns. The first cause counts:
+//
+//	first                    Err()                      context.Cause
+//	the caller's deadline    context.DeadlineExceeded   the caller's cause
+//	the caller's cancel      context.Canceled           the caller's cause
+//	the end of the hold      context.Canceled           the loss, or ErrReleased
+//	the return of f          context.Canceled           ErrReleased
+//
+// If the context that Do is called with is done already, f is called with a context that is done.
+// A value of Do's context hides one of Acquire's, and one that an observer has added to the context
+// of both hides both.
+//
 // # Re-entry
 //
 // With the [Hold.Context] of a hold of the same Queue, Acquire returns at once another hold of the

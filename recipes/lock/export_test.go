@@ -88,4 +88,4 @@ func (q *Queue) SetMaxLeases(n int) { q.setMaxLeases(n) }
 
 func (h *Hold) Pin() { h.term.pin() }
 
-var NewGroup = newGroup
+func NewGroup(holds []*Hold) *Group { return newGroup(context.Background(), holds) }

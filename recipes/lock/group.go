@@ -13,34 +13,20 @@ import (
 // All methods are safe for concurrent use.
 type Group struct {
 	holds []*Hold
+	asked context.Context // the context that the recipe was called with
 	ctx   context.Context
 	end   context.CancelCauseFunc
 }
 
 // newGroup combines holds, of which there must be at least one, in the order in which they were
-// acquired.
-func newGroup(holds []*Hold) *Group {
+// acquired. ctx is the context of the acquire.
+func newGroup(ctx context.Context, holds []*Hold) *Group {
 	// The last has the values of the others if each was acquired with the context of the one
 	// before, so that all of them can be re-entered.
-	g := &Group{holds: slices.Clone(holds)}
+	g := &Group{holds: slices.Clone(holds), asked: ctx}
 	g.ctx, g.end = context.WithCancelCause(holds[len(holds)-1].Context())
-	for _, h := range holds {
-		h.join(g)
-	}
+	g.endsWith(g.end)
 	return g
-}
-
-// join has g end with the hold, also if that has ended. A goroutine that waits for the hold's
-// context would end it later, perhaps after another client has acquired.
-func (h *Hold) join(g *Group) {
-	n := h.term.node
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := h.Err(); err != nil {
-		g.end(err)
-	} else {
-		h.groups = append(h.groups, g.end)
-	}
 }
 
 // Holds returns the holds in the order in which they were acquired.
@@ -69,9 +55,9 @@ func (g *Group) Release() error {
 	return operr.Join(errs...)
 }
 
-// Do calls f and releases all leases, as [Hold.Do] does for one. f's context is cancelled with
-// Context, and when ctx is done. If Context is cancelled already, f is not called, and the error
-// wraps the cause.
+// Do calls f and releases all leases, as [Hold.Do] does for one. f's context derives from ctx, and
+// is cancelled with Context. If Context is cancelled already, f is not called, and the error wraps
+// the cause.
 func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	path := g.holds[0].Path()
 	for _, h := range g.holds {
@@ -80,7 +66,25 @@ func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error
 			break
 		}
 	}
-	return do(ctx, g.ctx, path, g.Release, f)
+	return do(ctx, g, path, f)
+}
+
+// inside implements holder: see Hold.inside.
+func (g *Group) inside(ctx, life context.Context) context.Context {
+	if !same(ctx, g.asked) {
+		return &doContext{life, g.ctx}
+	}
+	for _, h := range g.holds {
+		life = &heldContext{life, h}
+	}
+	return life
+}
+
+// endsWith implements holder: the first hold that ends calls end.
+func (g *Group) endsWith(end context.CancelCauseFunc) {
+	for _, h := range g.holds {
+		h.endsWith(end)
+	}
 }
 
 // Guards returns operations for [framework.Client.Multi] that succeed only if the nodes of all

@@ -22,7 +22,9 @@ type Hold struct {
 	own    context.Context
 	cancel context.CancelCauseFunc   // of own
 	ctx    context.Context           // own with the values of the context that it was acquired with
-	groups []context.CancelCauseFunc // each ends a group that the hold is in; guarded by node.mu
+	asked  context.Context           // the context that Acquire was called with
+	traced bool                      // an observer may have added values to those of asked
+	ends   []context.CancelCauseFunc // of the contexts of groups and of Do; guarded by node.mu
 }
 
 // Context returns a context that is cancelled when the lease may be lost, before another client can
@@ -78,18 +80,31 @@ func (h *Hold) Release() error {
 	return operr.New("release", h.Path(), err)
 }
 
-// Do calls f and releases, even if f panics. f's context is cancelled with the hold's, and when ctx
-// is done; context.Cause returns which. It does not have the deadline of ctx.
+// Do calls f and releases, even if f panics. f's context derives from ctx, with its deadline, and
+// is cancelled with the hold's context, before another client can acquire. The package comment has
+// the details, under "Inside Do".
 //
 // Do joins the errors of f and Release. If the hold has ended already, f is not called, and the
 // error wraps the cause.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	return do(ctx, h.ctx, h.Path(), h.Release, f)
+	return do(ctx, h, h.Path(), f)
 }
 
-// do calls f with a context that ends with held and with ctx, and releases. It does not call f if
-// held has ended.
-func do(ctx, held context.Context, path string, release func() error, f func(ctx context.Context) error) (err error) {
+// holder is a Hold or a Group.
+type holder interface {
+	Context() context.Context
+	Release() error
+	// inside returns life with the values for f's context, where ctx is that of Do, and life
+	// derives from it.
+	inside(ctx, life context.Context) context.Context
+	// endsWith calls end when the holder's context ends, under the mutex of a node.
+	endsWith(end context.CancelCauseFunc)
+}
+
+// do calls f with a context that derives from ctx and ends with the holder's, and releases. It does
+// not call f if the holder's context has ended.
+func do(ctx context.Context, h holder, path string, f func(ctx context.Context) error) (err error) {
+	held := h.Context()
 	ended := context.Cause(held)
 	switch {
 	case f == nil:
@@ -98,23 +113,52 @@ func do(ctx, held context.Context, path string, release func() error, f func(ctx
 		ended = fmt.Errorf("%w: nil context", framework.ErrBadArgument)
 	}
 	if ended != nil {
-		if err := release(); errors.Is(err, ended) {
+		if err := h.Release(); errors.Is(err, ended) {
 			return err
 		}
 		return &framework.OpError{Op: "do", Path: path, Err: ended}
 	}
-	inner, cancel := context.WithCancelCause(held)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	// The end of the holder's context cancels the inner one while the mutex of a node is locked.
+	// The parent of the inner one is life, so that this calls no method of the user's ctx.
+	life, stop := context.WithCancel(ctx)
+	inner, cancel := context.WithCancelCause(h.inside(ctx, life))
+	h.endsWith(cancel)
 	defer func() {
-		stop()
 		cancel(ErrReleased)
-		lost, released := loss(context.Cause(held)), release()
+		stop()
+		lost, released := loss(context.Cause(held)), h.Release()
 		if err != nil && lost != nil && !errors.Is(err, lost) && !errors.Is(released, lost) {
 			err = operr.Join(err, &framework.OpError{Op: "do", Path: path, Err: lost}) // it may be why f has failed
 		}
 		err = operr.Join(err, released)
 	}()
 	return f(inner)
+}
+
+// inside implements holder. If ctx is the context that Acquire was called with, its values are
+// looked up once: otherwise each nested Do would double the time of a look-up.
+func (h *Hold) inside(ctx, life context.Context) context.Context {
+	switch {
+	case !same(ctx, h.asked):
+		return &doContext{life, h.ctx}
+	case h.traced:
+		return wait.Join(life, h.ctx)
+	default:
+		return &heldContext{life, h}
+	}
+}
+
+// endsWith implements holder. A goroutine that waits for the hold's context would call end later,
+// perhaps after another client has acquired.
+func (h *Hold) endsWith(end context.CancelCauseFunc) {
+	n := h.term.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := h.Err(); err != nil {
+		end(err)
+	} else {
+		h.ends = append(h.ends, end)
+	}
 }
 
 // FencingToken returns a number that is higher for every later holder: the czxid of the lease's
@@ -188,20 +232,19 @@ func (h *Hold) releaseWith(ctx context.Context, ops []any) (responses []zk.Multi
 	return responses[:len(ops)], nil
 }
 
-// end ends the context of the hold and its groups. node.mu is locked: a caller that finds that the
-// hold has ended, or was released, may rely on that its contexts have, too.
+// end ends the contexts of the hold, of its groups and inside Do. node.mu is locked: a caller that
+// finds that the hold has ended, or was released, may rely on that its contexts have, too.
 func (h *Hold) end(cause error) {
 	h.cancel(cause)
-	for _, end := range h.groups {
+	for _, end := range h.ends {
 		end(cause)
 	}
-	h.groups = nil
+	h.ends = nil
 }
 
-// hasValues gives the context of a hold, which the caller does not have yet, the values of ctx. The
-// value of the Queue is the hold: see heldIn.
+// hasValues gives the context of a hold, which the caller does not have yet, the values of ctx.
 func (h *Hold) hasValues(ctx context.Context) {
-	h.ctx = context.WithValue(wait.Join(h.own, ctx), h.term.node.queue, h)
+	h.ctx = &heldContext{wait.Join(h.own, ctx), h}
 }
 
 // again re-enters: it returns another hold of the same lease, with the values of ctx. The error is

@@ -68,7 +68,7 @@ func TestGroupOfAHoldThatEndsMeanwhile(t *testing.T) {
 	made := make(chan *lock.Group)
 	first.EndDuring(func() {
 		go func() { made <- lock.NewGroup([]*lock.Hold{first, second}) }()
-		running(t, "(*Hold).join")
+		running(t, "(*Hold).endsWith")
 	})
 	group := testbed.Receive(t, made, "the group")
 	require.ErrorIs(t, group.Err(), lock.ErrReleased)

@@ -14,7 +14,7 @@ func init() {
 	locking.Filled = locking.Lock[*Queue, *Hold, *Group, Participant, Option]{
 		With:           with,
 		Acquire:        func(ctx context.Context, q *Queue, how locking.How) (*Hold, error) { return q.acquire(ctx, how) },
-		Again:          func(ctx context.Context, h *Hold) (*Hold, error) { return h.again(ctx) },
+		Again:          again,
 		HeldIn:         func(ctx context.Context, q *Queue) *Hold { return q.heldIn(ctx) },
 		SetMaxLeases:   func(q *Queue, n int) { q.setMaxLeases(n) },
 		Observe:        observe,
@@ -48,4 +48,14 @@ func with(s locking.Settings[*Queue]) Option {
 		c.noReentry, c.unobserved, c.front = s.NoReentry, s.Unobserved, s.Front
 		c.numbered = c.numbered || s.Numbered
 	}))
+}
+
+// again returns another hold of the lease of h, with the same values: see locking.Lock.
+func again(h *Hold) (*Hold, error) {
+	a, err := h.again(h.ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.asked, a.traced = h.asked, h.traced
+	return a, nil
 }

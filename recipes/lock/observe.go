@@ -140,8 +140,15 @@ func through[E any](functions ...func(context.Context, E) context.Context) func(
 // observe notifies the observer, if there is one, of an acquire of q: see locking.Lock.
 func observe(ctx context.Context, q *Queue) (observed context.Context, done func(err error, holds ...*Hold) error) {
 	o := q.observer
-	if o == nil {
-		return ctx, func(err error, _ ...*Hold) error { return err }
+	if o == nil || q.cfg.unobserved {
+		return ctx, func(err error, holds ...*Hold) error {
+			for _, h := range holds {
+				if h != nil {
+					h.asked = ctx
+				}
+			}
+			return err
+		}
 	}
 	began, e := time.Now(), AcquiringEvent{Path: q.path, Name: q.name}
 	first := o.Acquiring(ctx, e)
@@ -163,6 +170,7 @@ func observe(ctx context.Context, q *Queue) (observed context.Context, done func
 				own = o.Acquiring(ctx, e)
 			}
 			h.observe(o.Acquired(own, AcquiredEvent{Path: q.path, Name: q.name, Node: h.Path(), Waited: waited}), o)
+			h.asked, h.traced = ctx, true
 		}
 		for _, h := range holds {
 			err = cmp.Or(err, h.Err())

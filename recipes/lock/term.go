@@ -119,7 +119,7 @@ func (t *term) apply(ctx context.Context, f fate) error {
 
 // newHold adds a hold. node.mu is locked.
 func (t *term) newHold(ctx context.Context) *Hold {
-	h := &Hold{term: t}
+	h := &Hold{term: t, asked: ctx}
 	h.own, h.cancel = context.WithCancelCause(context.Background())
 	h.hasValues(ctx)
 	t.holds = append(t.holds, h)

@@ -30,6 +30,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/locking"
 	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -83,16 +84,10 @@ func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "try", lock.Locker.TryAcquire)
 }
 
-// Do acquires, calls f and releases. f's context is cancelled when one of the locks may be lost,
-// and when ctx is done.
-//
-// Errors are as for Acquire and [lock.Group.Do]. If f panics, the locks are released.
+// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
+// cancelled when one of the locks may be lost. Errors are as for Acquire and [lock.Group.Do].
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	group, err := l.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return group.Do(ctx, f)
+	return locking.Do(ctx, "", l.Acquire, f)
 }
 
 // all acquires one lock after the other.
@@ -136,7 +131,7 @@ func (l *Lock) all(ctx context.Context, op string, acquire func(lock.Locker, con
 		return nil, err
 	}
 	given = true
-	return inside.Group(holds), nil
+	return inside.Group(ctx, holds), nil
 }
 
 // loss is the loss of a lock during the wait for the next one.

@@ -65,10 +65,8 @@ func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queu
 // TryAcquire is Acquire without waiting: it returns [lock.ErrNotAcquired] if the mutex is held.
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
-// Do acquires, calls f and releases. f's context is cancelled when the mutex may be lost, and when
-// ctx is done.
-//
-// Errors are as for Acquire and [lock.Hold.Do]. If f panics, the mutex is released.
+// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
+// cancelled when the mutex may be lost. Errors are as for Acquire and [lock.Hold.Do].
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.queue.Do(ctx, f)
 }

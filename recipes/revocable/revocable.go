@@ -100,12 +100,13 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold)
 }
 
-// Do acquires, calls f and releases, even if f panics. f's context is cancelled when the lock may
-// be lost, and when ctx is done, but not when revoked is closed: f should then finish its work
-// soon.
-//
-// Errors are as for Acquire and [lock.Hold.Do].
+// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
+// cancelled when the lock may be lost, but not when revoked is closed: f should then finish its
+// work soon. Errors are as for Acquire and [lock.Hold.Do].
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
+	if f == nil {
+		return badArgument("nil function")
+	}
 	hold, err := l.Acquire(ctx)
 	if err != nil {
 		return err

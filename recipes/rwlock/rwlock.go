@@ -155,16 +155,10 @@ func (s *Side) acquire(ctx context.Context, how locking.How) (*lock.Hold, error)
 	return inside.Acquire(ctx, s.queue, how)
 }
 
-// Do acquires, calls f and releases. f's context is cancelled when the lock may be lost, and when
-// ctx is done.
-//
-// Errors are as for Acquire and [lock.Hold.Do]. If f panics, the lock is released.
+// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
+// cancelled when the lock may be lost. Errors are as for Acquire and [lock.Hold.Do].
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	hold, err := s.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return hold.Do(ctx, f)
+	return locking.Do(ctx, s.Path(), s.Acquire, f)
 }
 
 // Participants lists holders and waiters of this side, in the order of the queue: see

@@ -158,7 +158,7 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inside.Group(holds), nil
+	return inside.Group(ctx, holds), nil
 }
 
 // TryAcquire is Acquire without waiting: it returns [lock.ErrNotAcquired] if no lease is free, or
@@ -178,19 +178,13 @@ func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error)
 	if err != nil {
 		return nil, err
 	}
-	return inside.Group(holds), nil
+	return inside.Group(ctx, holds), nil
 }
 
-// Do acquires a lease, calls f and releases. f's context is cancelled when the lease may be lost,
-// and when ctx is done.
-//
-// Errors are as for Acquire and [lock.Hold.Do]. If f panics, the lease is released.
+// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
+// cancelled when the lease may be lost. Errors are as for Acquire and [lock.Hold.Do].
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
-	hold, err := s.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return hold.Do(ctx, f)
+	return locking.Do(ctx, s.path, s.Acquire, f)
 }
 
 // Participants lists the holders in the order of the leases, and then the waiters in the order of

@@ -37,10 +37,10 @@ const (
 // Run calls f for each shard that this member owns, in a goroutine of its own, until ctx is done.
 // Calls for one shard never overlap. The shard is released when f has returned.
 //
-// The context of f is cancelled before another member can own the shard: on a suspension or loss,
-// when the plan gives the shard to another member ([ErrMoved]), after Drain ([ErrDrained]), and
-// when Run returns. If f returns before that, it is called again after a pause: see the package
-// comment.
+// f's context derives from ctx. It is also cancelled before another member can own the shard: on a
+// suspension or loss, when the plan gives the shard to another member ([ErrMoved]), after Drain
+// ([ErrDrained]), and when Run returns. If f returns before that, it is called again after a pause:
+// see the package comment.
 //
 // Run returns when all calls have returned:
 //   - nil after Drain,

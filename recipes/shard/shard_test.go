@@ -337,6 +337,25 @@ func TestTerm(t *testing.T) {
 	})
 }
 
+func TestRun_ContextDerivesFromTheCallers(t *testing.T) {
+	virtual(t, func(w world) {
+		type key struct{}
+		ctx, cancel := context.WithTimeout(context.WithValue(w.Context(), key{}, "value"), time.Minute)
+		defer cancel()
+		m, err := shard.New(w.client(), "/ingest", "a", 1)
+		require.NoError(w, err)
+		require.ErrorIs(w, m.Run(ctx, func(in context.Context, _ int) error {
+			want, _ := ctx.Deadline()
+			deadline, _ := in.Deadline()
+			require.Equal(w, want, deadline)
+			require.Equal(w, "value", in.Value(key{}))
+			<-in.Done()
+			require.Equal(w, context.DeadlineExceeded, in.Err())
+			return in.Err()
+		}), context.DeadlineExceeded)
+	})
+}
+
 func TestRun_AnErrorAfterTheShardWasLostIsLogged(t *testing.T) {
 	virtual(t, func(w world) {
 		var logged strings.Builder

@@ -11,7 +11,7 @@ var electionBugs = []mutation{
 	{
 		name:  "Release deletes the node while the work runs",
 		file:  "recipes/leader/run.go",
-		edits: []edit{{old: "inside.Again(own.Context(), own.hold)", new: "own.hold, error(nil)"}},
+		edits: []edit{{old: "inside.Again(own.hold)", new: "own.hold, error(nil)"}},
 		pkg:   "recipes/leader", test: "TestNodeStaysUntilTheWorkHasReturned",
 	},
 	{

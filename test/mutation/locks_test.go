@@ -88,7 +88,7 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "a hold that ends while it is put into a group does not end that",
-		file:  "recipes/lock/group.go",
+		file:  "recipes/lock/hold.go",
 		edits: []edit{{old: "\tn.mu.Lock()\n\tdefer n.mu.Unlock()\n\tif err := h.Err(); err", new: "\terr := h.Err()\n\tn.mu.Lock()\n\tdefer n.mu.Unlock()\n\tif err"}},
 		pkg:   "recipes/lock", test: "TestGroupOfAHoldThatEndsMeanwhile",
 	},

@@ -6,7 +6,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a leader that resigns deletes its node while its function runs",
 		file:   "recipes/leader/run.go",
-		edits:  []edit{{old: "inside.Again(own.Context(), own.hold)", new: "own.hold, error(nil)"}},
+		edits:  []edit{{old: "inside.Again(own.hold)", new: "own.hold, error(nil)"}},
 		worlds: election, seed: 48,
 	},
 	{

@@ -48,6 +48,7 @@ func Run(t *testing.T, kind Kind, own ...testbed.Case) {
 	add("do holds inside and not after", doHolds)
 	add("do releases when f panics", doPanics)
 	add("do's context ends with the caller's", doEndsWithCaller)
+	add("do's context has the caller's deadline and values", doDerivesFromCaller)
 	add("a crash frees the lock and ends the hold", crash)
 	add("a waiter that loses its session queues again", waiterLosesSession)
 	add("a waiter whose node was deleted queues again", waiterNodeDeleted)
@@ -318,7 +319,38 @@ func doEndsWithCaller(s *stage) {
 		return context.Cause(ctx)
 	})
 	require.ErrorIs(s.t, err, assert.AnError)
-	require.ErrorIs(s.t, s.view.Do(ctx, nil), context.Canceled)
+	require.ErrorIs(s.t, s.view.Do(ctx, s.nothing), context.Canceled)
+	s.empty()
+}
+
+// nothing is a function for Do that must not be called.
+func (s *stage) nothing(context.Context) error {
+	assert.Fail(s.t, "called")
+	return nil
+}
+
+func doDerivesFromCaller(s *stage) {
+	type key struct{}
+	ctx, cancel := context.WithTimeout(context.WithValue(testbed.Context(s.t), key{}, "value"), time.Hour)
+	defer cancel()
+	want, _ := ctx.Deadline()
+	require.NoError(s.t, s.view.Do(ctx, func(ctx context.Context) error {
+		deadline, _ := ctx.Deadline()
+		require.Equal(s.t, want, deadline)
+		require.Equal(s.t, "value", ctx.Value(key{}))
+		return nil
+	}))
+	hold := acquire(s.t, s.view)
+	do, ok := hold.(interface {
+		Do(ctx context.Context, f func(ctx context.Context) error) error
+	})
+	require.True(s.t, ok, "%T has no Do", hold)
+	require.NoError(s.t, do.Do(ctx, func(ctx context.Context) error {
+		deadline, _ := ctx.Deadline()
+		require.Equal(s.t, want, deadline)
+		require.Equal(s.t, "value", ctx.Value(key{}))
+		return nil
+	}))
 	s.empty()
 }
 

@@ -5,6 +5,7 @@ package locking
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
@@ -55,9 +56,9 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	// Acquire is Queue.Acquire or Queue.TryAcquire, with errors that do not name the operation.
 	Acquire func(ctx context.Context, q Queue, how How) (Hold, error)
 
-	// Again re-enters: it returns another hold of the same lease, with the values of ctx. If h has
-	// ended, it returns the cause.
-	Again func(ctx context.Context, h Hold) (Hold, error)
+	// Again returns another hold of the same lease, with the same values. If h has ended, it returns
+	// the cause.
+	Again func(h Hold) (Hold, error)
 
 	// HeldIn returns the hold of a queue from whose context ctx derives, or nil. The hold may have
 	// ended.
@@ -82,8 +83,8 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	Leave func(holds []Hold)
 
 	// Group combines holds, of which there must be at least one, in the order in which they were
-	// acquired.
-	Group func(holds []Hold) Group
+	// acquired. ctx is the context that the user called the recipe with.
+	Group func(ctx context.Context, holds []Hold) Group
 
 	// Client returns the client that the queue of a hold was created with.
 	Client func(h Hold) *framework.Client
@@ -147,4 +148,19 @@ func Repeat[T any](ctx context.Context, client *framework.Client, acquire func()
 			return acquired, err
 		}
 	}
+}
+
+// Do is the Do of a recipe: it acquires, calls f and releases. The errors are framework.ErrBadArgument
+// if f is nil, the error of acquire, and the error of the Do of what acquire returns.
+func Do[H interface {
+	Do(ctx context.Context, f func(ctx context.Context) error) error
+}](ctx context.Context, path string, acquire func(ctx context.Context) (H, error), f func(ctx context.Context) error) error {
+	if f == nil {
+		return &framework.OpError{Op: "do", Path: path, Err: fmt.Errorf("%w: nil function", framework.ErrBadArgument)}
+	}
+	h, err := acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return h.Do(ctx, f)
 }
