@@ -482,7 +482,7 @@ func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
 	require.ErrorIs(t, err, lock.ErrReleased)
 	_, err = a.Read().TryAcquire(write.Context())
 	require.ErrorIs(t, err, lock.ErrReleased, "and does not wait")
-	require.ErrorIs(t, a.Read().Do(write.Context(), nil), lock.ErrReleased)
+	require.ErrorIs(t, a.Read().Do(write.Context(), func(context.Context) error { return nil }), lock.ErrReleased)
 	release(t, other)
 
 	write = acquire(t, a.Write())
