@@ -15,7 +15,7 @@ ORDERED  := ./zktest ./recipes/lock ./recipes/cache ./recipes/node ./cmd/zklock 
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...' | sort -r | sed '$$d') $(ORDERED)
 LINTED = $(PACKAGES)
 
-.PHONY: check test nightly everything race mutations model chaos sim sim-coverage mutation-worlds bench bench-network bench-caches bench-elections bench-counters lint tidy
+.PHONY: check test times nightly everything race mutations model chaos sim schedules sim-coverage mutation-worlds bench bench-network bench-caches bench-elections bench-counters lint tidy
 
 # Most tests wait for others or for time: several at once, of several packages, need no more processors.
 check: LINTED = ./... ./cmd/...
@@ -26,9 +26,13 @@ test:
 	@scripts/test.sh -race -vet=off -p 4 -parallel 6 -timeout $(TIMEOUT) $(PACKAGES)
 	@go test -vet=off ./test/sim -run 'TestWorlds|TestSeedsWorthKeeping' -sim.seeds 300
 
+# Where the time of make test goes: the table of test/README.md.
+times:
+	@TIMES=1 $(MAKE) --no-print-directory test; bin/testtimes table bin/actions.json bin/times.jsonl
+
 # Hours on 2 cores. Each part runs, also after one that has failed.
 nightly:
-	@failed=; for part in lint everything race "sim SEEDS=100000" sim-coverage; do \
+	@failed=; for part in lint everything race "sim SEEDS=100000" "schedules SEEDS=2000" sim-coverage; do \
 		echo "== make $$part"; $(MAKE) --no-print-directory $$part || failed="$$failed, $$part"; done; \
 		if [ -n "$$failed" ]; then echo "failed:$${failed#,}"; exit 1; fi
 
@@ -65,6 +69,13 @@ sim: SEEDS := 100000
 sim:
 	@go test -v -count=1 -timeout 24h -run TestWorlds ./test/sim -sim.seeds $(SEEDS) -sim.progress 5000 -sim.recipe '$(RECIPE)' \
 		$(if $(findstring command,$(origin SEED)),-sim.seed $(SEED))
+
+# The same worlds with goroutines that pause at random, see test/schedules/README.md.
+SCHEDULED := ./recipes/lock ./recipes/lock/internal/view ./recipes/shard ./internal/session ./internal/engine ./internal/engine/wire
+schedules: SEEDS := 300
+schedules:
+	@go run ./test/schedules -out bin/schedules $(SCHEDULED)
+	@go test -vet=off -count=1 -timeout 4h -overlay bin/schedules/overlay.json ./test/sim -run 'TestWorlds$$' -sim.seeds $(SEEDS)
 
 # Which statements of each package SEEDS worlds reach. It fails if they never reach a branch that scripts/sim-unreached.txt does not explain.
 sim-coverage: SEEDS := 1000
