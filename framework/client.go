@@ -91,7 +91,7 @@ func (c *Client) Namespace(ns string) (*Client, error) {
 }
 
 // In returns a view of the client whose operations run in session s. After s has expired, they fail
-// with [ErrSessionLost].
+// with [ErrSessionLost], and so do recipes of the view, which wait for no other session.
 //
 // Ephemeral nodes that the view creates belong to s. If s is nil or another client's, each
 // operation fails with [ErrBadArgument].

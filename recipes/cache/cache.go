@@ -81,7 +81,8 @@ func New(client *framework.Client, path string, opts ...Option) (*Cache, error) 
 	return c, nil
 }
 
-// run follows one connection after the other until the cache or its client is closed.
+// run follows one connection after the other until the cache or its client is closed, or the only
+// session of its client is over.
 func (c *Cache) run() {
 	defer c.end() // if a function that it calls has ended the goroutine
 	pauses := wait.Pauses{First: minFailed, Last: maxFailed}
@@ -96,8 +97,8 @@ func (c *Cache) run() {
 				pauses.Reset()
 			}
 		}
-		if errors.Is(err, framework.ErrClosed) {
-			c.stop(framework.ErrClosed)
+		if over := c.client.Over(); over != nil {
+			c.stop(over)
 		}
 		c.show(status{err: err})
 		_ = engine.Sleep(c.ctx, c.client, pauses.Next())
@@ -126,8 +127,9 @@ func (c *Cache) Close() error {
 // end ends the cache, unless it has ended, and wakes the waiters of Current's channel.
 func (c *Cache) end() { c.now.Set(func(*status) { c.stop(framework.ErrEnded) }) }
 
-// Err returns nil until the cache has stopped, and then [framework.ErrEnded] or
-// [framework.ErrClosed].
+// Err returns nil until the cache has stopped, and then [framework.ErrEnded],
+// [framework.ErrClosed], or [framework.ErrSessionLost] if its client is a view of a lost session
+// (see [framework.Client.In]).
 func (c *Cache) Err() error { return context.Cause(c.ctx) }
 
 // Path returns the path of the cache's root.

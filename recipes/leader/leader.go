@@ -120,7 +120,7 @@ func (e *Election) campaign(ctx context.Context) (*Term, error) {
 			return &Term{hold, e.id}, nil
 		}
 		if ctx.Err() == nil {
-			if !joinsAgain(err) {
+			if !e.joinsAgain(err) {
 				return nil, err
 			}
 			if e.client.State().IsConnected() { // otherwise it cannot join yet
@@ -138,7 +138,10 @@ func (e *Election) opError(op string, err error) error { return operr.New(op, e.
 
 // joinsAgain reports whether a candidate that failed with err may succeed when it begins anew: with
 // another connection, another session, or another node.
-func joinsAgain(err error) bool {
+func (e *Election) joinsAgain(err error) bool {
+	if engine.Of(e.client).Over() != nil {
+		return false
+	}
 	// A missing node is the deleted path of the election: it is recreated.
 	return verdict.MayPass(err) || errors.Is(err, framework.ErrLost) || errors.Is(err, zk.ErrNoNode)
 }

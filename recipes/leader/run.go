@@ -42,7 +42,7 @@ func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Te
 		case failed != nil && !repeats(failed, o.ended):
 			engine.Of(e.client).Logger().Warn("function failed after its term", "path", e.path, "term", o.ended, "reason", failed)
 		}
-		if o.released != nil && !joinsAgain(o.released) {
+		if o.released != nil && !e.joinsAgain(o.released) {
 			return o.released
 		}
 		if o.took >= youngTerm {

@@ -50,6 +50,8 @@ func (k *keeper) run() {
 	for !k.status().over() {
 		if session, err := k.client.Session(k.ctx); err == nil {
 			k.live(session)
+		} else if over := engine.Of(k.client).Over(); over != nil {
+			k.update(func(s *status) { s.gone(over) })
 		} else {
 			k.report(err)
 			_ = engine.Sleep(k.ctx, engine.Of(k.client), k.pauses.Next())
@@ -437,8 +439,8 @@ const closeTimeout = 5 * time.Second
 
 // leave deletes the node. It returns when that is confirmed, when the session of an ephemeral node
 // is over, or after closeTimeout; then the deletion continues in the background. The error is the
-// server's refusal, framework.ErrClosed if a persistent node stays, or why the deletion is not
-// confirmed.
+// server's refusal, that of [engine.Client.Over] if a persistent node stays, or why the deletion is
+// not confirmed.
 func (k *keeper) leave() error {
 	if !k.sent || k.cfg.ttl > 0 {
 		k.settled()
@@ -447,8 +449,8 @@ func (k *keeper) leave() error {
 	debt := k.debt
 	switch {
 	case debt != nil:
-	case k.ctx.Err() == nil && k.cfg.persistent(): // the client was closed, and the Node was not
-		return framework.ErrClosed
+	case k.ctx.Err() == nil && k.cfg.persistent(): // the client is over, and the Node was not closed
+		return engine.Of(k.client).Over()
 	default:
 		debt = k.owe(k.Node)
 	}

@@ -64,9 +64,11 @@ type content struct {
 
 func (s status) present() bool { return s.depends != nil }
 
-// over reports whether the node is no longer kept: the Node or the client was closed.
+// over reports whether the node is no longer kept: the Node or the client was closed, or the only
+// session of the client is over.
 func (s status) over() bool {
-	return errors.Is(s.err, framework.ErrEnded) || errors.Is(s.err, framework.ErrClosed)
+	var ended *engine.Ended
+	return errors.Is(s.err, framework.ErrEnded) || errors.Is(s.err, framework.ErrClosed) || errors.As(s.err, &ended)
 }
 
 // gone records that the node is absent. The first reason remains.
@@ -87,6 +89,7 @@ func (s *status) gone(reason error) {
 //   - the error of ctx, wrapped with the obstacle, such as zk.ErrNoServer or [ErrTaken],
 //   - ErrTaken, if the path is taken and [Fail] is given,
 //   - [framework.ErrUnimplemented] if the servers do not support TTL nodes,
+//   - [framework.ErrSessionLost] if client is a view of a lost session (see [framework.Client.In]),
 //   - [framework.ErrTooLong], [framework.ErrClosed], [framework.ErrBadPath] and
 //     [framework.ErrBadArgument].
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (_ *Node, err error) {
@@ -202,8 +205,9 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 // keeps trying. After the Node has stopped it returns [Node.Err].
 func (n *Node) Problem() error { return operr.New("keep", n.path, n.status().err) }
 
-// Err returns nil until the Node has stopped, and then [framework.ErrEnded] or
-// [framework.ErrClosed].
+// Err returns nil until the Node has stopped, and then [framework.ErrEnded], [framework.ErrClosed],
+// or [framework.ErrSessionLost] if its client is a view of a lost session (see
+// [framework.Client.In]).
 func (n *Node) Err() error {
 	if s := n.status(); s.over() {
 		return s.err

@@ -1,0 +1,111 @@
+package framework_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
+)
+
+// TestRecipesOnAViewOfALostSession: no recipe waits for a session that its client never uses.
+func TestRecipesOnAViewOfALostSession(t *testing.T) {
+	for name, use := range map[string]func(ctx context.Context, view *framework.Client, expire func()) error{
+		"mutex": func(ctx context.Context, view *framework.Client, expire func()) error {
+			m, err := mutex.New(view, "/x")
+			if err != nil {
+				return err
+			}
+			expire()
+			_, err = m.Acquire(ctx)
+			return err
+		},
+		"election": func(ctx context.Context, view *framework.Client, expire func()) error {
+			e, err := leader.New(view, "/x")
+			if err != nil {
+				return err
+			}
+			expire()
+			_, err = e.Campaign(ctx)
+			return err
+		},
+		"Keep": func(ctx context.Context, view *framework.Client, expire func()) error {
+			expire()
+			_, err := node.Keep(ctx, view, "/x", nil)
+			return err
+		},
+		"kept node": func(ctx context.Context, view *framework.Client, expire func()) error {
+			n, err := node.Keep(ctx, view, "/x", nil)
+			if err != nil {
+				return err
+			}
+			expire()
+			return n.Err()
+		},
+		"persistent kept node": func(ctx context.Context, view *framework.Client, expire func()) error {
+			n, err := node.Keep(ctx, view, "/x", nil, node.WithPersistence())
+			if err != nil {
+				return err
+			}
+			expire()
+			return n.Close()
+		},
+		"Join": func(ctx context.Context, view *framework.Client, expire func()) error {
+			expire()
+			_, err := node.Join(ctx, view, "/x", "a", nil)
+			return err
+		},
+		"cache": func(ctx context.Context, view *framework.Client, expire func()) error {
+			c, err := cache.New(view, "/x")
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			expire()
+			return c.Sync(ctx)
+		},
+		"Register": func(ctx context.Context, view *framework.Client, expire func()) error {
+			d, err := discovery.New[int](view, "/x")
+			if err != nil {
+				return err
+			}
+			expire()
+			_, err = d.Register(ctx, discovery.Instance[int]{Name: "s", Address: "10.0.0.1", Port: 1})
+			return err
+		},
+		"Watch": func(ctx context.Context, view *framework.Client, expire func()) error {
+			d, err := discovery.New[int](view, "/x")
+			if err != nil {
+				return err
+			}
+			expire()
+			_, err = d.Watch(ctx, "s")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, client := virtual(t)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				session, err := client.Session(ctx)
+				require.NoError(t, err)
+				began := time.Now()
+				err = use(ctx, client.In(session), func() {
+					require.NoError(t, server.ExpireSession(session.ID()))
+					time.Sleep(30 * time.Second) // virtual time, in which the recipe notices it
+				})
+				require.ErrorIs(t, err, framework.ErrSessionLost)
+				require.Less(t, time.Since(began), time.Minute)
+			})
+		})
+	}
+}
