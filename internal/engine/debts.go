@@ -35,7 +35,8 @@ import (
 //	looking     due         the node of a protected create was found: its name is unique
 //	            sought      it was not found, or may be created again, or the connection was lost
 //	            settled     nothing can be created any more
-//	any         settled     its only session is over: the one that may delete it, or that has created it
+//	any         settled     its only session is over: the one that may delete it, or that has created it;
+//	                        Close ends that session
 //
 // # Identities
 //
@@ -107,7 +108,23 @@ func (s *debts) add(d *Debt) *Debt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all[d] = struct{}{}
+	if s.closed {
+		s.endWithSession(d)
+	}
 	return d
+}
+
+// endWithSession settles a debt whose node ends with a session that Close has ended: its owner may
+// register it before or after Close has taken the debts. s.mu is held.
+func (s *debts) endWithSession(d *Debt) {
+	if d.only == nil && !d.ephemeral {
+		return
+	}
+	why := ErrClosed
+	if d.state == sent {
+		why = wire.Abandoned(ErrClosed)
+	}
+	s.drop(d, why)
 }
 
 // discard registers a node of a unique name whose deletion is due, and sends the deletion if there
@@ -144,7 +161,7 @@ func (s *debts) changed() <-chan struct{} {
 // resolve chooses the state of a debt that no caller waits for. s.mu is held.
 func (s *debts) resolve(d *Debt) {
 	switch {
-	case s.closed: // it is sought already
+	case s.closed && d.create != notMade: // it is sought already
 	case d.place.kind == reusableName, d.create == mayBeMade:
 		d.since = time.Now()
 		s.set(d, sought)

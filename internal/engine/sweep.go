@@ -270,13 +270,7 @@ func (s *debts) close() {
 	defer s.mu.Unlock()
 	s.closed, s.link, s.backlog = true, nil, nil
 	for d := range s.all {
-		if d.only != nil || d.ephemeral { // they end with their sessions
-			why := ErrClosed
-			if d.state == sent {
-				why = wire.Abandoned(ErrClosed)
-			}
-			s.drop(d, why)
-		}
+		s.endWithSession(d)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/recipes/leader"
@@ -294,10 +295,97 @@ func TestClosingAtEachRequest(t *testing.T) {
 								}
 								s.client.Close()
 								s.check(t, name, err)
+								require.NotContains(t, s.log.String(), falseLine, "the server was reached")
 							})
 						}
 					})
 				}
+			}
+		})
+	}
+}
+
+// falseLine is in the log if Close could not delete a node. It is false if the server was reached.
+const falseLine = "may not have been deleted"
+
+// held are calls after which the client has a node, or a waiter has one.
+var held = map[string]func(ctx context.Context, client *framework.Client) error{
+	"kept node": func(ctx context.Context, client *framework.Client) error {
+		_, err := node.Keep(ctx, client, "/x/n", nil)
+		return err
+	},
+	"member": func(ctx context.Context, client *framework.Client) error {
+		_, err := node.Join(ctx, client, "/x", "m", nil)
+		return err
+	},
+	"registration": func(ctx context.Context, client *framework.Client) error {
+		d, err := discovery.New[any](client, "/x")
+		if err != nil {
+			return err
+		}
+		_, err = d.Register(ctx, discovery.Instance[any]{Name: "s", Address: "h", Port: 1})
+		return err
+	},
+	"hold and waiter": func(ctx context.Context, client *framework.Client) error {
+		m, err := mutex.New(client, "/x")
+		if err != nil {
+			return err
+		}
+		if _, err := m.Acquire(ctx); err != nil {
+			return err
+		}
+		go func() { _, _ = m.Acquire(ctx) }() // ends with Close
+		return nil
+	},
+	"lease": func(ctx context.Context, client *framework.Client) error {
+		s, err := semaphore.New(client, "/x", 2)
+		if err != nil {
+			return err
+		}
+		_, err = s.Acquire(ctx)
+		return err
+	},
+	"term": func(ctx context.Context, client *framework.Client) error {
+		e, err := leader.New(client, "/x")
+		if err != nil {
+			return err
+		}
+		_, err = e.Campaign(ctx)
+		return err
+	},
+	"entry": func(ctx context.Context, client *framework.Client) error {
+		d, err := barrier.NewDouble(client, "/x/b", 1)
+		if err != nil {
+			return err
+		}
+		_, err = d.Enter(ctx)
+		return err
+	},
+	"waiting entry": func(ctx context.Context, client *framework.Client) error {
+		d, err := barrier.NewDouble(client, "/x/b", 2)
+		if err != nil {
+			return err
+		}
+		go func() { _, _ = d.Enter(ctx) }() // ends with Close
+		return nil
+	},
+}
+
+// TestClosingWhileNodesAreHeld closes the client at different moments, while each owner gives its
+// node up: no node stays, and no line of the log is false.
+func TestClosingWhileNodesAreHeld(t *testing.T) {
+	for name, hold := range held {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n := range 20 { // the order of goroutines differs, too
+				synctest.Test(t, func(t *testing.T) {
+					s := newScene(t)
+					require.NoError(t, hold(t.Context(), s.client))
+					time.Sleep(time.Duration(n) * latency / 4) // virtual time
+					s.client.Close()
+					s.check(t, name, nil)
+					require.NotContains(t, s.log.String(), falseLine)
+				})
 			}
 		})
 	}
@@ -316,7 +404,7 @@ func (s *scene) check(t *testing.T, name string, err error) {
 		case strings.Contains(n.Path, "/locks"), strings.Contains(n.Path, "/leases"): // parents
 			require.NotContains(t, n.Path, "_c_")
 		default:
-			if !s.unreachable || !strings.Contains(s.log.String(), "may not have been deleted") {
+			if !s.unreachable || !strings.Contains(s.log.String(), falseLine) {
 				require.Failf(t, "a node stays", "%s, after the error %v; the log says\n%s", n.Path, err, &s.log)
 			}
 		}

@@ -55,6 +55,12 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestRecipesOnAViewOfALostSession",
 	},
 	{
+		name:  "Close warns of nodes that their owners give up while it closes the session",
+		file:  "internal/engine/debts.go",
+		edits: []edit{{old: "\tif s.closed {\n\t\ts.endWithSession(d)", new: "\tif false {\n\t\ts.endWithSession(d)"}},
+		pkg:   "test/debts", test: "TestClosingWhileNodesAreHeld",
+	},
+	{
 		name:  "a node is looked for behind a sync",
 		file:  "internal/engine/create.go",
 		edits: []edit{{old: "if err := l.CaughtUp(ctx); err != nil {", new: "if _, err := wire.Call(ctx, l.Conn, wire.AskSync(dir)); err != nil {"}},
