@@ -368,8 +368,8 @@ var clientBugs = []mutation{
 	},
 	{
 		name:  "Close does not know of a deletion that was left to the background",
-		file:  "internal/engine/sweep.go",
-		edits: []edit{{old: "if d.only != nil || d.ephemeral {", new: "if d.place.kind == uniqueName {"}},
+		file:  "internal/engine/debts.go",
+		edits: []edit{{old: "if d.only == nil && !d.ephemeral {", new: "if d.place.kind != uniqueName {"}},
 		pkg:   "framework", test: "TestCloseDeletesWhatAGuaranteedDeleteHasLeftToTheBackground",
 	},
 	{
