@@ -63,18 +63,16 @@ func (c Client) DeleteBoth(ctx context.Context, path string, with Companion, cer
 	return found, err
 }
 
-// Companion is a persistent node that is deleted together with an ephemeral one of a unique name,
+// Companion is a persistent node of a unique name that is deleted together with an ephemeral one,
 // which must exist when the companion is created. The zero value stands for no companion.
 type Companion struct {
 	Path string
-	Data string // a node with other data belongs to another client, and stays
-	Sure bool   // known to be created; otherwise its create may still be applied
+	Sure bool // known to be created; otherwise its create may still be applied
 }
 
 // deletion is the requests that delete the node of a debt and its companion, one after the other on
-// one connection. They may be repeated. If the node is missing, the companion may be another
-// client's: the error is zk.ErrNoNode and nothing is deleted, unless the data prove whose the
-// companion is.
+// one connection. They may be repeated. A companion that is known to be created stays if the node is
+// missing: the error is zk.ErrNoNode.
 type deletion struct {
 	debt *Debt
 	link *Connection
@@ -126,31 +124,23 @@ func (d *deletion) alone() {
 	})
 }
 
-// companion deletes the companion if its data say whose it is. deleted is the reply to the deletion
-// of the node.
+// companion deletes the companion. deleted is the reply to the deletion of the node.
 func (d *deletion) companion(deleted error) {
-	end := func(err error) {
+	ask(d, wire.AskDelete(d.debt.with.Path, -1), func(_ wire.None, err error) {
 		if verdict.MayPass(err) {
 			deleted = err
 		}
 		d.done(deleted)
-	}
-	ask(d, wire.AskGet(d.debt.with.Path, false), func(found wire.WithStat[[]byte], err error) {
-		if err != nil || string(found.Value) != d.debt.with.Data {
-			end(err)
-			return
-		}
-		ask(d, wire.AskDelete(d.debt.with.Path, found.Stat.Version), func(_ wire.None, err error) { end(err) })
 	})
 }
 
-// Discard deletes an ephemeral node in the background, unless Close or the expiry of the session
-// deletes it first. Its name must be unique. If a connection exists, the deletion is sent when
-// Discard returns; a view of one session deletes in that session only.
+// Discard deletes a node of a unique name in the background, unless Close or the expiry of the
+// session deletes it first. If a connection exists, the deletion is sent when Discard returns. A
+// view of one session deletes in that session only.
 //
 // first is the first session in which a create of the node was sent. If another session deletes the
 // node, the create may be applied later. So the node stays owed (see [Client.Owed]), and is deleted
-// again, until the servers have ended first.
+// again, until the servers have ended first. A node that is not ephemeral needs a nil first.
 func (c Client) Discard(path string, first *Session) {
 	c.debts.discard(&Debt{only: c.session, owed: owed{place: place{c.Real(path), uniqueName}}, origin: origin{session: first, ephemeral: true}})
 }

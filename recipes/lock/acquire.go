@@ -197,7 +197,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, mayWait bo
 		err = w.listed.checkReadable(ctx)
 	}
 	if front := q.cfg.front; err == nil && front != nil && !mayWait {
-		err = front.refuse(ctx, n.client, front.view(session), func(children []string) bool { return len(children) > 0 })
+		err = front.refuse(ctx, n.client, front.view(session), front.notEmpty)
 	}
 	if err != nil {
 		return nil, err
@@ -251,34 +251,46 @@ func (q *Queue) listAfter(ctx context.Context, client *framework.Client) (_ *fra
 // looked at. Nor with retention: an existing node may be a kept one, which is deleted when a new
 // one is created.
 func (q *Queue) look(ctx context.Context, client *framework.Client, v *view.View) error {
-	if _, err := q.lookForMark(ctx, client); err != nil {
-		return err
-	}
 	if !q.cfg.numbered || q.keeps() {
 		return nil
 	}
 	leases := q.MaxLeases()
-	return q.refuse(ctx, client, v, func(children []string) bool {
+	return q.refuse(ctx, client, v, func(children []string) error {
+		nodes, _ := q.split(children)
 		last := q.name + lastNumber
-		turn, err := q.driver.Decide(append(slices.Clone(children), last), last, leases)
-		return err == nil && !turn.Held
+		turn, err := q.driver.Decide(append(slices.Clone(nodes), last), last, leases)
+		switch {
+		case err == nil && !turn.Held:
+			return q.notFree(nodes)
+		case q.delayLeft(q.dead(children)) > 0:
+			return errDelayed
+		}
+		return nil
 	})
+}
+
+// notEmpty returns ErrNotAcquired if there are children.
+func (q *Queue) notEmpty(children []string) error {
+	if len(children) == 0 {
+		return nil
+	}
+	return q.notFree(children)
 }
 
 // lastNumber is the highest that gives an order.
 const lastNumber = "2147483646"
 
-// refuse returns ErrNotAcquired if the children that belong to this lock are in the way. The view
-// may be behind a release elsewhere that has returned, so only a list may say so.
+// refuse returns why not, if the children that belong to this lock are in the way. The view may be
+// behind a release elsewhere that has returned, so only a list may say so.
 func (q *Queue) refuse(
-	ctx context.Context, client *framework.Client, v *view.View, inTheWay func(children []string) bool,
+	ctx context.Context, client *framework.Client, v *view.View, why func(children []string) error,
 ) error {
 	children, err := q.children(ctx, client, v)
-	if v != nil && (err != nil || inTheWay(children)) {
+	if v != nil && (err != nil || why(children) != nil) {
 		children, err = q.list(ctx, client)
 	}
-	if err == nil && inTheWay(children) {
-		err = q.notFree(children)
+	if err != nil {
+		return err
 	}
-	return err
+	return why(children)
 }

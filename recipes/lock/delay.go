@@ -2,9 +2,12 @@ package lock
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -26,8 +29,152 @@ func WithLockDelay(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.delay = d }, "lock delay %v, must be positive", d)
 }
 
-// markName is the name of the mark. Curator for Java and kazoo sort it behind all nodes of a lock.
-const markName = "held-mark"
+// mark says that a node has held, with WithLockDelay. It is a persistent child of the lock's path,
+// whose name contains the node's: a deletion never meets the mark of another node, however late it
+// is carried out. Marks are listed and not read, so their ACL is of no account.
+//
+//	the mark of                            is deleted by            when
+//	a holder that releases                 its client               with its node, in one transaction
+//	a contender that gave up, not knowing  its client               after its node, when the mark cannot be
+//	whether its mark was created                                    created any more
+//	a dead holder                          the next holder          in the transaction that creates its
+//	                                                                own mark, after the delay
+//	a dead holder without a next one       each client that knows   sweepAfter after the delay
+//	                                       the mark and is open
+//
+// A holder is dead if a list shows its mark without its node: the node exists while its mark is
+// created, and only a Release deletes both.
+type mark struct {
+	node  string // the name of the holder's node
+	delay time.Duration
+}
+
+// markPrefix begins the name of a mark. Curator for Java and kazoo sort it behind all nodes of a
+// lock.
+const markPrefix = "held-mark."
+
+// name returns the name of the mark. The node's is in hexadecimal digits: Curator for Java takes
+// any child whose name contains "lock-" for a node of a lock. The name ends with a letter, and not
+// like a sequence number.
+func (m mark) name() string {
+	return markPrefix + hex.EncodeToString([]byte(m.node)) + "." + m.delay.String()
+}
+
+// parseMark returns the mark that a child is.
+func parseMark(child string) (m mark, ok bool) {
+	rest, ok := strings.CutPrefix(child, markPrefix)
+	if !ok {
+		return mark{}, false
+	}
+	digits, delay, _ := strings.Cut(rest, ".")
+	node, err := hex.DecodeString(digits)
+	if err != nil {
+		return mark{}, false
+	}
+	m.node = string(node)
+	m.delay, err = time.ParseDuration(delay)
+	return m, err == nil && m.delay > 0 && m.name() == child
+}
+
+// occursInMarks reports whether the name of a mark may contain the name of a lock's nodes. Curator
+// for Java would take such a mark for a node.
+func occursInMarks(name string) bool {
+	begins := strings.TrimRight(name, "0123456789abcdef.hmnsµ")
+	return strings.Contains(markPrefix, name) || strings.HasSuffix(strings.TrimSuffix(markPrefix, "."), begins)
+}
+
+// split returns the nodes among the children of the lock, and the marks behind them.
+func (q *Queue) split(children []string) (nodes []string, marks []mark) {
+	if q.cfg.delay == 0 {
+		return children, nil
+	}
+	end := len(children)
+	for ; end > 0; end-- {
+		m, ok := parseMark(children[end-1])
+		if !ok {
+			break
+		}
+		marks = append(marks, m)
+	}
+	return children[:end], marks
+}
+
+// dead returns the marks among children whose holders are dead.
+func (q *Queue) dead(children []string) []mark {
+	nodes, marks := q.split(children)
+	return slices.DeleteFunc(marks, func(m mark) bool { return slices.Contains(nodes, m.node) })
+}
+
+// delayed reports whether a node that is first in the queue waits out a delay: it has no mark, and
+// another has.
+func delayed(node string, marks []mark) bool {
+	return len(marks) > 0 && !slices.ContainsFunc(marks, func(m mark) bool { return m.node == node })
+}
+
+func (q *Queue) markPath(m mark) string { return framework.Join(q.path, m.name()) }
+
+// sightings are when the Queues of a client first saw the marks of dead holders.
+type sightings struct {
+	mu    sync.Mutex
+	first map[string]*sighting // by the mark's path on the server
+}
+
+type sighting struct {
+	at    time.Time
+	sweep *time.Timer
+}
+
+type sightingsKey struct{}
+
+func sightingsOf(client *framework.Client) *sightings {
+	s, _ := engine.Of(client).Values().LoadOrStore(sightingsKey{}, &sightings{first: make(map[string]*sighting)})
+	return s.(*sightings)
+}
+
+// sweepAfter is how long the mark of a dead holder stays after the delay if no contender acquires.
+// It is longer than the delays of contenders that have not seen the mark yet.
+const sweepAfter = time.Hour
+
+// delayLeft returns how long no hold may begin after the deaths of holders. A delay counts from the
+// first call with its mark by any Queue of the client.
+func (q *Queue) delayLeft(dead []mark) (left time.Duration) {
+	if len(dead) == 0 {
+		return 0
+	}
+	s := sightingsOf(q.client)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range dead {
+		path, d := engine.Of(q.client).Real(q.markPath(m)), max(q.cfg.delay, m.delay)
+		seen := s.first[path]
+		if seen == nil {
+			seen = &sighting{at: time.Now(), sweep: q.sweepLater(m)}
+			s.first[path] = seen
+		}
+		left = max(left, d-time.Since(seen.at))
+	}
+	return left
+}
+
+// forget is called when marks are deleted.
+func (s *sightings) forget(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seen := s.first[path]; seen != nil {
+		seen.sweep.Stop()
+		delete(s.first, path)
+	}
+}
+
+// sweepLater deletes the mark of a dead holder in the end, unless the client is closed before.
+func (q *Queue) sweepLater(m mark) *time.Timer {
+	return time.AfterFunc(max(q.cfg.delay, m.delay)+sweepAfter, func() {
+		sightingsOf(q.client).forget(engine.Of(q.client).Real(q.markPath(m)))
+		if !wait.Closed(engine.Of(q.client).Done()) {
+			engine.Of(q.client).Discard(q.markPath(m), nil)
+		}
+	})
+}
 
 // errDelayed is ErrNotAcquired in a delay.
 var errDelayed = fmt.Errorf("%w: lock delay after the death of a holder", ErrNotAcquired)
@@ -35,170 +182,69 @@ var errDelayed = fmt.Errorf("%w: lock delay after the death of a holder", ErrNot
 // markState is what is known of the mark of a node, with WithLockDelay:
 //
 //	from      to        when
-//	unmarked  asked     the node is first in the queue: transactions that create the mark are sent
-//	asked     marked    one of them was carried out
-//	any       unmarked  the node is deleted although the work may still run: the mark stays
+//	unmarked  asked     the node is first in the queue: a transaction that creates the mark is sent
+//	asked     marked    one was carried out
+//	any       left      the node is deleted although the work may still run: the mark stays
+//	any       unmarked  the node was deleted, and the mark with it
 type markState int8
 
 const (
 	unmarked markState = iota
 	asked
 	marked
+	left
 )
 
-// mark is the mark of a hold.
-type mark struct {
-	node  string // the name of the holder's node
-	delay time.Duration
-	stat  *zk.Stat // nil: not read
-}
-
-// String returns the data of the mark.
-func (m mark) String() string { return m.delay.String() + " " + m.node }
-
-// readMark reads the mark, and watches it. It is nil if there is none.
-func (q *Queue) readMark(ctx context.Context, client *framework.Client) (*mark, *framework.Watch, error) {
-	data, stat, watch, err := engine.Uncompressed(client).GetW(ctx, q.markPath())
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil, nil
-	} else if err != nil {
-		return nil, nil, err
+// claim creates the mark of a node that is first in the queue, and deletes the marks of dead
+// holders after the delay. children are the lock's: nodes and marks. If it reports false, the queue
+// must be looked at again.
+func (n *node) claim(ctx context.Context, children []string) (claimed bool, err error) {
+	q := n.queue
+	if q.cfg.delay == 0 || n.markState() == marked {
+		return true, nil
 	}
-	delay, node, _ := strings.Cut(string(data), " ")
-	d, err := time.ParseDuration(delay)
-	if err != nil || d <= 0 || node == "" {
-		return nil, nil, fmt.Errorf("%w: %s has data of another program: %.80q", framework.ErrBadArgument, markName, data)
-	}
-	return &mark{node: node, delay: d, stat: stat}, watch, nil
-}
-
-func (q *Queue) markPath() string { return framework.Join(q.path, markName) }
-
-// delayLeft returns how long no hold may begin. The holder that m names must be dead. The delay
-// counts from the first call with this m.
-func (q *Queue) delayLeft(m *mark) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.dead.zxid != m.stat.Mzxid {
-		q.dead.zxid, q.dead.since = m.stat.Mzxid, time.Now()
-	}
-	return max(q.cfg.delay, m.delay) - time.Since(q.dead.since)
-}
-
-// lookForMark saves TryAcquire the writes in a delay. It returns the mark of a dead holder whose
-// delay is over, or nil if there is no mark.
-func (q *Queue) lookForMark(ctx context.Context, client *framework.Client) (*mark, error) {
-	if q.cfg.delay == 0 {
-		return nil, nil
-	}
-	m, _, err := q.readMark(ctx, client)
-	if m == nil {
-		return nil, err
-	}
-	children, err := q.list(ctx, client) // later than the mark: a holder that is not in it is dead
-	switch {
-	case err != nil:
-		return nil, err
-	case len(children) > 0:
-		return nil, q.notFree(children)
-	case q.delayLeft(m) > 0:
-		return nil, errDelayed
-	}
-	return m, nil
-}
-
-// rewindMarked is rewind of a path with the mark of a dead holder, after the delay. If all numbers
-// are exhausted, no contender can replace the mark.
-func (q *Queue) rewindMarked(ctx context.Context, version int32) error {
-	m, err := q.lookForMark(ctx, q.client)
-	if m == nil {
-		return err
-	}
-	_, err = q.client.Multi(ctx, &zk.DeleteRequest{Path: q.markPath(), Version: m.stat.Version},
-		&zk.DeleteRequest{Path: q.path, Version: version})
-	return err
-}
-
-// claim creates the mark of a node that is first in the queue: after the delay, if the mark of a
-// dead holder exists. Then the node holds.
-func (n *node) claim(ctx context.Context, mayWait bool, other wakes) error {
-	if n.queue.cfg.delay == 0 || n.markState() == marked {
-		return nil
+	if slices.Contains(children, n.mark().name()) { // a transaction whose reply was lost has created it
+		n.setMarkState(marked)
+		return true, nil
 	}
 	n.setMarkState(asked)
-	for before := (*mark)(nil); ; {
-		err := n.createMark(ctx, before)
-		var refused *framework.MultiError
-		switch {
-		case err == nil:
-			n.setMarkState(marked)
-			return nil
-		case !errors.As(err, &refused):
-			return err
-		case refused.Index == 0 && errors.Is(err, zk.ErrNoNode):
-			return &locking.NodeLost{Cause: ErrNodeDeleted}
-		case !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion):
-			return err
+	dead := q.dead(children)
+	err = n.createMark(ctx, dead)
+	var refused *framework.MultiError
+	switch {
+	case err == nil:
+		n.setMarkState(marked)
+		for _, m := range dead {
+			sightingsOf(q.client).forget(engine.Of(q.client).Real(q.markPath(m)))
 		}
-		// Another mark exists than before, or a transaction whose reply was lost has created this
-		// one.
-		before, err = n.awaitDelay(ctx, mayWait, other)
-		switch {
-		case err != nil:
-			return err
-		case before != nil && before.node == n.Name():
-			n.setMarkState(marked)
-			return nil
-		}
+		return true, nil
+	case !errors.As(err, &refused):
+		return false, err
+	case refused.Index == 0 && errors.Is(err, zk.ErrNoNode):
+		return false, &locking.NodeLost{Cause: ErrNodeDeleted}
+	case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode):
+		return false, nil // the own mark exists, or another client has deleted one of dead
 	}
+	return false, err
 }
 
-// createMark creates the mark of the node, if that exists, in place of the one before.
-func (n *node) createMark(ctx context.Context, before *mark) error {
-	client := engine.Uncompressed(n.client)
+// createMark creates the mark of the node, if that exists, in place of the marks of dead holders.
+func (n *node) createMark(ctx context.Context, dead []mark) error {
+	q, client := n.queue, engine.Uncompressed(n.client)
 	ops := []any{&zk.CheckVersionRequest{Path: n.path, Version: -1}}
-	if before != nil { // not a set: that would need a right to write to the nodes of others
-		ops = append(ops, &zk.DeleteRequest{Path: n.queue.markPath(), Version: before.stat.Version})
+	for _, m := range dead {
+		ops = append(ops, &zk.DeleteRequest{Path: q.markPath(m), Version: -1})
 	}
+	m := n.mark()
 	_, err := client.Multi(ctx, append(ops, &zk.CreateRequest{
-		Path: n.queue.markPath(),
-		Data: []byte(n.ownMark().String()),
-		Acl:  engine.Of(client).ACL(framework.Join(n.queue.path, n.queue.name)), // the node's
+		Path: q.markPath(m),
+		Data: []byte(m.delay.String() + " " + m.node), // for operators
+		Acl:  engine.Of(client).ACL(framework.Join(q.path, q.name)),
 	})...)
 	return err
 }
 
-// awaitDelay returns the mark when its delay is over, or at once if it is the node's, or nil if no
-// mark exists. A node that is first knows that the holder in another mark is dead: its node was
-// ahead.
-func (n *node) awaitDelay(ctx context.Context, mayWait bool, other wakes) (*mark, error) {
-	for {
-		m, watch, err := n.queue.readMark(ctx, n.client)
-		if m == nil || m.node == n.Name() {
-			return m, err
-		}
-		for !wait.Closed(watch.Done()) {
-			left := n.queue.delayLeft(m)
-			switch {
-			case left <= 0:
-				return m, nil
-			case !mayWait:
-				return nil, errDelayed
-			}
-			over, cancel := context.WithTimeout(context.Background(), left)
-			err := other.wait(ctx, watch.Done(), over.Done())
-			cancel()
-			switch {
-			case err != nil && ctx.Err() != nil:
-				return nil, givenUp(ctx, errDelayed)
-			case err != nil:
-				return nil, err
-			}
-		}
-	}
-}
-
-func (n *node) ownMark() mark { return mark{node: n.Name(), delay: n.queue.cfg.delay} }
+func (n *node) mark() mark { return mark{node: n.Name(), delay: n.queue.cfg.delay} }
 
 func (n *node) markState() markState {
 	n.mu.Lock()
@@ -214,23 +260,52 @@ func (n *node) setMarkState(s markState) {
 
 // companion is what is deleted together with the node.
 func (n *node) companion() engine.Companion {
-	state := n.markState()
-	if state == unmarked {
-		return engine.Companion{}
+	switch n.markState() {
+	case asked:
+		return engine.Companion{Path: n.queue.markPath(n.mark())}
+	case marked:
+		return engine.Companion{Path: n.queue.markPath(n.mark()), Sure: true}
 	}
-	return engine.Companion{Path: n.queue.markPath(), Data: n.ownMark().String(), Sure: state == marked}
+	return engine.Companion{}
+}
+
+// orphaned is called when the node is gone. If its mark is left, the client deletes that in the
+// end.
+func (n *node) orphaned() {
+	if s := n.markState(); (s == marked || s == left) && !wait.Closed(engine.Of(n.queue.client).Done()) {
+		n.queue.sweepLater(n.mark())
+	}
 }
 
 // deleteWith carries out ops and deletes the node, with its mark unless that is missing.
 func (n *node) deleteWith(ctx context.Context, ops []any) (responses []zk.MultiResponse, err error) {
 	client := engine.Once(n.client)
 	ops = append(ops[:len(ops):len(ops)], &zk.DeleteRequest{Path: n.path, Version: -1})
-	if n.markState() == marked {
-		responses, err = client.Multi(ctx, append(ops, &zk.DeleteRequest{Path: n.queue.markPath(), Version: -1})...)
+	if with := n.companion(); with.Sure {
+		responses, err = client.Multi(ctx, append(ops, &zk.DeleteRequest{Path: with.Path, Version: -1})...)
 		var refused *framework.MultiError
 		if !errors.As(err, &refused) || refused.Index < len(ops) || verdict.MayPass(err) {
 			return responses, err
 		}
 	}
 	return client.Multi(ctx, ops...)
+}
+
+// rewindMarked is rewind of a path with the marks of dead holders, after the delay. If all numbers
+// are exhausted, no contender can replace the marks.
+func (q *Queue) rewindMarked(ctx context.Context, version int32) error {
+	children, err := q.list(ctx, q.client)
+	if err != nil {
+		return err
+	}
+	dead := q.dead(children)
+	if len(dead) < len(children) || q.delayLeft(dead) > 0 {
+		return ErrNotAcquired
+	}
+	var ops []any
+	for _, m := range dead {
+		ops = append(ops, &zk.DeleteRequest{Path: q.markPath(m), Version: -1})
+	}
+	_, err = q.client.Multi(ctx, append(ops, &zk.DeleteRequest{Path: q.path, Version: version})...)
+	return err
 }

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/gocurator/curator/recipes/internal/locking"
 	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -27,13 +29,35 @@ const delay = 20 * time.Second
 
 const delayed = "/deep/down/lock"
 
+// marks returns the paths of the marks of a lock.
+func marks(server *zktest.Server, path string) (marks []string) {
+	children, _ := server.Children(path)
+	for _, name := range children {
+		if strings.HasPrefix(name, "held-mark.") {
+			marks = append(marks, path+"/"+name)
+		}
+	}
+	return marks
+}
+
 // markOf returns the data of the mark, or "" if there is none.
 func markOf(server *zktest.Server, path string) string {
-	data, err := server.Get(path + "/held-mark")
-	if err != nil {
-		return ""
+	for _, mark := range marks(server, path) {
+		data, _ := server.Get(mark)
+		return string(data)
 	}
-	return string(data)
+	return ""
+}
+
+// markName returns the name of the mark of a node.
+func markName(node string, d time.Duration) string {
+	return fmt.Sprintf("held-mark.%x.%v", node, d)
+}
+
+// deleteMark deletes the mark, as an operator does.
+func deleteMark(t *testing.T, server *zktest.Server) {
+	t.Helper()
+	require.NoError(t, server.Delete(marks(server, delayed)[0]))
 }
 
 // inDelay returns a queue with a lock delay, whose last holder has just died.
@@ -277,18 +301,18 @@ func TestLockDelay(t *testing.T) {
 			require.ErrorIs(t, b.hold.Release(), lock.ErrNodeDeleted)
 		}},
 		"an operator deletes the mark, and Release follows": {end: func(t *testing.T, b bubble) {
-			require.NoError(t, b.server.Delete(delayed+"/held-mark"))
+			deleteMark(t, b.server)
 			require.NoError(t, b.hold.Release())
 		}},
 		"an operator deletes the mark, and ReleaseWith follows": {end: func(t *testing.T, b bubble) {
-			require.NoError(t, b.server.Delete(delayed+"/held-mark"))
+			deleteMark(t, b.server)
 			responses, err := b.hold.ReleaseWith(testbed.Context(t), &zk.CreateRequest{Path: "/done"})
 			require.NoError(t, err)
 			require.Len(t, responses, 1)
 		}},
 		"an operator deletes the mark of a dead holder": {end: func(t *testing.T, b bubble) {
 			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
-			require.NoError(t, b.server.Delete(delayed+"/held-mark"))
+			deleteMark(t, b.server)
 		}},
 		"containers are reaped": {delayed: true, end: func(t *testing.T, b bubble) {
 			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
@@ -407,7 +431,7 @@ func TestLockDelay_OperatorEndsIt(t *testing.T) {
 		waiting := acquiring(t, testbed.Context(t), next, w.Server, 2)
 		time.Sleep(delay / 5) // virtual time
 		deleted := time.Now()
-		require.NoError(t, w.Server.Delete(delayed+"/held-mark"))
+		deleteMark(t, w.Server)
 		got := testbed.Receive(t, waiting, "the lock")
 		require.NoError(t, got.err)
 		require.Less(t, time.Since(deleted), time.Second)
@@ -451,11 +475,12 @@ func TestLockDelay_TryAcquireThatMeetsTheDeath(t *testing.T) {
 			got <- err
 		}()
 		testbed.Receive(t, gate.Arrived(), "the create")
-		require.NoError(t, w.Server.Create(delayed+"/held-mark", []byte("1h0m0s someone")))
+		left := delayed + "/" + markName("_c_someone-lock-0000000000", time.Hour)
+		require.NoError(t, w.Server.Create(left, nil))
 		gate.Open()
 		require.ErrorIs(t, testbed.Receive(t, got, "an error"), lock.ErrNotAcquired)
 		length(t, w.Server, b, 1)
-		require.Equal(t, "1h0m0s someone", markOf(w.Server, delayed), "it is not the waiter's")
+		require.Equal(t, []string{left}, marks(w.Server, delayed), "it is not the waiter's")
 	})
 }
 
@@ -480,6 +505,10 @@ func TestLockDelay_WithoutTheOption(t *testing.T) {
 		require.Less(t, time.Since(began), time.Second)
 		mark := markOf(w.Server, delayed)
 		require.NotEmpty(t, mark)
+		held, err := other.Participants(testbed.Context(t))
+		require.NoError(t, err)
+		require.Len(t, held, 1)
+		require.True(t, held[0].Holds)
 		require.NoError(t, hold.Release())
 		require.Equal(t, mark, markOf(w.Server, delayed))
 		ps, err := next.Participants(testbed.Context(t))
@@ -542,8 +571,7 @@ func TestLockDelay_Requests(t *testing.T) {
 		require.NoError(t, hold.Release())
 		got := testbed.Receive(t, waiting, "the lock")
 		require.NoError(t, got.err)
-		require.Equal(t, 2, counted(w.Server)["multi"], "a hand-over")
-		require.Len(t, counted(w.Server), 1)
+		require.Equal(t, map[string]int{"getChildren2": 1, "multi": 2}, counted(w.Server), "a hand-over")
 
 		waiting = acquiring(t, testbed.Context(t), a, w.Server, 3)
 		time.Sleep(time.Second) // virtual time: the session of the next one is proven
@@ -556,22 +584,29 @@ func TestLockDelay_Requests(t *testing.T) {
 		defer stop()
 		require.NoError(t, w.Server.ExpireSession(got.hold.Session().ID()))
 		hold = testbed.Receive(t, waiting, "the lock").hold
-		require.Equal(t, []string{"multi", "getData", "multi"}, requests, "after a death")
+		require.Equal(t, []string{"multi"}, requests, "after a death")
 		require.NoError(t, hold.Release())
 	})
 }
 
-// TestLockDelay_ForeignChild refuses to delete data that are not a mark.
+// TestLockDelay_ForeignChild has children that are no marks of the lock neither wait for nor deleted.
 func TestLockDelay_ForeignChild(t *testing.T) {
-	for _, data := range []string{"", "mine", "5m", "5m ", "-5m _c_x-lock-0000000001", "soon _c_x-lock-0000000001"} {
+	for _, name := range []string{
+		"held-mark", "held-mark.", "held-mark.5s", "held-mark.6c.", "held-mark.6c.5", "held-mark.6c.-5s", "held-mark.6c.5s",
+		"held-mark.zz.5s", "held-mark.6C.5s", markName("_c_x-lock-0000000001", 5*time.Second) + "x",
+		markName("_c_x-lock-1", 5*time.Second), markName("_c_x-other-0000000001", 5*time.Second),
+		markName("_c_x-lock-0000000001", -5*time.Second),
+	} {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-			require.NoError(t, w.Server.Create(delayed+"/held-mark", []byte(data)))
+			require.NoError(t, w.Server.Create(delayed+"/"+name, nil))
 			q := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
 			for _, acquire := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
-				_, err := acquire(testbed.Context(t))
-				require.ErrorIs(t, err, framework.ErrBadArgument)
-				require.ErrorContains(t, err, "held-mark")
-				require.Equal(t, data, markOf(w.Server, delayed))
+				began := time.Now()
+				hold, err := acquire(testbed.Context(t))
+				require.NoError(t, err)
+				require.NoError(t, hold.Release())
+				require.Less(t, time.Since(began), time.Second, name)
+				require.True(t, w.Server.Exists(delayed+"/"+name))
 				length(t, w.Server, q, 1)
 			}
 		})
@@ -599,13 +634,14 @@ func TestLockDelay_MarkWithAChild(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
 		hold := acquire(t, q)
-		require.NoError(t, w.Server.Create(delayed+"/held-mark/x", nil))
+		require.NoError(t, w.Server.Create(marks(w.Server, delayed)[0]+"/x", nil))
 		require.NoError(t, hold.Release())
 		length(t, w.Server, q, 1)
 	})
 }
 
-// TestLockDelay_ACL has contenders of several users, none of which may write to another's nodes.
+// TestLockDelay_ACL has contenders of several users, none of which is permitted to read or write the
+// nodes of another.
 func TestLockDelay_ACL(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		user := func(name string) *framework.Client {
@@ -613,18 +649,152 @@ func TestLockDelay_ACL(t *testing.T) {
 				if !strings.Contains(path, "lock/") {
 					return zk.WorldACL(zk.PermAll)
 				}
-				return append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
+				return zk.AuthACL(zk.PermAll)
 			}))
 		}
-		hold := acquire(t, newQueue(t, user("a"), delayed, lock.WithLockDelay(delay)))
-		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
-		for _, n := range w.Server.Dump() {
-			if n.Path == delayed+"/held-mark" {
-				require.Len(t, n.ACL, 2, "that of the node")
+		a, b := newQueue(t, user("a"), delayed, lock.WithLockDelay(delay)), newQueue(t, user("b"), delayed, lock.WithLockDelay(delay))
+		for range 2 { // without a view, and with one
+			hold := acquire(t, a)
+			_, err := b.TryAcquire(testbed.Context(t))
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+			require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+			for _, n := range w.Server.Dump() {
+				if strings.HasPrefix(n.Path, delayed+"/held-mark.") {
+					require.Equal(t, "digest", n.ACL[0].Scheme, "that of the node")
+				}
 			}
+			requireDelayed(t, w.Server, b, delay)
 		}
-		requireDelayed(t, w.Server, newQueue(t, user("b"), delayed, lock.WithLockDelay(delay)), delay)
 	})
+}
+
+// TestLockDelay_TwoNames has two kinds of locks at one path, each with its marks.
+func TestLockDelay_TwoNames(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		queue := func(name string) *lock.Queue {
+			q, err := lock.New(w.Client(), delayed, name, nil, lock.WithLockDelay(delay))
+			require.NoError(t, err)
+			return q
+		}
+		a, b, next := queue("a-"), queue("b-"), queue("b-")
+		began := time.Now()
+		ofA, ofB := acquire(t, a), acquire(t, b)
+		require.Less(t, time.Since(began), time.Second, "the holder of the other kind is alive")
+		require.NoError(t, ofA.Release())
+		require.Len(t, marks(w.Server, delayed), 1, "the other kind's")
+		require.NoError(t, w.Server.ExpireSession(ofB.Session().ID()))
+		began = time.Now()
+		require.NoError(t, acquire(t, a).Release())
+		require.Less(t, time.Since(began), time.Second, "the dead holder is of the other kind")
+		requireDelayed(t, w.Server, next, delay)
+	})
+}
+
+// TestLockDelay_Participants has a contender that waits out a delay.
+func TestLockDelay_Participants(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		next := inDelay(t, w)
+		holds := func() (holds []bool) {
+			ps, err := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)).Participants(testbed.Context(t))
+			require.NoError(t, err)
+			for _, p := range ps {
+				holds = append(holds, p.Holds)
+			}
+			return holds
+		}
+		waiting := acquiring(t, testbed.Context(t), next, w.Server, 2)
+		time.Sleep(delay / 2) // virtual time
+		require.Equal(t, []bool{false}, holds())
+		asked, err := revocable.RevokeAll(testbed.Context(t), next)
+		require.NoError(t, err)
+		require.Zero(t, asked)
+		got := testbed.Receive(t, waiting, "the lock")
+		require.NoError(t, got.err)
+		require.Equal(t, []bool{true}, holds())
+		require.NoError(t, got.hold.Release())
+		require.NoError(t, acquire(t, newQueue(t, w.Client(), delayed)).Release())
+	})
+}
+
+// TestLockDelay_TryAcquireWithANewQueue has a caller with a Queue for each try.
+func TestLockDelay_TryAcquireWithANewQueue(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		inDelay(t, w)
+		client, began := w.Client(), time.Now()
+		for {
+			hold, err := newQueue(t, client, delayed, lock.WithLockDelay(delay)).TryAcquire(testbed.Context(t))
+			if err == nil {
+				require.NoError(t, hold.Release())
+				break
+			}
+			require.ErrorContains(t, err, "lock delay")
+			require.LessOrEqual(t, time.Since(began), delay)
+			time.Sleep(time.Second) // virtual time
+		}
+		require.GreaterOrEqual(t, time.Since(began), delay)
+	})
+}
+
+// TestLockDelay_LateDeletion has a contender that gave up delete its mark when the next holder has
+// replaced that. Its deletion meets no other mark.
+func TestLockDelay_LateDeletion(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		subject := w.Client()
+		session, err := subject.Session(testbed.Context(t))
+		require.NoError(t, err)
+		lost := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnSession(session.ID()))
+		gate := w.Server.Block(zktest.OnOp("delete"), zktest.OnPath(delayed+"/held-mark"))
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-lost.Done()
+			cancel() // as its reply is lost
+		}()
+		_, err = newQueue(t, subject, delayed, lock.WithLockDelay(delay)).Acquire(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		testbed.Receive(t, gate.Arrived(), "the deletion of the mark")
+		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))) // after the delay
+		gate.Open()
+		time.Sleep(time.Second) // virtual time
+		require.NoError(t, hold.Err())
+		require.Len(t, marks(w.Server, delayed), 1)
+		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		requireDelayed(t, w.Server, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), delay)
+	})
+}
+
+// TestLockDelay_NoNextHolder has the mark of a dead holder deleted in the end by a client that knows
+// it, and the path after it.
+func TestLockDelay_NoNextHolder(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts []lock.Option // of the holder
+		end  func(t *testing.T, w *testbed.World, holder *framework.Client, hold *lock.Hold)
+	}{
+		"the client of the dead holder": {end: func(t *testing.T, w *testbed.World, _ *framework.Client, hold *lock.Hold) {
+			require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		}},
+		"the client of a hold whose time is over": {opts: []lock.Option{lock.WithMaxHold(time.Second)}, end: func(t *testing.T, _ *testbed.World, _ *framework.Client, hold *lock.Hold) {
+			testbed.Receive(t, hold.Done(), "the end")
+		}},
+		"a client that tried": {end: func(t *testing.T, w *testbed.World, holder *framework.Client, hold *lock.Hold) {
+			require.NoError(t, holder.Close())
+			_, err := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)).TryAcquire(testbed.Context(t))
+			require.ErrorContains(t, err, "lock delay")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				holder := w.Client()
+				hold := acquire(t, newQueue(t, holder, delayed, append(test.opts, lock.WithLockDelay(delay))...))
+				test.end(t, w, holder, hold)
+				time.Sleep(delay + time.Minute) // virtual time
+				require.NotEmpty(t, marks(w.Server, delayed), "contenders with a longer delay wait for it")
+				time.Sleep(time.Hour) // virtual time
+				require.Empty(t, marks(w.Server, delayed))
+				w.Server.ReapContainers()
+				require.False(t, w.Server.Exists(delayed))
+			})
+		})
+	}
 }
 
 // TestLockDelay_Compression has clients with and without it read each other's marks.
@@ -686,6 +856,14 @@ func TestLockDelay_BadOptions(t *testing.T) {
 	} {
 		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
 		assert.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+	for _, name := range []string{"held", "mark", "a", "beef", "k.6c", "held-mark.", "m", "s"} {
+		_, err := lock.New(client, "/lock", name, nil, lock.WithLockDelay(1))
+		assert.ErrorIs(t, err, framework.ErrBadArgument, "%s occurs in the names of marks", name)
+	}
+	for _, name := range []string{"lock-", "a-", "__lock__", "lease", "mark-"} {
+		_, err := lock.New(client, "/lock", name, nil, lock.WithLockDelay(1))
+		assert.NoError(t, err)
 	}
 	_, err := lock.New(client, "/lock", "lock-", &fragileDriver{}, lock.WithLockDelay(1))
 	require.ErrorIs(t, err, framework.ErrBadArgument)

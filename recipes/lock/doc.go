@@ -166,7 +166,7 @@
 // # Lock delay
 //
 // With [WithLockDelay] a hold begins d after its predecessor died. It needs what retention needs,
-// and excludes retention.
+// and cannot be combined with retention.
 //
 // A holder dies if its session ends without a Release, or if its node is deleted before Release, by
 // [WithMaxHold] or by another client. There is no delay after a Release, nor after a waiter has
@@ -176,13 +176,18 @@
 // wait for one. If the values of d differ, a contender waits for the longer one of its own and the
 // dead holder's.
 //
-// A contender waits at the head of the queue, for d from the moment at which its Queue first finds
-// that the holder is dead. Acquire may give up in between, and a later Acquire of the same Queue
-// waits for the rest. TryAcquire fails with [ErrNotAcquired] until d has passed since an earlier
-// call of the same Queue. So a program that calls TryAcquire once and exits never ends a delay: it
-// needs Acquire and a context with a deadline of more than d.
+// A contender waits at the head of the queue, for d from the moment at which a Queue of its client
+// first finds that the holder is dead. Acquire may give up in between, and a later Acquire or
+// TryAcquire of the client waits for the rest, also with another Queue. TryAcquire fails with
+// [ErrNotAcquired] until d has passed. So a program that calls TryAcquire once and exits never ends
+// a delay: it needs Acquire and a context with a deadline of more than d.
 //
-// The holder's node and d are the data of a persistent child of the path, held-mark. An Acquire
-// takes one more round trip, a TryAcquire also one more read, and a Release none. An operator can
-// delete the child, which ends the delay.
+// While a contender waits out a delay, [Queue.Participants] of a Queue with the option lists it as
+// a waiter.
+//
+// A holder has a mark: a persistent child of the path, held-mark, with digits for the holder's node
+// and d. A contender needs no right to read it. An Acquire takes one more round trip, or two after
+// a wait, and a Release none. An operator can delete the child, which ends the delay. If no
+// contender acquires after a death, a client that knows the mark deletes it an hour after the
+// delay.
 package lock

@@ -83,13 +83,14 @@ func Sequence(child, name string) (n int32, ok bool) {
 type order struct {
 	driver Driver
 	name   string
+	marks  bool // sorts the marks of the nodes behind them: see mark
 }
 
 // newOrder returns an order that equals the order of other Queues with the Standard driver and this
 // name: they share what a view keeps for it. Another driver may be of a type that cannot be
 // compared.
-func newOrder(driver Driver, name string) view.Order {
-	o := order{driver, name}
+func newOrder(driver Driver, name string, marks bool) view.Order {
+	o := order{driver, name, marks}
 	if isStandard(driver) {
 		return o
 	}
@@ -97,7 +98,13 @@ func newOrder(driver Driver, name string) view.Order {
 }
 
 // SortKey implements view.Order.
-func (o order) SortKey(child string) (key string, ours bool) { return o.driver.SortKey(child, o.name) }
+func (o order) SortKey(child string) (key string, ours bool) {
+	if m, isMark := parseMark(child); isMark && o.marks {
+		_, ours = o.driver.SortKey(m.node, o.name)
+		return child, ours
+	}
+	return o.driver.SortKey(child, o.name)
+}
 
 func isStandard(driver Driver) bool {
 	_, standard := driver.(Standard)

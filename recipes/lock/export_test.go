@@ -24,6 +24,24 @@ func (h *Hold) ReleaseDuring(f func()) bool {
 	return true
 }
 
+// ReleaseGivenBack is Release of a node that is not handed over. Just before it is deleted, an event
+// is received that gives kept nodes back, and f is called.
+func (h *Hold) ReleaseGivenBack(f func()) (handedOver bool, err error) {
+	t, n := h.term, h.term.node
+	r, err := t.drop(h, false)
+	if err != nil {
+		return false, err
+	}
+	defer t.finished()
+	r.ended()
+	if n.queue.handOver(n) {
+		return true, nil
+	}
+	n.Joined()
+	f()
+	return false, t.remove(n.session.Context())
+}
+
 // EndDuring ends the hold as a release does, with a call of f just before.
 func (h *Hold) EndDuring(f func()) {
 	h.term.node.mu.Lock()

@@ -227,6 +227,7 @@ func (h *Hold) releaseWith(ctx context.Context, ops []any) (responses []zk.Multi
 		return responses, err
 	}
 	done = true
+	n.setMarkState(unmarked)
 	n.queue.rewind(ctx, n.path)
 	n.end()
 	return responses[:len(ops)], nil

@@ -25,7 +25,7 @@ func init() {
 		Pin:            func(h *Hold) { h.term.pin() },
 		ExpectDeletion: func(h *Hold, cause error) { h.term.expectDeletion(cause) },
 		Sort: func(children []string, name string) ([]string, error) {
-			return view.Sort(order{Standard{}, name}, children)
+			return view.Sort(order{driver: Standard{}, name: name}, children)
 		},
 	}
 }

@@ -286,6 +286,24 @@ func TestMaxHoldIsEachHoldersOwn(t *testing.T) {
 	})
 }
 
+// TestRelease_WhenAnotherJoins has the event of a node that has joined be received between the
+// decision to delete the own node and its deletion.
+func TestRelease_WhenAnotherJoins(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q, other := handingOff(t, w.Client()), newQueue(t, w.Client(), "/lock")
+		hold := acquire(t, q)
+		waiting := inLine(testbed.Context(t), other)
+		synctest.Wait() // it is in the queue
+		require.False(t, hold.Alone())
+		handedOver, err := hold.ReleaseGivenBack(synctest.Wait)
+		require.False(t, handedOver)
+		require.NoError(t, err, "no other client has deleted the node")
+		got := testbed.Receive(t, waiting, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	})
+}
+
 // TestLossThatComesTooLate is about a holder whose time runs out while it releases: the node is not
 // its own any more.
 func TestLossThatComesTooLate(t *testing.T) {

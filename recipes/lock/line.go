@@ -139,8 +139,9 @@ func (q *Queue) takeKept() *node {
 }
 
 // handOver gives a kept node to the first goroutine in line, or opens it to the next Acquire. It
-// reports false if the node is to be deleted. If another node joins the queue at this moment,
-// either isAlone sees it, or its event finds this node kept and deletes it.
+// reports false if the caller is to delete the node, which is leaving then: an event no longer gives
+// it back. If another node joins the queue at this moment, either isAlone sees it, or its event
+// finds this node kept and deletes it.
 func (q *Queue) handOver(n *node) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,6 +151,7 @@ func (q *Queue) handOver(n *node) bool {
 	case n.state != kept: // it has been deleted, or is being deleted, since the holder released
 		return true
 	case q.line.node != n || !n.isAlone():
+		n.state = leaving
 		return false
 	}
 	if len(q.line.waiting) > 0 {

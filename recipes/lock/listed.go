@@ -96,9 +96,11 @@ func (p *listed) prepare(ctx context.Context, predecessor string) {
 
 // mayLookAhead reports whether nodes ahead can only be deleted, and the predecessor is the only one
 // to wait for. A driver other than Standard may let others get ahead, as a writer does with its
-// reader, and so does the server when the numbers overflow.
+// reader, and so does the server when the numbers overflow. With a lock delay only a list shows the
+// mark of a predecessor that has died.
 func (p *listed) mayLookAhead(names []string) bool {
-	return isStandard(p.node.queue.driver) && len(names) == 1 && !nearEnd(p.node.path)
+	q := p.node.queue
+	return isStandard(q.driver) && q.cfg.delay == 0 && len(names) == 1 && !nearEnd(p.node.path)
 }
 
 // checkReadable watches the own node if its ACL does not show that this client may read it: servers
@@ -113,10 +115,10 @@ func (p *listed) checkReadable(ctx context.Context) error {
 	return err
 }
 
-// watchAll watches nodes, or the list of children if there are many. It returns nil if one of them
-// is deleted already.
+// watchAll watches nodes, or the list of children if there are many, or marks, which this client may
+// be unable to read. It returns nil if one of them is deleted already.
 func (p *listed) watchAll(ctx context.Context, names []string) ([]*framework.Watch, error) {
-	if len(names) > maxWatched {
+	if _, isMark := parseMark(names[0]); isMark || len(names) > maxWatched {
 		return p.watchList(ctx, names)
 	}
 	return p.watch(ctx, names)

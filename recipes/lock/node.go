@@ -187,6 +187,14 @@ func (n *node) advanceIf(to state, may func() bool) bool {
 		return false
 	}
 	n.state = to
+	n.mu.Unlock()
+	n.detach()
+	return true
+}
+
+// detach ends what is reported of a node that is leaving or gone.
+func (n *node) detach() {
+	n.mu.Lock()
 	unwatch := n.unwatch
 	if n.timer != nil {
 		n.timer.Stop()
@@ -196,12 +204,12 @@ func (n *node) advanceIf(to state, may func() bool) bool {
 	if unwatch != nil {
 		unwatch()
 	}
-	return true
 }
 
 // passOn lets other goroutines of the Queue continue when the node is gone.
 func (n *node) passOn() {
 	close(n.gone)
+	n.orphaned()
 	n.queue.left(n)
 }
 
@@ -286,6 +294,9 @@ func (n *node) remove(ctx context.Context, certain bool) (found bool, err error)
 	n.advance(leaving)
 	defer n.end()
 	found, err = engine.Of(n.queue.client).DeleteBoth(ctx, n.path, n.companion(), certain)
+	if found && n.markState() == marked {
+		n.setMarkState(unmarked)
+	}
 	if err == nil {
 		n.queue.rewind(ctx, n.path)
 	} else {

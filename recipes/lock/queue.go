@@ -52,10 +52,6 @@ type Queue struct {
 	nodes  map[string]bool // names of the nodes of this Queue
 	others int             // nodes of others, when the queue was last looked at
 	line   line            // of the goroutines of this Queue, with retention
-	dead   struct {        // the last mark without its holder, with a lock delay
-		zxid  int64
-		since time.Time // when it was first seen
-	}
 }
 
 // New creates a queue at path, without a request. The names of its nodes are name, such as "lock-",
@@ -88,7 +84,9 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 	case cfg.delay > 0 && !simple:
 		return nil, fmt.Errorf("%w: a lock delay requires one lease, the Standard driver and re-entry", framework.ErrBadArgument)
 	case cfg.delay > 0 && cfg.retention > 0:
-		return nil, fmt.Errorf("%w: a lock delay and retention exclude each other", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: a lock delay and retention cannot be combined", framework.ErrBadArgument)
+	case cfg.delay > 0 && occursInMarks(name):
+		return nil, fmt.Errorf("%w: node name %q with a lock delay: it occurs in the names of marks", framework.ErrBadArgument, name)
 	}
 	q := &Queue{
 		client: client,
@@ -97,7 +95,7 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 		driver: driver,
 		cfg:    cfg,
 		views:  view.Of(client),
-		order:  newOrder(driver, name),
+		order:  newOrder(driver, name, cfg.delay > 0),
 
 		observer: observerOf(client),
 
@@ -128,8 +126,9 @@ func (q *Queue) keeps() bool { return q.cfg.retention > 0 }
 
 func (q *Queue) opError(op string, err error) error { return operr.New(op, q.path, err) }
 
-// children returns the children that belong to this lock, in the driver's order: from the view if
-// it can say, or from a list. Some of them may be gone. client is this Queue's, or a view of it.
+// children returns the children that belong to this lock, in the driver's order, with the marks of a
+// lock delay behind them: from the view if it can say, or from a list. Some of them may be gone.
+// client is this Queue's, or a view of it.
 func (q *Queue) children(ctx context.Context, client *framework.Client, v *view.View) ([]string, error) {
 	if v != nil {
 		if err := v.Await(ctx); err != nil {
@@ -252,19 +251,20 @@ func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, errs := make([]Participant, len(children)), make([]error, len(children))
-	together(len(children), func(i int) { all[i], errs[i] = q.participant(ctx, children[i]) })
+	nodes, marks := q.split(children)
+	all, errs := make([]Participant, len(nodes)), make([]error, len(nodes))
+	together(len(nodes), func(i int) { all[i], errs[i] = q.participant(ctx, nodes[i]) })
 	leases := q.MaxLeases()
 	var found []Participant
 	for i, p := range all {
 		if errors.Is(errs[i], zk.ErrNoNode) {
 			continue
 		}
-		turn, err := q.driver.Decide(children, children[i], leases)
+		turn, err := q.driver.Decide(nodes, nodes[i], leases)
 		if err = cmp.Or(errs[i], err); err != nil {
 			return nil, err
 		}
-		p.Holds = turn.Held
+		p.Holds = turn.Held && !delayed(nodes[i], marks)
 		found = append(found, p)
 	}
 	return found, nil

@@ -110,6 +110,7 @@ func (t *term) apply(ctx context.Context, f fate) error {
 		if n.queue.handOver(n) {
 			return nil
 		}
+		n.detach()
 		return t.remove(ctx)
 	case deletedNow:
 		return t.remove(ctx)
@@ -167,7 +168,7 @@ func (t *term) end(cause error) bool {
 		n.state = stranded
 	}
 	if f == deletedSoon {
-		n.marked = unmarked // the work may still run
+		n.marked = left // the work may still run
 	}
 	n.mu.Unlock()
 	if ended == nil { // it is just about to begin, and does not
@@ -185,7 +186,7 @@ func (t *term) expire() {
 	n.mu.Lock()
 	stuck := outlasts(t.cause) && len(t.holds) > 0
 	if stuck {
-		t.deleted, n.marked = ErrMaxHold, unmarked
+		t.deleted, n.marked = ErrMaxHold, left
 	}
 	n.mu.Unlock()
 	if stuck {

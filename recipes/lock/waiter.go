@@ -32,7 +32,7 @@ type picture interface {
 // wakes are the reasons to wake that have nothing to do with who is ahead.
 type wakes struct {
 	node    *node           // is gone, or its session
-	changed <-chan struct{} // closed when the number of leases changes
+	changed <-chan struct{} // closed when the number of leases changes, or a delay is over
 }
 
 // wait returns when one of the reasons has come, or one of fired is closed, of which there are at
@@ -102,12 +102,19 @@ func (w *waiter) hold(ctx context.Context, mayWait bool) (h *Hold, err error) {
 		if first {
 			q.notifyJoined(ctx, ahead)
 		}
-		if notFree = nil; !turn.Held {
+		left := time.Duration(0)
+		switch notFree = nil; {
+		case !turn.Held:
 			notFree = q.notFree(children)
+		default:
+			if left = q.delayLeft(q.dead(children)); left > 0 {
+				notFree = errDelayed
+			}
 		}
 		switch {
-		case turn.Held:
-			if err = n.claim(ctx, mayWait, wakes{n, changed}); err != nil {
+		case notFree == nil:
+			claimed := false
+			if claimed, err = n.claim(ctx, children); err != nil || !claimed {
 				break
 			}
 			h, lost := n.hold(ctx, w.listed.watches[n.Name()])
@@ -123,6 +130,8 @@ func (w *waiter) hold(ctx context.Context, mayWait bool) (h *Hold, err error) {
 		case !mayWait && n.leaveView(): // only a list may say no, as in refuse
 		case !mayWait:
 			return nil, notFree
+		case turn.Held:
+			err = w.waitOut(ctx, children, left)
 		default:
 			err = w.wait(ctx, children, turn.Watch, ahead <= leases, wakes{n, changed}) // 4
 		}
@@ -143,11 +152,12 @@ func (w *waiter) hold(ctx context.Context, mayWait bool) (h *Hold, err error) {
 // decide asks the driver, unless there are no leases at present.
 func (w *waiter) decide(children []string, leases int) (Decision, error) {
 	q := w.node.queue
-	q.saw(children)
+	nodes, _ := q.split(children)
+	q.saw(nodes)
 	if leases == 0 {
 		return Decision{}, nil
 	}
-	turn, err := q.driver.Decide(children, w.node.Name(), leases)
+	turn, err := q.driver.Decide(nodes, w.node.Name(), leases)
 	if err == nil && !turn.Held && len(turn.Watch) == 0 {
 		err = fmt.Errorf("%w: driver %T neither grants the lease nor names a node to watch", framework.ErrBadArgument, q.driver)
 	}
@@ -182,6 +192,18 @@ func (w *waiter) waitShortly(ctx context.Context, children, names []string, othe
 		return nil // a list says no, also about a node that this client may not read
 	}
 	return err
+}
+
+// waitOut waits until the marks of dead holders are to be looked at again: at the end of the delay,
+// or when one of them is deleted.
+func (w *waiter) waitOut(ctx context.Context, children []string, left time.Duration) error {
+	over, cancel := context.WithTimeout(context.Background(), left)
+	defer cancel()
+	var names []string
+	for _, m := range w.node.queue.dead(children) {
+		names = append(names, m.name())
+	}
+	return w.wait(ctx, children, names, true, wakes{w.node, over.Done()})
 }
 
 // prove has the session confirmed by a committed write. late is the reason if it was confirmed too

@@ -2,10 +2,14 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -26,7 +30,6 @@ func lockDelay(t *testing.T, s stage, name string, start func(path, counter stri
 	const delay = 3 * time.Second
 	c := s.newScene(t)
 	ctx := s.context(t)
-	mark := framework.Join(c.path, "held-mark")
 	with := func(client *framework.Client) *lock.Queue {
 		q, err := lock.New(client, c.path, name, nil, lock.WithLockDelay(delay))
 		require.NoError(t, err)
@@ -35,8 +38,8 @@ func lockDelay(t *testing.T, s stage, name string, start func(path, counter stri
 	dead, err := with(s.client(t)).Acquire(ctx)
 	require.NoError(t, err)
 	require.NoError(t, s.ensemble.KillSession(ctx, dead.Session().ID()))
-	left, _, err := c.client.Get(ctx, mark)
-	require.NoError(t, err)
+	left := marks(t, ctx, c.client, c.path)
+	require.Len(t, left, 1)
 
 	// The peers alone: the mark is not in their way, and stays.
 	var peers []*peer
@@ -49,9 +52,7 @@ func lockDelay(t *testing.T, s stage, name string, start func(path, counter stri
 	for _, p := range peers {
 		p.hears(t, ctx, "done")
 	}
-	data, _, err := c.client.Get(ctx, mark)
-	require.NoError(t, err)
-	require.Equal(t, left, data)
+	require.Equal(t, left, marks(t, ctx, c.client, c.path))
 
 	// A contender that comes later waits for the delay.
 	q, began := with(c.client), time.Now()
@@ -79,7 +80,15 @@ func lockDelay(t *testing.T, s stage, name string, start func(path, counter stri
 	}
 	wg.Wait()
 	c.check(t, ctx, 3*others*each)
-	found, _, err := c.client.Exists(ctx, mark)
-	require.NoError(t, err)
-	require.False(t, found, "the last one has released")
+	require.Empty(t, marks(t, ctx, c.client, c.path), "the last one has released")
+}
+
+// marks returns the marks of holders below a path.
+func marks(t *testing.T, ctx context.Context, client *framework.Client, path string) []string {
+	t.Helper()
+	children, _, err := client.Children(ctx, path)
+	if !errors.Is(err, zk.ErrNoNode) {
+		require.NoError(t, err)
+	}
+	return slices.DeleteFunc(children, func(name string) bool { return !strings.HasPrefix(name, "held-mark.") })
 }

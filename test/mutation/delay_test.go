@@ -5,37 +5,43 @@ var delayBugs = []mutation{
 	{
 		name:  "the lock is acquired without a delay",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `return max(q.cfg.delay, m.delay) - time.Since(q.dead.since)`, new: `return 0`}},
+		edits: []edit{{old: `left = max(left, d-time.Since(seen.at))`, new: `left = min(0, d-time.Since(seen.at))`}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
 		name:  "the shorter one of two delays counts",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `max(q.cfg.delay, m.delay)`, new: `min(q.cfg.delay, m.delay)`}},
+		edits: []edit{{old: `path, d := engine.Of(q.client).Real(q.markPath(m)), max(`, new: `path, d := engine.Of(q.client).Real(q.markPath(m)), min(`}},
 		pkg:   "recipes/lock", test: "TestLockDelay_OfTwoLengths",
 	},
 	{
 		name:  "a delay begins again at each acquire",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `if q.dead.zxid != m.stat.Mzxid {`, new: `if true {`}},
+		edits: []edit{{old: `if seen == nil {`, new: `if true {`}},
 		pkg:   "recipes/lock", test: "TestLockDelay_TryAcquire",
+	},
+	{
+		name:  "a delay begins again with each Queue",
+		file:  "recipes/lock/delay.go",
+		edits: []edit{{old: `Values().LoadOrStore(sightingsKey{}, `, new: `Values().LoadOrStore(new(int), `}},
+		pkg:   "recipes/lock", test: "TestLockDelay_TryAcquireWithANewQueue",
 	},
 	{
 		name:  "the delay after an earlier death counts",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `if q.dead.zxid != m.stat.Mzxid {`, new: `if q.dead.zxid == 0 {`}},
+		edits: []edit{{old: `path, d := engine.Of(q.client).Real(q.markPath(m)), max(`, new: `path, d := engine.Of(q.client).Real(q.path), max(`}},
 		pkg:   "recipes/lock", test: "TestLockDelay_LaterDeath",
 	},
 	{
-		name:  "TryAcquire takes a holder for dead",
+		name:  "a holder takes itself for dead",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `case len(children) > 0:`, new: `case len(children) < 0:`}},
-		pkg:   "recipes/lock", test: "TestLockDelay_TryAcquireBesideAHolder",
+		edits: []edit{{old: `slices.Contains(nodes, m.node)`, new: `slices.Contains(nodes, "")`}},
+		pkg:   "recipes/lock", test: "TestLockDelay_WithAnyRequestFailing",
 	},
 	{
 		name:  "a release leaves the mark",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `if state == unmarked {`, new: `if state != asked {`}},
+		edits: []edit{{old: "case marked:\n\t\treturn engine.Companion{Path: n.queue.markPath(n.mark()), Sure: true}", new: "case marked:"}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
@@ -45,10 +51,40 @@ var delayBugs = []mutation{
 		pkg:   "recipes/lock", test: "TestLockDelay_WithAnyRequestFailing",
 	},
 	{
-		name:  "a late release deletes the mark of the next holder",
+		name:  "a late release deletes the mark of a dead holder",
 		file:  "internal/engine/delete.go",
-		edits: []edit{{old: "\t\tif failed == 1 &&", new: "\t\tif failed == 0 {\n\t\t\task(d, wire.AskDelete(d.debt.with.Path, -1), func(_ wire.None, err error) { d.done(err) })\n\t\t\treturn\n\t\t}\n\t\tif failed == 1 &&"}},
-		pkg:   "recipes/lock", test: "TestLockDelay_LateRelease",
+		edits: []edit{{old: `if failed == 1 && !verdict.MayPass(err) {`, new: `if failed >= 0 && !verdict.MayPass(err) {`}, {old: `if d.debt.with.Sure || !isGone(err) {`, new: `if !isGone(err) {`}},
+		pkg:   "recipes/lock", test: "TestLockDelay",
+	},
+	{
+		name:  "locks of two names share their marks",
+		file:  "recipes/lock/driver.go",
+		edits: []edit{{old: `_, ours = o.driver.SortKey(m.node, o.name)`, new: `ours = m.delay > 0`}},
+		pkg:   "recipes/lock", test: "TestLockDelay_TwoNames",
+	},
+	{
+		name:  "a contender that waits out a delay is a holder for Participants",
+		file:  "recipes/lock/queue.go",
+		edits: []edit{{old: `turn.Held && !delayed(nodes[i], marks)`, new: `turn.Held && (true || !delayed(nodes[i], marks))`}},
+		pkg:   "recipes/lock", test: "TestLockDelay_Participants",
+	},
+	{
+		name:  "a contender in a delay reads the mark",
+		file:  "recipes/lock/listed.go",
+		edits: []edit{{old: `if _, isMark := parseMark(names[0]); isMark || len(names) > maxWatched {`, new: `if len(names) > maxWatched {`}},
+		pkg:   "recipes/lock", test: "TestLockDelay_ACL",
+	},
+	{
+		name:  "a waiter with a lock delay does not list when its turn begins",
+		file:  "recipes/lock/listed.go",
+		edits: []edit{{old: `q.cfg.delay == 0 && len(names) == 1`, new: `len(names) == 1`}},
+		pkg:   "recipes/lock", test: "TestLockDelay_OfAQueue",
+	},
+	{
+		name:  "the mark of a dead holder without a next one stays",
+		file:  "recipes/lock/delay.go",
+		edits: []edit{{old: `engine.Of(q.client).Discard(q.markPath(m), nil)`, new: `_ = m`}},
+		pkg:   "recipes/lock", test: "TestLockDelay_NoNextHolder",
 	},
 	{
 		name:  "a missing mark keeps a node from being deleted",
@@ -65,14 +101,8 @@ var delayBugs = []mutation{
 	{
 		name:  "a caller that gives up leaves its mark",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `if state == unmarked {`, new: `if state != marked {`}},
+		edits: []edit{{old: `return engine.Companion{Path: n.queue.markPath(n.mark())}`, new: `return engine.Companion{}`}},
 		pkg:   "recipes/lock", test: "TestLockDelay_GivingUpAtAnyRequest",
-	},
-	{
-		name:  "a caller that gives up deletes the mark of a dead holder",
-		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `Sure: state == marked}`, new: `Sure: true}`}},
-		pkg:   "recipes/lock", test: "TestLockDelay_GivingUpInTheDelayAtAnyRequest",
 	},
 	{
 		name:  "Close leaves the mark of a caller that gave up",
@@ -83,13 +113,13 @@ var delayBugs = []mutation{
 	{
 		name:  "the end of a hold's time deletes its mark",
 		file:  "recipes/lock/term.go",
-		edits: []edit{{old: "\t\tn.marked = unmarked // the work may still run\n", new: "\t\t_ = unmarked\n"}},
+		edits: []edit{{old: "\t\tn.marked = left // the work may still run\n", new: "\t\t_ = left\n"}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
 		name:  "the end of a suspended hold's time deletes its mark",
 		file:  "recipes/lock/term.go",
-		edits: []edit{{old: `t.deleted, n.marked = ErrMaxHold, unmarked`, new: `t.deleted = ErrMaxHold`}},
+		edits: []edit{{old: `t.deleted, n.marked = ErrMaxHold, left`, new: `t.deleted = ErrMaxHold`}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
@@ -100,21 +130,15 @@ var delayBugs = []mutation{
 	},
 	{
 		name:  "a contender in a delay does not watch the mark",
-		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `other.wait(ctx, watch.Done(), over.Done())`, new: `other.wait(ctx, over.Done())`}},
+		file:  "recipes/lock/waiter.go",
+		edits: []edit{{old: `names = append(names, m.name())`, new: `_ = m`}},
 		pkg:   "recipes/lock", test: "TestLockDelay_OperatorEndsIt",
 	},
 	{
-		name:  "data of another program are taken for a mark",
+		name:  "a child of another program is taken for a mark",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `if err != nil || d <= 0 || node == "" {`, new: `if err != nil && node == "" {`}},
+		edits: []edit{{old: `return m, err == nil && m.delay > 0 && m.name() == child`, new: `return m, err == nil`}},
 		pkg:   "recipes/lock", test: "TestLockDelay_ForeignChild",
-	},
-	{
-		name:  "a mark is read with the client's compression",
-		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `engine.Uncompressed(client).GetW(ctx, q.markPath())`, new: `client.GetW(ctx, q.markPath())`}},
-		pkg:   "recipes/lock", test: "TestLockDelay_Compression",
 	},
 	{
 		name:  "numbers do not start again while a mark is left",

@@ -31,7 +31,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a view alone refuses TryAcquire",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: `v != nil && (err != nil || inTheWay(children)) {`, new: `v != nil && err != nil {`}},
+		edits: []edit{{old: `v != nil && (err != nil || why(children) != nil) {`, new: `v != nil && err != nil {`}},
 		pkg:   "recipes/lock", test: "TestTryAcquireAfterAReleaseElsewhere",
 	},
 	{
@@ -126,9 +126,15 @@ var lockBugs = []mutation{
 		worlds: all, seed: 30,
 	},
 	{
+		name:  "a node that is not handed over may be given back before its deletion",
+		file:  "recipes/lock/line.go",
+		edits: []edit{{old: "\t\tn.state = leaving\n\t\treturn false", new: "\t\treturn false"}},
+		pkg:   "recipes/lock", test: "TestRelease_WhenAnotherJoins",
+	},
+	{
 		name:  "TryAcquire of a lease overtakes waiters",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: `return len(children) > 0`, new: `return len(children) < 0`}},
+		edits: []edit{{old: `if len(children) == 0 {`, new: `if len(children) >= 0 {`}},
 		pkg:   "recipes/semaphore", test: "TestSemaphore/inprocess/a_try_does_not_overtake_those_who_wait",
 	},
 	{

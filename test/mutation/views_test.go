@@ -24,7 +24,7 @@ var viewBugs = []mutation{
 	{
 		name:  "a writer waits for the only one ahead, which may become a reader",
 		file:  "recipes/lock/listed.go",
-		edits: []edit{{old: `return isStandard(p.node.queue.driver) && len(names) == 1`, new: `return len(names) == 1`}},
+		edits: []edit{{old: `return isStandard(q.driver) && q.cfg.delay == 0`, new: `return q.cfg.delay == 0`}},
 		pkg:   "recipes/rwlock", test: "TestReadWriteLock/inprocess",
 		worlds: all, seed: 4,
 	},

@@ -22,7 +22,7 @@ import (
 // The recipe "delay" is a mutex with a lock delay. It is drawn for no seed: the flag -sim.recipe
 // asks for it, and TestDelayWorlds. A holder that has lost the lock works on for up to its delay.
 
-const markPath = lockPath + "/held-mark"
+const markPrefix = "held-mark."
 
 // deaths checks a mutex with a lock delay: the work of a dead holder does not overlap a later hold,
 // and no mark stays of a holder that has released.
@@ -37,8 +37,7 @@ type deaths struct {
 	// limited are the sessions of clients with a limit for holds. Its time may be over while the
 	// observer is notified of a hold, and that is a death.
 	limited map[int64]bool
-	orphan  string    // the mark without its node that was seen last
-	since   time.Time // when it was first seen
+	orphans map[string]time.Time // when the mark of a node that does not exist was first seen
 }
 
 // States of a node, by its name.
@@ -60,6 +59,7 @@ func (w *world) newDeaths() *deaths {
 	return &deaths{
 		world: w, least: pick(random, 3*time.Second, 15*time.Second, time.Minute),
 		nodes: make(map[string]string), owners: make(map[string]int64), limited: make(map[int64]bool),
+		orphans: make(map[string]time.Time),
 	}
 }
 
@@ -184,37 +184,44 @@ func (d *deaths) look() {
 	}
 	before := maps.Clone(d.nodes)
 	d.mu.Unlock()
-	mark, there := "", false
 	nodes := leader.Dump()
-	for _, n := range nodes {
-		if n.Path == markPath {
-			_, mark, _ = strings.Cut(string(n.Data), " ")
-		}
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	marks, exists := make(map[string]bool), make(map[string]bool) // by the name of the node
 	for _, n := range nodes {
-		if n.Owner != 0 && strings.HasPrefix(n.Path, lockPath+"/") {
-			d.owners[nameOf(n.Path)] = n.Owner
-			there = there || nameOf(n.Path) == mark
+		if !strings.HasPrefix(n.Path, lockPath+"/") {
+			continue
+		}
+		name := nameOf(n.Path)
+		if strings.HasPrefix(name, markPrefix) {
+			_, node, _ := strings.Cut(string(n.Data), " ")
+			marks[node] = true
+		} else if n.Owner != 0 {
+			d.owners[name], exists[name] = n.Owner, true
 		}
 	}
-	if mark == "" || there {
-		d.orphan = ""
-		return
+	maps.DeleteFunc(marks, func(node string, _ bool) bool { return exists[node] })
+	maps.DeleteFunc(d.orphans, func(node string, _ time.Time) bool { return !marks[node] })
+	for node := range marks {
+		if d.orphans[node].IsZero() {
+			d.orphans[node] = time.Now()
+			d.monitor.count("marks of dead holders")
+		}
+		d.lookAtOrphan(leader, node, before[node])
 	}
-	if d.orphan != mark {
-		d.orphan, d.since = mark, time.Now()
-		d.monitor.count("marks of dead holders")
-	}
+}
+
+// lookAtOrphan requires that the holder of a mark whose node does not exist is dead. state is the
+// node's, before the look. d.mu is locked.
+func (d *deaths) lookAtOrphan(leader *zktest.Server, mark, state string) {
 	// If a reply to Release was lost, Release cannot know that the node was deleted by hand.
 	d.monitor.mu.Lock()
 	byHand := !d.monitor.deleted[lockPath+"/"+mark].IsZero() || !d.monitor.forced[d.owners[mark]].IsZero()
 	d.monitor.mu.Unlock()
-	if before[mark] == released && !byHand {
+	if state == released && !byHand {
 		d.monitor.fail("delay without a death", "the mark of %s, which was released", mark)
 	}
-	if d.nodes[mark] == "" && !byHand && time.Since(d.since) > tooLong {
+	if d.nodes[mark] == "" && !byHand && time.Since(d.orphans[mark]) > tooLong {
 		owner := d.owners[mark]
 		lives := slices.ContainsFunc(leader.Sessions(), func(s zktest.Session) bool { return s.ID == owner })
 		if lives && !d.limited[owner] {

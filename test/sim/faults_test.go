@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -241,8 +242,8 @@ func (w *world) deleteNode(f fault) bool {
 		dir = framework.Join(dir, sub[f.Target%len(sub)])
 	}
 	names, err := leader.Children(dir)
-	// that would end a delay
-	names = slices.DeleteFunc(names, func(name string) bool { return name == nameOf(markPath) })
+	// a deleted mark would end a delay
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, markPrefix) })
 	if err != nil || len(names) == 0 {
 		return false
 	}
