@@ -27,6 +27,7 @@ type Client struct {
 func init() {
 	engine.Inner = func(client any) engine.Client { return client.(*Client).engine }
 	engine.Outer = func(c engine.Client) any { return &Client{c} }
+	engine.CreationOf = func(opts any) (engine.Creation, error) { return newCreation("/node", opts.([]CreateOption)) }
 }
 
 // New creates a client of the ensemble and connects in the background: see [Client.WaitConnected].

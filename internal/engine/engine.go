@@ -58,7 +58,7 @@ type Client struct {
 	owing     **Debt   // see Owing; nil: nowhere
 }
 
-// Package framework sets Inner and Outer in its init. So recipes of this module reach the Client
+// Package framework sets these functions in its init. So recipes of this module reach the Client
 // inside a *framework.Client, and no exported name of package framework has an internal type.
 var (
 	// Inner returns the Client inside a *framework.Client.
@@ -66,6 +66,9 @@ var (
 
 	// Outer returns a new *framework.Client around a Client.
 	Outer func(c Client) any
+
+	// CreationOf returns what a []framework.CreateOption asks for, or why it is invalid.
+	CreationOf func(opts any) (Creation, error)
 )
 
 // Of returns the [Client] inside a *framework.Client. It panics for any other type.

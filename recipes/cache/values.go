@@ -29,9 +29,11 @@ type Value[T any] struct {
 	// Value is decoded from Node or, if Err is not nil, from the last version that could be; zero
 	// if none could.
 	Value T
-	Node  Node  // the node in the cache
-	Err   error // why Node could not be decoded: the decoder's error, or ErrNoValue
-	good  bool  // there is a value
+	Node  Node // the node in the cache
+	// Err is why Node could not be decoded: framework.ErrBadValue, which wraps the decoder's error,
+	// or ErrNoValue.
+	Err  error
+	good bool // there is a value
 }
 
 func (v *Value[T]) node(string) Node { return v.Node }
@@ -88,13 +90,15 @@ func (v *Values[T]) run() {
 
 // value decodes a node whose value was old.
 func (v *Values[T]) value(n Node, old Value[T]) *Value[T] {
-	x, err := *new(T), errors.New("decoder panicked")
+	x, err := *new(T), fmt.Errorf("%w: decoder panicked", framework.ErrBadValue)
 	v.cache.client.Guard("decoder", n.Path, func() { x, err = v.decode(n) })
 	switch {
 	case err == nil:
 		return &Value[T]{Node: n, Value: x, good: true}
 	case errors.Is(err, ErrNoValue):
 		old = Value[T]{}
+	case !errors.Is(err, framework.ErrBadValue):
+		err = fmt.Errorf("%w: %w", framework.ErrBadValue, err)
 	}
 	return &Value[T]{Node: n, Err: err, Value: old.Value, good: old.good}
 }

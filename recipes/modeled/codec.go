@@ -16,8 +16,11 @@ type Codec[T any] interface {
 }
 
 // JSON is the codec of Java's JacksonModelSerializer. It ignores unknown fields, a byte order mark
-// and trailing text, and refuses null.
+// and trailing text. It refuses null in both directions, so a nil pointer, map or slice is not a
+// value.
 type JSON[T any] struct{}
+
+var errNull = errors.New("null is not a value")
 
 // Encode returns v as JSON without a trailing newline, and does not escape <, > and &.
 func (JSON[T]) Encode(v T) ([]byte, error) {
@@ -27,7 +30,11 @@ func (JSON[T]) Encode(v T) ([]byte, error) {
 	if err := encoder.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	data := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	if string(data) == "null" {
+		return nil, errNull
+	}
+	return data, nil
 }
 
 // Decode is the inverse of Encode.
@@ -37,14 +44,15 @@ func (JSON[T]) Decode(data []byte) (v T, err error) {
 		return v, err
 	}
 	if string(raw) == "null" {
-		return v, errors.New("null is not a value")
+		return v, errNull
 	}
 	err = json.Unmarshal(raw, &v)
 	return v, err
 }
 
 // Compressed returns a codec that compresses the data of codec with gzip, as in Java. Decode
-// returns an error for uncompressed data.
+// returns an error for uncompressed data. On a client with [framework.WithCompression] values are
+// compressed once, with this codec and without it.
 func Compressed[T any](codec Codec[T]) Codec[T] {
 	if codec == nil {
 		return nil // WithCodec refuses it

@@ -18,36 +18,48 @@
 //
 //   - A node without data, as a parent is, is not a value: it is [zk.ErrNoNode] to Get, and missing
 //     in List and in a View.
+//   - A node that cannot be decoded, or is not compressed although the client compresses, hides
+//     no other: List and a View have an entry with [ErrBadValue], even if it was never valid.
 //   - Update applies the result of exactly one call of its function, or reports that the outcome is
 //     unknown.
-//   - Data that cannot be decoded are [ErrBadValue], and are never overwritten by Update.
-//   - A View never shows an older value after a newer one: see package cache.
+//   - Data that cannot be decoded are never overwritten by Update.
+//   - A View never shows an older value after a newer one: see package cache. Its values belong to
+//     the caller.
 //
 // # What it cannot promise
 //
-// List reads each node by a request of its own, so its values need not be of one moment. A
-// container is deleted by the servers when it has become empty.
+// List reads each node by a request of its own, so its values need not be of one moment.
+//
+// A node that the client may not read has an entry with zk.ErrNoAuth in List. A View leaves it out,
+// as a cache does.
 package modeled
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/shared"
 )
 
-// ErrBadValue is returned for data that the codec cannot decode, and wraps its error.
-var ErrBadValue = errors.New("bad value")
+// ErrBadValue is [framework.ErrBadValue]. It is returned for data that the codec cannot decode and
+// for a value that it cannot encode, and wraps the codec's error.
+var ErrBadValue = framework.ErrBadValue
 
 // Nodes are the values below one path, by the names of their nodes. All methods are safe for
 // concurrent use.
@@ -55,58 +67,67 @@ var ErrBadValue = errors.New("bad value")
 // Errors are [*framework.OpError] values. They wrap [framework.ErrBadPath] if a name is not a path
 // element.
 type Nodes[T any] struct {
-	client *framework.Client
+	client *framework.Client // without compression: the codec compresses
 	path   string
-	cfg    config[T]
-}
-
-// Option configures Nodes.
-type Option[T any] func(*config[T]) error
-
-type config[T any] struct {
 	codec  Codec[T]
 	create []framework.CreateOption
 }
 
-// WithCodec sets the codec of the values. The default is [JSON].
-func WithCodec[T any](codec Codec[T]) Option[T] {
-	return func(c *config[T]) error {
-		if codec == nil {
-			return fmt.Errorf("%w: nil codec", framework.ErrBadArgument)
-		}
-		c.codec = codec
-		return nil
-	}
+// Option configures [New], which refuses invalid values with [framework.ErrBadArgument].
+type Option func(*config) error
+
+type config struct {
+	codec  any // a Codec; nil: JSON
+	create []framework.CreateOption
 }
 
-// WithCreate sets the mode, TTL and ACL of new nodes. The default is a persistent node below
-// containers. [New] refuses protected and sequential nodes, because the caller chooses the names.
-func WithCreate[T any](opts ...framework.CreateOption) Option[T] {
-	return func(c *config[T]) error {
-		c.create = append(c.create, opts...)
-		return nil
-	}
+// WithCodec sets the codec of the values. The default is [JSON].
+func WithCodec[T any](codec Codec[T]) Option {
+	return opt.Checked(codec != nil, func(c *config) { c.codec = codec }, "nil codec")
+}
+
+// WithCreate sets the TTL, the ACL and the parents of new nodes. The default is a persistent node
+// below containers. [New] refuses modes that would lose values: for an ephemeral value use package
+// node.
+func WithCreate(opts ...framework.CreateOption) Option {
+	return opt.Set(func(c *config) { c.create = append(c.create, opts...) })
 }
 
 // New returns a handle on the values below path. It sends no request. Errors are
 // [framework.ErrBadPath] and [framework.ErrBadArgument].
-func New[T any](client *framework.Client, path string, opts ...Option[T]) (*Nodes[T], error) {
-	cfg := config[T]{codec: JSON[T]{}, create: []framework.CreateOption{framework.ContainerParents()}}
-	err := framework.ValidatePath(path)
+func New[T any](client *framework.Client, path string, opts ...Option) (_ *Nodes[T], err error) {
+	defer func() { err = operr.New("modeled", path, err) }()
+	cfg := config{codec: Codec[T](JSON[T]{}), create: []framework.CreateOption{framework.ContainerParents()}}
 	if client == nil {
-		err = fmt.Errorf("%w: nil client", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: nil client", framework.ErrBadArgument)
 	}
-	for _, opt := range opts {
-		if opt == nil {
-			err = operr.Join(err, fmt.Errorf("%w: nil option", framework.ErrBadArgument))
-		} else if bad := opt(&cfg); err == nil {
-			err = bad
-		}
+	if err := cmp.Or(framework.ValidatePath(path), opt.Apply(&cfg, opts), checkCreation(cfg.create)); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return nil, &framework.OpError{Op: "modeled", Path: path, Err: err}
+	codec, ok := cfg.codec.(Codec[T])
+	if !ok {
+		return nil, fmt.Errorf("%w: %T is not a codec of %v", framework.ErrBadArgument, cfg.codec, reflect.TypeFor[T]())
 	}
-	return &Nodes[T]{client, path, cfg}, nil
+	if _, compresses := codec.(gzipped[T]); !compresses && engine.Of(client).Compresses() {
+		codec = Compressed(codec)
+	}
+	return &Nodes[T]{engine.Uncompressed(client), path, codec, cfg.create}, nil
+}
+
+// checkCreation refuses options with which values would be lost, or not found.
+func checkCreation(opts []framework.CreateOption) error {
+	c, err := engine.CreationOf(opts)
+	switch mode := framework.Mode(c.Mode); {
+	case err != nil:
+		return err
+	case c.Protected:
+		return fmt.Errorf("%w: protected nodes have names of their own", framework.ErrBadArgument)
+	case mode != framework.Persistent:
+		return fmt.Errorf("%w: create mode %v loses values, must be persistent", framework.ErrBadArgument, mode)
+	case c.OrSet || c.Idempotent || c.Stat != nil:
+		return fmt.Errorf("%w: OrSet, Idempotent and StatTo belong to one operation", framework.ErrBadArgument)
+	}
+	return nil
 }
 
 // Path returns the path of a value's node.
@@ -130,28 +151,45 @@ func (n *Nodes[T]) Get(ctx context.Context, name string) (v T, stat *zk.Stat, er
 func (n *Nodes[T]) Create(ctx context.Context, name string, v T) error {
 	data, err := n.encode("create", name, v)
 	if err == nil {
-		_, err = n.client.Create(ctx, n.Path(name), data, n.cfg.create...)
+		_, err = n.client.Create(ctx, n.Path(name), data, n.create...)
 	}
 	return err
 }
 
-// Set creates a value, or replaces it and keeps the node's mode and ACL.
-func (n *Nodes[T]) Set(ctx context.Context, name string, v T) error {
-	data, err := n.encode("set", name, v)
-	if err == nil {
-		_, err = n.client.Create(ctx, n.Path(name), data, append(slices.Clone(n.cfg.create), framework.OrSet())...)
-	}
-	return err
-}
-
-// SetIf replaces the value if its node has the given version (see [zk.Stat]). It returns
-// [zk.ErrBadVersion] if the node has another version, and [zk.ErrNoNode] if it does not exist.
-func (n *Nodes[T]) SetIf(ctx context.Context, name string, version int32, v T) (*zk.Stat, error) {
+// Set creates a value, or replaces it and keeps the node's ACL and TTL. It returns the stat of the
+// write.
+//
+// With an option, such as [framework.IfVersion], it does not create a node. Errors are then
+//   - [zk.ErrBadVersion] if the node has another version,
+//   - [zk.ErrNoNode] if it does not exist.
+func (n *Nodes[T]) Set(ctx context.Context, name string, v T, opts ...framework.SetOption) (*zk.Stat, error) {
 	data, err := n.encode("set", name, v)
 	if err != nil {
 		return nil, err
 	}
-	return n.client.Set(ctx, n.Path(name), data, framework.IfVersion(version))
+	path := n.Path(name)
+	if len(opts) > 0 {
+		return n.client.Set(ctx, path, data, opts...)
+	}
+	for { // until no other client creates or deletes the node between two requests
+		stat, err := n.client.Set(ctx, path, data)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return stat, err
+		}
+		stat = new(zk.Stat)
+		_, err = n.client.Create(ctx, path, data, append(slices.Clone(n.create), framework.StatTo(stat))...)
+		if errors.Is(err, framework.ErrUnimplemented) { // the server returns no stat
+			if _, err = n.client.Create(ctx, path, data, n.create...); err == nil {
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+			return stat, nil
+		case !errors.Is(err, zk.ErrNodeExists):
+			return nil, operr.New("set", path, err)
+		}
+	}
 }
 
 // Update replaces a value with the result of f, and returns it. If another client writes at the
@@ -207,11 +245,15 @@ type Entry[T any] struct {
 	Name  string
 	Value T
 	Stat  zk.Stat
-	Err   error // ErrBadValue: Value is zero, or in a View the last good one
+	// Err is ErrBadValue if the data cannot be decoded: Value is zero, or in a View the last good
+	// one. In a List it may also be the server's refusal, such as zk.ErrNoAuth; Stat is zero then.
+	Err error
 }
 
-// List reads all values, sorted by name. An entry whose data cannot be decoded has an error. If the
-// path does not exist, the list is empty.
+// List reads all values, sorted by name. A value that cannot be decoded or read has an entry with
+// an error, and hides no other. If the path does not exist, the list is empty.
+//
+// Errors are zk.ErrNoAuth if the path cannot be read, the error of ctx, and [framework.ErrClosed].
 func (n *Nodes[T]) List(ctx context.Context) ([]Entry[T], error) {
 	names, _, err := n.client.Children(ctx, n.path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -230,11 +272,15 @@ func (n *Nodes[T]) List(ctx context.Context) ([]Entry[T], error) {
 		reads.Go(func() { // ends with its read
 			defer func() { <-turns }()
 			v, stat, err := n.Get(ctx, name)
-			if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, ErrBadValue) {
+			switch {
+			case err == nil || errors.Is(err, ErrBadValue):
+				entries[i] = Entry[T]{name, v, *stat, err}
+			case errors.Is(err, zk.ErrNoNode): // deleted since, or a parent
+			case errors.Is(err, zk.ErrNoAuth):
+				entries[i] = Entry[T]{Name: name, Err: err}
+			default:
 				once.Do(func() { failed = err })
 				cancel()
-			} else if !errors.Is(err, zk.ErrNoNode) { // deleted since, or a parent
-				entries[i] = Entry[T]{name, v, *stat, err}
 			}
 		})
 	}
@@ -248,9 +294,13 @@ func (n *Nodes[T]) List(ctx context.Context) ([]Entry[T], error) {
 // listReads is how many reads of a List are in flight.
 const listReads = 64
 
-// Observe yields the current value, and then the newest one after each change. After [zk.ErrNoNode]
-// or [ErrBadValue], which mean that the node has no value now, the iteration continues. The last
-// pair contains the error of ctx, or an error that a retry cannot fix.
+// Observe yields the current value, and then the newest one after each change. The iteration
+// continues after an error that says that the node has no value now:
+//   - [zk.ErrNoNode] if it does not exist, or has no data,
+//   - [ErrBadValue] if its data cannot be decoded,
+//   - zk.ErrNoAuth when a read is refused. It is repeated, once a minute at least.
+//
+// The last pair contains the error of ctx, or another error that a retry cannot fix.
 func (n *Nodes[T]) Observe(ctx context.Context, name string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -263,25 +313,37 @@ func (n *Nodes[T]) Observe(ctx context.Context, name string) iter.Seq2[T, error]
 			yield(none, err)
 			return
 		}
-		for data, err := range node.Observe(ctx) {
-			if err != nil {
-				yield(none, err)
+		pauses := wait.Pauses{First: time.Second, Last: time.Minute}
+		for told := false; ; told = true {
+			for data, read := range node.Observe(ctx) {
+				if err = read; err != nil {
+					break
+				}
+				told = false
+				pauses.Reset()
+				v, err := n.decode(data)
+				if !yield(v, n.opError("observe", name, err)) {
+					return
+				}
+			}
+			refused := errors.Is(err, zk.ErrNoAuth)
+			if !(refused && told) && !yield(none, err) || !refused {
 				return
 			}
-			v, err := n.decode(data)
-			if !yield(v, n.opError("observe", name, err)) {
+			if closed := engine.Sleep(ctx, engine.Of(n.client), pauses.Next()); closed != nil {
+				yield(none, n.opError("observe", name, closed))
 				return
 			}
 		}
 	}
 }
 
-// View is a live copy of all values. Its reads send no requests. All methods are safe for
-// concurrent use.
+// View is a live copy of all values. Its reads send no requests, and decode the value each time, so
+// the caller may change it. All methods are safe for concurrent use.
 type View[T any] struct {
-	nodes  *Nodes[T]
-	cache  *cache.Cache
-	values *cache.Values[T]
+	nodes *Nodes[T]
+	cache *cache.Cache
+	good  *cache.Values[[]byte] // the last data of each node that could be decoded
 }
 
 // View reads all values and returns a copy that follows them, through outages as well. The caller
@@ -296,53 +358,50 @@ func (n *Nodes[T]) View(ctx context.Context) (_ *View[T], err error) {
 			_ = c.Close()
 		}
 	}()
-	values, err := cache.NewValues(c, func(node cache.Node) (T, error) {
+	good, err := cache.NewValues(c, func(node cache.Node) ([]byte, error) {
 		if len(node.Data) == 0 || node.Path == n.path {
-			var none T
-			return none, cache.ErrNoValue
+			return nil, cache.ErrNoValue
 		}
-		return n.decode(node.Data)
+		_, err := n.decode(slices.Clone(node.Data))
+		return node.Data, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := values.Sync(ctx); err != nil {
+	if err := good.Sync(ctx); err != nil {
 		return nil, err
 	}
-	return &View[T]{n, c, values}, nil
+	return &View[T]{n, c, good}, nil
 }
 
-// Get returns the last decoded value, and an error if its newest data cannot be decoded. ok is
-// false if no value was decoded.
+// Get returns the value of a node, as List does. If its newest data cannot be decoded, the entry
+// has the last value that could be, and an error. ok reports whether the node has data.
 func (v *View[T]) Get(name string) (entry Entry[T], ok bool) {
-	value, ok := v.values.Get(v.nodes.Path(name))
-	if !ok {
+	value, ok := v.good.Get(v.nodes.Path(name))
+	if !ok && (value.Err == nil || errors.Is(value.Err, cache.ErrNoValue)) {
 		return entry, false
 	}
-	return v.entry(value), true
+	entry = Entry[T]{Name: name, Stat: value.Node.Stat, Err: v.nodes.opError("view", name, value.Err)}
+	if ok {
+		entry.Value, _ = v.nodes.decode(slices.Clone(value.Value)) // it could be decoded before
+	}
+	return entry, true
 }
 
 // All iterates over all values, sorted by name.
 func (v *View[T]) All() iter.Seq[Entry[T]] {
 	return func(yield func(Entry[T]) bool) {
-		for value := range v.values.All() {
-			if !yield(v.entry(value)) {
+		for node := range v.cache.Children(v.nodes.path) {
+			_, name := framework.Split(node.Path)
+			if entry, ok := v.Get(name); ok && !yield(entry) {
 				return
 			}
 		}
 	}
 }
 
-func (v *View[T]) entry(value cache.Value[T]) Entry[T] {
-	name := value.Node.Path[strings.LastIndexByte(value.Node.Path, '/')+1:]
-	return Entry[T]{name, value.Value, value.Node.Stat, v.nodes.opError("view", name, value.Err)}
-}
-
 // Sync waits until the copy is as new as the ensemble was at the call: see [cache.Values.Sync].
-func (v *View[T]) Sync(ctx context.Context) error { return v.values.Sync(ctx) }
-
-// Values returns the cache of the view, which reports changes and whether it is current.
-func (v *View[T]) Values() *cache.Values[T] { return v.values }
+func (v *View[T]) Sync(ctx context.Context) error { return v.good.Sync(ctx) }
 
 // Close stops the view. The copy stays readable.
 func (v *View[T]) Close() error { return v.cache.Close() }
@@ -363,8 +422,11 @@ func (n *Nodes[T]) encode(op, name string, v T) ([]byte, error) {
 	if err := n.check(op, name); err != nil {
 		return nil, err
 	}
-	data, err := n.cfg.codec.Encode(v)
-	if err == nil && len(data) == 0 {
+	data, err := n.codec.Encode(v)
+	switch {
+	case err != nil:
+		err = bad(err)
+	case len(data) == 0:
 		err = fmt.Errorf("%w: codec returned no data", framework.ErrBadArgument)
 	}
 	return data, n.opError(op, name, err)
@@ -374,16 +436,16 @@ func (n *Nodes[T]) decode(data []byte) (v T, err error) {
 	if len(data) == 0 {
 		return v, zk.ErrNoNode
 	}
-	if v, err = n.cfg.codec.Decode(data); err != nil {
+	if v, err = n.codec.Decode(data); err != nil {
 		var none T
-		return none, fmt.Errorf("%w: %w", ErrBadValue, err)
+		return none, bad(err)
 	}
 	return v, nil
 }
 
+// bad is ErrBadValue with an error of the codec.
+func bad(err error) error { return fmt.Errorf("%w: %w", ErrBadValue, err) }
+
 func (n *Nodes[T]) opError(op, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &framework.OpError{Op: op, Path: n.Path(name), Err: err}
+	return operr.New(op, n.Path(name), err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/compressed"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/modeled"
 	"github.com/gocurator/curator/retry"
@@ -39,6 +41,12 @@ func virtual(t *testing.T, test func(t *testing.T, server *zktest.Server, users 
 	})
 }
 
+func set[T any](t *testing.T, nodes *modeled.Nodes[T], name string, v T) {
+	t.Helper()
+	_, err := nodes.Set(testbed.Context(t), name, v)
+	require.NoError(t, err)
+}
+
 func TestNodes_ReadsWhatItWrites(t *testing.T) {
 	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
@@ -58,13 +66,18 @@ func TestNodes_ReadsWhatItWrites(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, `{"name":"Ann <a&b>","age":30}`, string(data))
 
-		require.NoError(t, users.Set(ctx, "bob", user{"Bob", 40}), "creates")
-		require.NoError(t, users.Set(ctx, "bob", user{"Bob", 41}), "replaces")
-		_, err = users.SetIf(ctx, "ann", stat.Version+1, user{"Ann", 31})
+		bob, err := users.Set(ctx, "bob", user{"Bob", 40})
+		require.NoError(t, err, "creates")
+		require.Zero(t, bob.Version)
+		require.NotZero(t, bob.Czxid)
+		bob, err = users.Set(ctx, "bob", user{"Bob", 41})
+		require.NoError(t, err, "replaces")
+		require.EqualValues(t, 1, bob.Version)
+		_, err = users.Set(ctx, "ann", user{"Ann", 31}, framework.IfVersion(stat.Version+1))
 		require.ErrorIs(t, err, zk.ErrBadVersion)
-		stat, err = users.SetIf(ctx, "ann", stat.Version, user{"Ann", 31})
+		stat, err = users.Set(ctx, "ann", user{"Ann", 31}, framework.IfVersion(stat.Version))
 		require.NoError(t, err)
-		_, err = users.SetIf(ctx, "carl", 0, user{})
+		_, err = users.Set(ctx, "carl", user{}, framework.IfVersion(0))
 		require.ErrorIs(t, err, zk.ErrNoNode)
 
 		entries, err = users.List(ctx)
@@ -82,7 +95,7 @@ func TestNodes_ReadsWhatItWrites(t *testing.T) {
 func TestNodes_ParentsAndBadData(t *testing.T) {
 	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
-		require.NoError(t, users.Set(ctx, "ann", user{"Ann", 30}))
+		set(t, users, "ann", user{"Ann", 30})
 		require.NoError(t, server.Create("/users/teams", nil))
 		require.NoError(t, server.Create("/users/zoe", []byte("{")))
 		_, _, err := users.Get(ctx, "teams")
@@ -100,7 +113,7 @@ func TestNodes_ParentsAndBadData(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, entries, 2)
 		require.ErrorIs(t, entries[1].Err, modeled.ErrBadValue)
-		require.NoError(t, users.Set(ctx, "zoe", user{"Zoe", 9}), "repairs it")
+		set(t, users, "zoe", user{"Zoe", 9})
 		_, _, err = users.Get(ctx, "zoe")
 		require.NoError(t, err)
 	})
@@ -113,8 +126,7 @@ func TestNodes_RefusesBadArguments(t *testing.T) {
 			_, _, err := users.Get(ctx, name)
 			require.ErrorIs(t, err, framework.ErrBadPath, "%q", name)
 			require.ErrorIs(t, users.Create(ctx, name, user{}), framework.ErrBadPath)
-			require.ErrorIs(t, users.Set(ctx, name, user{}), framework.ErrBadPath)
-			_, err = users.SetIf(ctx, name, 0, user{})
+			_, err = users.Set(ctx, name, user{}, framework.IfVersion(0))
 			require.ErrorIs(t, err, framework.ErrBadPath)
 			_, err = users.Update(ctx, name, func(u user) (user, error) { return u, nil })
 			require.ErrorIs(t, err, framework.ErrBadPath)
@@ -132,15 +144,17 @@ func TestNodes_RefusesBadArguments(t *testing.T) {
 		defer client.Close()
 		_, err = modeled.New[user](client, "users")
 		require.ErrorIs(t, err, framework.ErrBadPath)
-		_, err = modeled.New(client, "/users", modeled.WithCodec[user](nil))
+		_, err = modeled.New[user](client, "/users", modeled.WithCodec[user](nil))
 		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = modeled.New(client, "/users", modeled.WithCodec(modeled.Compressed[user](nil)))
+		_, err = modeled.New[user](client, "/users", modeled.WithCodec(modeled.Compressed[user](nil)))
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 		_, err = modeled.New[user](client, "/users", nil)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 		numbers, err := modeled.New[float64](client, "/numbers")
 		require.NoError(t, err)
-		require.ErrorContains(t, numbers.Set(ctx, "nan", math.NaN()), "set /numbers/nan: json: unsupported value")
+		_, err = numbers.Set(ctx, "nan", math.NaN())
+		require.ErrorIs(t, err, framework.ErrBadValue)
+		require.ErrorContains(t, err, "set /numbers/nan: bad value: json: unsupported value")
 		require.False(t, server.Exists("/numbers"))
 	})
 }
@@ -178,7 +192,7 @@ func TestList_EachRequestFails(t *testing.T) {
 		other, err := modeled.New[user](s.Other, "/users")
 		require.NoError(t, err)
 		for _, name := range []string{"ann", "bob", "zoe"} {
-			require.NoError(t, other.Set(ctx, name, user{name, 1}))
+			set(t, other, name, user{name, 1})
 		}
 		users, err := modeled.New[user](s.Subject, "/users")
 		require.NoError(t, err)
@@ -199,9 +213,10 @@ func TestNodes_RefusesACodecThatReturnsNoData(t *testing.T) {
 		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext))
 		require.NoError(t, err)
 		defer client.Close()
-		users, err := modeled.New(client, "/users", modeled.WithCodec[user](silent{}))
+		users, err := modeled.New[user](client, "/users", modeled.WithCodec[user](silent{}))
 		require.NoError(t, err)
-		require.ErrorIs(t, users.Set(ctx, "ann", user{}), framework.ErrBadArgument)
+		_, err = users.Set(ctx, "ann", user{})
+		require.ErrorIs(t, err, framework.ErrBadArgument)
 		_, err = client.Create(ctx, "/users/ann", []byte("{}"), framework.ContainerParents())
 		require.NoError(t, err)
 		_, err = users.Update(ctx, "ann", func(u user) (user, error) { return u, nil })
@@ -212,7 +227,7 @@ func TestNodes_RefusesACodecThatReturnsNoData(t *testing.T) {
 func TestUpdate_CountsEachCallOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
-		require.NoError(t, users.Set(ctx, "ann", user{"Ann", 0}))
+		set(t, users, "ann", user{"Ann", 0})
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
@@ -242,7 +257,7 @@ func TestUpdate_EachRequestFails(t *testing.T) {
 		ctx := testbed.Context(t)
 		other, err := modeled.New[user](s.Other, "/users")
 		require.NoError(t, err)
-		require.NoError(t, other.Set(ctx, "ann", user{"Ann", 0}))
+		set(t, other, "ann", user{"Ann", 0})
 		users, err := modeled.New[user](s.Subject, "/users")
 		require.NoError(t, err)
 		updated, err := users.Update(ctx, "ann", func(u user) (user, error) { u.Age++; return u, nil })
@@ -275,11 +290,11 @@ func TestObserve_FollowsAValue(t *testing.T) {
 			}
 		}()
 		require.ErrorIs(t, (<-pairs).err, zk.ErrNoNode)
-		require.NoError(t, users.Set(ctx, "ann", user{"Ann", 30}))
+		set(t, users, "ann", user{"Ann", 30})
 		require.Equal(t, pair{user: user{"Ann", 30}}, <-pairs)
 		require.NoError(t, server.Set("/users/ann", []byte("{")))
 		require.ErrorIs(t, (<-pairs).err, modeled.ErrBadValue)
-		require.NoError(t, users.Set(ctx, "ann", user{"Ann", 31}))
+		set(t, users, "ann", user{"Ann", 31})
 		require.Equal(t, pair{user: user{"Ann", 31}}, <-pairs)
 		require.NoError(t, users.Delete(ctx, "ann"))
 		require.ErrorIs(t, (<-pairs).err, zk.ErrNoNode)
@@ -298,8 +313,8 @@ func TestView_FollowsAllValues(t *testing.T) {
 		defer view.Close()
 		_, ok := view.Get("ann")
 		require.False(t, ok)
-		require.NoError(t, users.Set(ctx, "ann", user{"Ann", 30}))
-		require.NoError(t, users.Set(ctx, "bob", user{"Bob", 40}))
+		set(t, users, "ann", user{"Ann", 30})
+		set(t, users, "bob", user{"Bob", 40})
 		require.NoError(t, server.Create("/users/teams", nil))
 		require.NoError(t, view.Sync(ctx))
 		ann, ok := view.Get("ann")
@@ -326,25 +341,175 @@ func TestView_FollowsAllValues(t *testing.T) {
 	})
 }
 
-func TestWithCreate_SetsModeAndTTL(t *testing.T) {
+func TestWithCreate_SetsACLAndTTL(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx := testbed.Context(t)
-		presence, err := modeled.New(w.Client(), "/presence", modeled.WithCreate[user](framework.As(framework.Ephemeral)))
-		require.NoError(t, err)
-		require.NoError(t, presence.Set(ctx, "ann", user{"Ann", 30}))
-		stat, err := w.Server.Stat("/presence/ann")
-		require.NoError(t, err)
-		require.NotZero(t, stat.EphemeralOwner)
-		_, err = presence.Update(ctx, "ann", func(u user) (user, error) { return u, nil })
-		require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
-		leases, err := modeled.New(w.Client(), "/leases", modeled.WithCreate[user](framework.TTL(time.Minute)))
+		leases, err := modeled.New[user](w.Client(), "/leases", modeled.WithCreate(framework.TTL(time.Minute)))
 		require.NoError(t, err)
 		require.NoError(t, leases.Create(ctx, "ann", user{"Ann", 30}))
 		time.Sleep(5 * time.Minute) // in virtual time
 		synctest.Wait()
 		require.False(t, w.Server.Exists("/leases/ann"))
+		open, err := modeled.New[user](w.Client(), "/open", modeled.WithCreate(framework.ACL(zk.WorldACL(zk.PermRead|zk.PermWrite))))
+		require.NoError(t, err)
+		set(t, open, "ann", user{"Ann", 30})
+		set(t, open, "ann", user{"Ann", 31})
+		ann, _, err := open.Get(ctx, "ann")
+		require.NoError(t, err)
+		require.Equal(t, 31, ann.Age)
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 }
+
+// A value would not be found under its name, would disappear with a session, or with the child that
+// Update creates beside its write.
+func TestNew_RefusesModesThatLoseValues(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		var stat zk.Stat
+		for name, o := range map[string]framework.CreateOption{
+			"protected":            framework.Protected(),
+			"sequential":           framework.As(framework.PersistentSequential),
+			"ephemeral sequential": framework.As(framework.EphemeralSequential),
+			"ephemeral":            framework.As(framework.Ephemeral),
+			"container":            framework.As(framework.Container),
+			"unknown":              framework.As(77),
+			"TTL":                  framework.TTL(0),
+			"OrSet":                framework.OrSet(),
+			"Idempotent":           framework.Idempotent(),
+			"StatTo":               framework.StatTo(&stat),
+			"nil":                  nil,
+		} {
+			_, err := modeled.New[user](w.Client(), "/users", modeled.WithCreate(o))
+			require.ErrorIs(t, err, framework.ErrBadArgument, name)
+		}
+		_, err := modeled.New[user](w.Client(), "/users", modeled.WithCodec(modeled.JSON[int]{}))
+		require.EqualError(t, err, "modeled /users: bad argument: modeled.JSON[int] is not a codec of modeled_test.user")
+	})
+}
+
+// What Get refuses, no write accepts.
+func TestJSON_RefusesNull(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		ctx := testbed.Context(t)
+		users, err := modeled.New[*user](w.Client(), "/users")
+		require.NoError(t, err)
+		require.ErrorIs(t, users.Create(ctx, "ann", nil), modeled.ErrBadValue)
+		_, err = users.Set(ctx, "ann", nil)
+		require.EqualError(t, err, "set /users/ann: bad value: null is not a value")
+		set(t, users, "ann", &user{"Ann", 1})
+		_, err = users.Update(ctx, "ann", func(*user) (*user, error) { return nil, nil })
+		require.ErrorIs(t, err, modeled.ErrBadValue)
+		ann, _, err := users.Get(ctx, "ann")
+		require.NoError(t, err)
+		require.Equal(t, &user{"Ann", 1}, ann)
+	})
+}
+
+// A node that is not compressed, has no data, is invalid from the start or may not be read hides no
+// other, on a client that compresses and on one that does not. A View agrees with List.
+func TestNodes_OneBadNodeHidesNoOther(t *testing.T) {
+	for _, opts := range [][]framework.Option{nil, {framework.WithCompression()}} {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			ctx, client := testbed.Context(t), w.Client(opts...)
+			require.NoError(t, w.Server.Create("/users", []byte("of another program")))
+			users, err := modeled.New[user](client, "/users")
+			require.NoError(t, err)
+			set(t, users, "ann", user{"Ann", 1})
+			set(t, users, "zoe", user{"Zoe", 2})
+			require.NoError(t, w.Server.Create("/users/bad", []byte(`{"name":,}`)))
+			require.NoError(t, w.Server.Create("/users/empty", nil))
+			_, err = client.Create(ctx, "/users/secret", []byte(`{}`), framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermRead)))
+			require.NoError(t, err)
+
+			list, err := users.List(ctx)
+			require.NoError(t, err)
+			view, err := users.View(ctx)
+			require.NoError(t, err)
+			defer view.Close()
+			require.Equal(t, []string{"ann", "bad", "secret", "zoe"}, names(list))
+			require.ErrorIs(t, list[1].Err, framework.ErrBadValue)
+			require.NotZero(t, list[1].Stat.Czxid)
+			require.ErrorIs(t, list[2].Err, zk.ErrNoAuth)
+			all := slices.Collect(view.All())
+			require.Equal(t, []string{"ann", "bad", "zoe"}, names(all))
+			for i, entry := range slices.Delete(slices.Clone(list), 2, 3) {
+				require.Equal(t, entry.Value, all[i].Value)
+				require.Equal(t, entry.Stat, all[i].Stat)
+				require.Equal(t, entry.Err == nil, all[i].Err == nil)
+			}
+			require.ErrorIs(t, all[1].Err, framework.ErrBadValue)
+
+			observed, stop := context.WithCancel(ctx)
+			pairs := make(chan error, 10)
+			var following sync.WaitGroup
+			following.Go(func() {
+				for _, err := range users.Observe(observed, "bad") {
+					pairs <- err
+				}
+			})
+			require.ErrorIs(t, <-pairs, framework.ErrBadValue)
+			set(t, users, "bad", user{"Bob", 3})
+			require.NoError(t, <-pairs)
+			require.NoError(t, w.Server.Set("/users/bad", []byte("plain")))
+			require.ErrorIs(t, <-pairs, framework.ErrBadValue)
+			_, err = client.SetACL(ctx, "/users/bad", zk.WorldACL(zk.PermAll&^zk.PermRead))
+			require.NoError(t, err)
+			set(t, users, "bad", user{"Bob", 4})
+			w.Server.CutConnections() // no event reports it
+			require.ErrorIs(t, <-pairs, zk.ErrNoAuth)
+			time.Sleep(5 * time.Second) // in virtual time
+			_, err = client.SetACL(ctx, "/users/bad", zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			require.NoError(t, <-pairs, "once a minute it is read again")
+			stop()
+			require.ErrorIs(t, <-pairs, context.Canceled)
+			following.Wait()
+			require.Empty(t, pairs)
+		})
+	}
+}
+
+func names(entries []modeled.Entry[user]) (names []string) {
+	for _, e := range entries {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// The caller may change what a View returns.
+func TestView_ValuesShareNoMemory(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		ctx := testbed.Context(t)
+		tags, err := modeled.New[map[string][]string](w.Client(), "/tags")
+		require.NoError(t, err)
+		set(t, tags, "ann", map[string][]string{"a": {"b"}})
+		raw, err := modeled.New[[]byte](w.Client(), "/raw", modeled.WithCodec(bytesCodec{}))
+		require.NoError(t, err)
+		set(t, raw, "ann", []byte("text"))
+		tagged, err := tags.View(ctx)
+		require.NoError(t, err)
+		defer tagged.Close()
+		texts, err := raw.View(ctx)
+		require.NoError(t, err)
+		defer texts.Close()
+		for range 2 {
+			entry, ok := tagged.Get("ann")
+			require.True(t, ok)
+			require.Equal(t, map[string][]string{"a": {"b"}}, entry.Value)
+			entry.Value["a"][0] = "changed"
+			entry.Value["c"] = nil
+			for entry := range texts.All() {
+				require.Equal(t, "text", string(entry.Value))
+				copy(entry.Value, "TEXT")
+			}
+		}
+	})
+}
+
+// bytesCodec keeps the data that it decodes.
+type bytesCodec struct{}
+
+func (bytesCodec) Encode(v []byte) ([]byte, error)    { return v, nil }
+func (bytesCodec) Decode(data []byte) ([]byte, error) { return data, nil }
 
 // TestJSON_Java reads a model as Curator 5.9's ModeledFramework writes it, and what Jackson
 // tolerates.
@@ -385,15 +550,26 @@ func TestJSON_Java(t *testing.T) {
 }
 
 func TestCompressed_IsGzipOfTheJSON(t *testing.T) {
+	codec := modeled.WithCodec(modeled.Compressed(modeled.JSON[user]{}))
+	t.Run("with the codec", func(t *testing.T) { compresses(t, nil, codec) })
+	t.Run("with the client", func(t *testing.T) { compresses(t, []framework.Option{framework.WithCompression()}) })
+	t.Run("with both", func(t *testing.T) { compresses(t, []framework.Option{framework.WithCompression()}, codec) })
+}
+
+// compresses requires that values are compressed once.
+func compresses(t *testing.T, client []framework.Option, opts ...modeled.Option) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx := testbed.Context(t)
-		users, err := modeled.New(w.Client(), "/users", modeled.WithCodec(modeled.Compressed[user](modeled.JSON[user]{})))
+		users, err := modeled.New[user](w.Client(client...), "/users", opts...)
 		require.NoError(t, err)
 		long := user{strings.Repeat("a", 1000), 1}
-		require.NoError(t, users.Set(ctx, "ann", long))
+		set(t, users, "ann", long)
 		data, err := w.Server.Get("/users/ann")
 		require.NoError(t, err)
 		require.Less(t, len(data), 100)
+		plain, err := compressed.Decode(data)
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf(`{"name":%q,"age":1}`, long.Name), string(plain))
 		ann, _, err := users.Get(ctx, "ann")
 		require.NoError(t, err)
 		require.Equal(t, long, ann)

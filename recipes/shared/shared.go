@@ -20,9 +20,9 @@ var (
 	// ErrChanged means that the node was written, deleted or created since the value was read.
 	ErrChanged = errors.New("value has changed")
 
-	// ErrBadValue means that the node's data are not a value of this kind. [Value.Set] replaces
-	// them.
-	ErrBadValue = errors.New("bad value")
+	// ErrBadValue is [framework.ErrBadValue]: the node's data are not a value of this kind.
+	// [Value.Set] replaces them.
+	ErrBadValue = framework.ErrBadValue
 
 	// ErrVersion means that the node has version -1, which the servers do not compare: a
 	// conditional write would be unconditional. [Value.Set] gives the node the next version.

@@ -110,7 +110,7 @@ func Example_recipes() {
 		try("shared value", func() error { return n.Set(ctx, 1) }, err)
 	}
 	users, err := modeled.New[string](client, "/users")
-	try("typed nodes", func() error { return users.Set(ctx, "ann", "Ann") }, err)
+	try("typed nodes", func() error { _, err := users.Set(ctx, "ann", "Ann"); return err }, err)
 	b, err := barrier.New(client, "/maintenance")
 	try("barrier", func() error { return b.Wait(ctx) }, err)
 	const workers = 1

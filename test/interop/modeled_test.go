@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/modeled"
 )
@@ -55,7 +56,7 @@ func javaModeled(t *testing.T, s stage) {
 	base := c.path + "-accounts"
 	accounts, err := modeled.New[account](c.client, base)
 	require.NoError(t, err)
-	zipped, err := modeled.New(c.client, base+"-zipped", modeled.WithCodec(modeled.Compressed(modeled.JSON[account]{})))
+	zipped, err := modeled.New[account](c.client, base+"-zipped", modeled.WithCodec(modeled.Compressed(modeled.JSON[account]{})))
 	require.NoError(t, err)
 	require.NoError(t, accounts.Create(ctx, "both", newAccount("Both", 0)))
 	require.NoError(t, zipped.Create(ctx, "go", newAccount("Go", 30)))
@@ -83,7 +84,8 @@ func javaModeled(t *testing.T, s stage) {
 	require.NoError(t, err)
 	require.Equal(t, newAccount("Java", 10), java)
 
-	require.NoError(t, accounts.Set(ctx, "go", newAccount("Go", 1)))
+	_, err = accounts.Set(ctx, "go", newAccount("Go", 1))
+	require.NoError(t, err)
 	ours, theirs := accountLine(t, "go", newAccount("Go", 1), 0), accountLine(t, "java", java, javaStat.Version)
 	shared := accountLine(t, "both", both, stat.Version)
 	p.hearsAccounts(t, s, ours, theirs, shared)
@@ -105,10 +107,10 @@ func javaModeled(t *testing.T, s stage) {
 	requireView(map[string]account{"go": newAccount("Go", 1), "java": java, "both": both})
 
 	// The stat of one side's write is what the other side's conditional write needs.
-	_, err = accounts.SetIf(ctx, "java", javaStat.Version+1, java)
+	_, err = accounts.Set(ctx, "java", java, framework.IfVersion(javaStat.Version+1))
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	java.Balance = 11
-	javaStat, err = accounts.SetIf(ctx, "java", javaStat.Version, java)
+	javaStat, err = accounts.Set(ctx, "java", java, framework.IfVersion(javaStat.Version))
 	require.NoError(t, err)
 	p.hearsAccounts(t, s, ours, accountLine(t, "java", java, javaStat.Version), shared)
 

@@ -380,13 +380,37 @@ var recipeBugs = []mutation{
 	{
 		name:  "an update writes no data",
 		file:  "recipes/modeled/modeled.go",
-		edits: []edit{{old: `return n.encode("update", name, updated)`, new: "return n.cfg.codec.Encode(updated)"}},
+		edits: []edit{{old: `return n.encode("update", name, updated)`, new: "return n.codec.Encode(updated)"}},
 		pkg:   "recipes/modeled", test: "TestNodes_RefusesACodecThatReturnsNoData",
+	},
+	{
+		name:  "a typed node that may not be read fails a list",
+		file:  "recipes/modeled/modeled.go",
+		edits: []edit{{old: "case errors.Is(err, zk.ErrNoAuth):\n\t\t\t\tentries", new: "case false:\n\t\t\t\tentries"}},
+		pkg:   "recipes/modeled", test: "TestNodes_OneBadNodeHidesNoOther",
+	},
+	{
+		name:  "a view gives out its own memory",
+		file:  "recipes/modeled/modeled.go",
+		edits: []edit{{old: "decode(slices.Clone(value.Value))", new: "decode(value.Value)"}},
+		pkg:   "recipes/modeled", test: "TestView_ValuesShareNoMemory",
+	},
+	{
+		name:  "a typed value may be ephemeral, or a container",
+		file:  "recipes/modeled/modeled.go",
+		edits: []edit{{old: "case mode != framework.Persistent:", new: "case mode == 77:"}},
+		pkg:   "recipes/modeled", test: "TestNew_RefusesModesThatLoseValues",
+	},
+	{
+		name:  "typed values are compressed twice",
+		file:  "recipes/modeled/modeled.go",
+		edits: []edit{{old: "!compresses && engine.Of", new: "(!compresses || true) && engine.Of"}},
+		pkg:   "recipes/modeled", test: "TestCompressed_IsGzipOfTheJSON",
 	},
 	{
 		name:  "a conditional set ignores the version",
 		file:  "recipes/modeled/modeled.go",
-		edits: []edit{{old: "framework.IfVersion(version)", new: "framework.IfVersion(min(version, -1))"}},
+		edits: []edit{{old: "return n.client.Set(ctx, path, data, opts...)", new: "return n.client.Set(ctx, path, data)"}},
 		pkg:   "recipes/modeled", test: "TestNodes_ReadsWhatItWrites",
 	},
 	{
