@@ -204,33 +204,13 @@ func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse,
 }
 
 func (h *Hold) releaseWith(ctx context.Context, ops []any) (responses []zk.MultiResponse, err error) {
-	t, n := h.term, h.term.node
-	t.pin() // the transaction deletes the node: it is not handed over
-	r, err := t.drop(h, true)
-	if r.lost != nil {
-		leave([]*Hold{h}) // the node may still exist, after ErrSuspended
-		return nil, r.lost
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer t.finished()
-	done := false
-	defer func() {
-		if !done { // also if the observer or ops panic
-			t.leave()
+	err = h.releaseBy(ctx, func() error {
+		if responses, err = h.term.node.deleteWith(ctx, ops); err == nil {
+			responses = responses[:len(ops)]
 		}
-	}()
-	r.ended()
-	responses, err = n.deleteWith(ctx, ops)
-	if err != nil {
-		return responses, err
-	}
-	done = true
-	n.setMarkState(unmarked)
-	n.queue.rewind(ctx, n.path)
-	n.end()
-	return responses[:len(ops)], nil
+		return err
+	})
+	return responses, err
 }
 
 // end ends the contexts of the hold, of its groups and inside Do. node.mu is locked: a caller that

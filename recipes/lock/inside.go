@@ -3,6 +3,8 @@ package lock
 import (
 	"context"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/opt"
@@ -12,14 +14,18 @@ import (
 
 func init() {
 	locking.Filled = locking.Lock[*Queue, *Hold, *Group, Participant, Option]{
-		With:           with,
-		Acquire:        func(ctx context.Context, q *Queue, how locking.How) (*Hold, error) { return q.acquire(ctx, how) },
-		Again:          again,
-		HeldIn:         func(ctx context.Context, q *Queue) *Hold { return q.heldIn(ctx) },
-		SetMaxLeases:   func(q *Queue, n int) { q.setMaxLeases(n) },
-		Observe:        observe,
-		Leave:          leave,
-		Group:          newGroup,
+		With:         with,
+		Acquire:      func(ctx context.Context, q *Queue, how locking.How) (*Hold, error) { return q.acquire(ctx, how) },
+		Again:        again,
+		HeldIn:       func(ctx context.Context, q *Queue) *Hold { return q.heldIn(ctx) },
+		SetMaxLeases: func(q *Queue, n int) { q.setMaxLeases(n) },
+		Observe:      observe,
+		Leave:        leave,
+		Group:        newGroup,
+		Conclude: func(h *Hold, ops func(refused *framework.MultiError) ([]any, error)) ([]zk.MultiResponse, error) {
+			return h.conclude(ops)
+		},
+		Describe:       func(q *Queue) (data []byte, keeps bool) { return q.cfg.data, q.keeps() },
 		Client:         func(h *Hold) *framework.Client { return h.term.node.queue.client },
 		ClientOf:       func(p Participant) *framework.Client { return p.client },
 		Pin:            func(h *Hold) { h.term.pin() },

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/retry"
@@ -85,6 +87,24 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	// Group combines holds, of which there must be at least one, in the order in which they were
 	// acquired. ctx is the context that the user called the recipe with.
 	Group func(ctx context.Context, holds []Hold) Group
+
+	// Conclude releases a hold and applies operations in one transaction, which is repeated while
+	// the lock's node exists: after a lost request or reply, and after a suspension. A copy that
+	// arrives late does nothing.
+	//
+	// ops returns the operations, at least one. Their data are sent as they are, not compressed. If
+	// one of them is refused, nothing was applied and the lock is still held: ops is called again,
+	// with the refusal, whose Index counts from the first of its operations. An error of ops ends
+	// the attempt, unless it may pass.
+	//
+	// The lease is released in any case. If the hold has ended before, the error is the cause, and
+	// nothing was sent. After an error, retry.Unknown reports whether a copy of the transaction may
+	// have been applied, or may still be while the lock's node exists.
+	Conclude func(h Hold, ops func(refused *framework.MultiError) ([]any, error)) ([]zk.MultiResponse, error)
+
+	// Describe returns the data of a queue's nodes, or nil for the client's default, and whether it
+	// keeps nodes without a holder.
+	Describe func(q Queue) (data []byte, keeps bool)
 
 	// Client returns the client that the queue of a hold was created with.
 	Client func(h Hold) *framework.Client

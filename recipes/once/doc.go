@@ -1,0 +1,84 @@
+// Package once runs a job once per firing. At a path, for a key that names the firing, such as a
+// date, a build or the id of a message, a function runs with success once in a fleet of processes.
+//
+//	job, err := once.New(client, "/billing/invoices")
+//	...
+//	done, err := job.Do(ctx, "2026-11-28", func(ctx context.Context) error { return send(ctx) })
+//
+// A lock gives one at a time. It does not keep three machines from running a short cron job one
+// after the other. Curator has no counterpart; in Java, ShedLock and Quartz's clustering are used
+// for this.
+//
+// Success means that the function has returned nil while its context was live. It is recorded in
+// the transaction that deletes the lock's node. So a process that dies, or loses the lock, leaves
+// no record, and the next one runs the function again.
+//
+// # On the wire
+//
+//	<path>/_c_<uuid>-lock-<sequence>   the nodes of a mutex
+//	<path>/once                        persistent:
+//	    {"n":412,"done":[{"key":"2026-11-28","by":"host:4711",
+//	     "id":"_c_<uuid>-lock-0000000411","at":"2026-11-28T02:00:07.123Z"}]}
+//
+// The record node contains the last successes, oldest first: see [WithKeep]. n counts all since the
+// node was created. id is the name of the lock's node, and tells whose success it is. The newest
+// entry has no at: it was recorded when the node was last written. Fields and entries that a
+// version does not know stay. Data of another program are an error and are never overwritten.
+//
+// The path is the path of a mutex: two keys never run at the same time, and a mutex.Mutex, an
+// InterProcessMutex of Curator for Java or zklock run at the path excludes them.
+//
+// # Requests
+//
+//  1. get the record. If the key is done, that is all. A missing key proves nothing here, since
+//     the server may lag.
+//  2. create and list: the lock. A waiter also watches the record, so a success wakes all waiters
+//     at once.
+//  3. a transaction that writes the record, or that a server refuses after it has found that it
+//     could be written. It proves that the record has not changed since step 1, and that the client
+//     may write it, before the function is called.
+//  4. the function.
+//  5. a transaction: check the lock's node, write the record, carry out the operations of
+//     [Commit], and delete the lock's node.
+//
+// So a call that runs its function takes five requests, a TryDo one more for a look at the queue,
+// and either one more if the record has changed between 1 and 3. The first call at a path also
+// creates the path. A call that waits takes two more requests than a waiter of a mutex: it watches
+// the record, and reads it.
+//
+// # The recording
+//
+// The transaction of step 5 is repeated while the lock's node exists: after a lost request or
+// reply, after a suspension, and, with the new data, after another client's write of the record. A
+// second copy does nothing, since it checks the lock's node. After the end of the
+// session, or if the node is missing, the record is read, and id tells whether the success was
+// recorded. If it was not, the entries show that, unless more successes than are kept were recorded
+// in between. Only then, or if no server can be reached, the call cannot know it: retry.Unknown
+// reports true for its error.
+//
+// # What it promises
+//
+//   - At most one function of a job has a live context, whatever the keys.
+//   - No key is recorded unless its function has succeeded with the lock.
+//   - After a call has returned that its success is recorded, the function runs no more for that
+//     key, as long as the record is kept.
+//   - Operations of [Commit] are carried out exactly once if the success is recorded, and not at
+//     all otherwise.
+//   - Times are the servers': the interval of [WithMinInterval] and the firings of [Once.Run]
+//     depend on no client's clock.
+//
+// # What it cannot promise
+//
+// It does not promise that a function is never called twice: if the process dies after its work and
+// before the record, or the recording fails, another call runs the function again. If work must
+// never happen twice, write it with [Commit], or check [Hold] where it happens: its guard in
+// ZooKeeper, its fencing token anywhere else.
+//
+// A key that is older than the records that are kept runs again. A key should name what is done,
+// not the present time: a timer that fires a millisecond early would give the key of the day
+// before.
+//
+// Clocks of two servers may differ, and the leader's counts. If it is set back, an interval starts
+// anew at most; if it is set forward, an interval is shorter by as much. If processes of two
+// versions run [Once.Run] with different schedules, the firings of both run.
+package once

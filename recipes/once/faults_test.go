@@ -1,0 +1,365 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/once"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/zktest"
+)
+
+const (
+	faultPath   = "/deep/down/job"
+	counterPath = "/counter"
+)
+
+// counter counts the calls of a function, and the letters that it adds to a node with Commit.
+type counter struct{ calls, live atomic.Int32 }
+
+func (c *counter) increment(t *testing.T, client *framework.Client) func(context.Context) error {
+	return func(ctx context.Context) error {
+		c.calls.Add(1)
+		assert.EqualValues(t, 1, c.live.Add(1), "two live functions")
+		defer c.live.Add(-1)
+		data, stat, err := client.Get(ctx, counterPath)
+		if err != nil {
+			return err
+		}
+		return once.Commit(ctx, &zk.SetDataRequest{Path: counterPath, Data: append(data, 'x'), Version: stat.Version})
+	}
+}
+
+// recorded returns how often the key is in the record node.
+func recorded(s *zktest.Server, key string) int {
+	data, _ := s.Get(faultPath + "/once")
+	return strings.Count(string(data), `"key":"`+key+`"`)
+}
+
+// TestAnyRequestFailing has each request of a call fail. The result is true: the success is
+// recorded and its operations are carried out once, or neither. The next call leaves one record.
+func TestAnyRequestFailing(t *testing.T) {
+	type call func(o *once.Once, ctx context.Context, key string, f func(context.Context) error) (once.Record, error)
+	for _, c := range []struct {
+		name string
+		do   call
+		opts []once.Option
+		held bool
+	}{
+		{name: "Do", do: (*once.Once).Do},
+		{name: "TryDo", do: (*once.Once).TryDo},
+		{name: "Do with an interval", do: (*once.Once).Do, opts: []once.Option{once.WithMinInterval(time.Nanosecond)}},
+		{name: "Do with a delay", do: (*once.Once).Do, opts: []once.Option{once.WithLock(lock.WithLockDelay(time.Second))}},
+		{name: "Do behind another", do: (*once.Once).Do, held: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+				s.Spare(true)
+				_, err := s.Other.Create(testbed.Context(t), counterPath, []byte{})
+				require.NoError(t, err)
+				subject, other := newOnce(t, s.Subject, faultPath, c.opts...), newOnce(t, s.Other, faultPath, c.opts...)
+				if c.held {
+					m, err := mutex.New(s.Other, faultPath)
+					require.NoError(t, err)
+					hold, err := m.Acquire(testbed.Context(t))
+					require.NoError(t, err)
+					time.AfterFunc(time.Second, func() { assert.NoError(t, hold.Release()) })
+				}
+				s.Spare(false)
+				var count counter
+				r, err := c.do(subject, testbed.Context(t), "key", count.increment(t, s.Subject))
+				s.Spare(true)
+				letters, err2 := s.Server.Get(counterPath)
+				require.NoError(t, err2)
+				require.Len(t, letters, recorded(s.Server, "key"), "a record and the operations are one")
+				switch {
+				case err == nil:
+					require.True(t, r.Ran)
+					require.NotZero(t, r.At)
+					require.Equal(t, 1, recorded(s.Server, "key"))
+				case !retry.Unknown(err):
+					require.Zero(t, recorded(s.Server, "key"), "%v", err)
+					fallthrough
+				default:
+					require.True(t, errors.Is(err, framework.ErrLost) || r.Ran || retry.Unknown(err), "%v", err)
+				}
+				if !s.Expires {
+					require.NoError(t, err, "one lost request or reply does not fail a call, with this policy")
+				}
+				_, err = other.Do(testbed.Context(t), "key", count.increment(t, s.Other))
+				require.NoError(t, err)
+				require.Equal(t, 1, recorded(s.Server, "key"))
+				letters, err = s.Server.Get(counterPath)
+				require.NoError(t, err)
+				require.Len(t, letters, 1, "exactly once")
+				testbed.Eventually(t, func() bool {
+					children, err := s.Server.Children(faultPath)
+					return err == nil && len(children) == 1 || len(children) == 2 && c.opts != nil
+				}, "no node is left")
+			}, framework.WithErrorPolicy(connstate.LostEndsHold))
+		})
+	}
+}
+
+// onRecording selects the transaction that records, by its check and its deletion of the lock's
+// node.
+func onRecording() zktest.Match {
+	return zktest.On(func(r zktest.Request) bool {
+		return r.Op == "multi" && len(r.Parts) > 2 && r.Parts[len(r.Parts)-1].Op == "delete"
+	})
+}
+
+// TestRecordingIsRepeated loses requests and replies of the recording, several of them.
+func TestRecordingIsRepeated(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{"requests": zktest.FailBefore, "replies": zktest.LoseReply} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				client := w.Client(framework.WithRetryPolicy(retry.Never()))
+				require.NoError(t, w.Server.Create(counterPath, nil))
+				o := newOnce(t, client, faultPath)
+				ran(t, o, "before")
+				var faults []*zktest.Injection
+				for range 7 {
+					faults = append(faults, w.Server.Inject(fault, 0, onRecording()))
+				}
+				var count counter
+				r, err := o.Do(testbed.Context(t), "key", count.increment(t, client))
+				require.NoError(t, err)
+				require.True(t, r.Ran)
+				require.NotZero(t, r.At)
+				require.True(t, faults[0].Met())
+				require.Equal(t, 1, recorded(w.Server, "key"))
+				letters, err := w.Server.Get(counterPath)
+				require.NoError(t, err)
+				require.Len(t, letters, 1)
+			})
+		})
+	}
+}
+
+// TestRecordingOutlastsASuspension cuts the connection while the recording is sent, and lets the
+// client connect again later.
+func TestRecordingOutlastsASuspension(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		o := newOnce(t, w.Client(framework.WithErrorPolicy(connstate.LostEndsHold)), faultPath)
+		ran(t, o, "before")
+		r, err := o.Do(testbed.Context(t), "key", func(context.Context) error {
+			w.Server.RefuseConnections(true)
+			w.Server.CutConnections()
+			time.AfterFunc(5*time.Second, func() { w.Server.RefuseConnections(false) })
+			synctest.Wait()
+			return nil
+		})
+		require.NoError(t, err)
+		require.True(t, r.Ran)
+		require.Equal(t, 1, recorded(w.Server, "key"))
+	})
+}
+
+// TestRecordingAfterTheSession has the session end while the reply to the recording is lost.
+func TestRecordingAfterTheSession(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		fault    zktest.Fault
+		recorded bool // the transaction was applied
+		between  int  // successes of another client before the first one asks
+		unknown  bool
+	}{
+		{"applied", zktest.ExpireAfter, true, 0, false},
+		{"not applied", zktest.ExpireBefore, false, 0, false},
+		{"applied, and others have succeeded since", zktest.ExpireAfter, true, 2, false},
+		{"not applied, and others have succeeded since", zktest.ExpireBefore, false, 2, false},
+		{"applied, and pruned since", zktest.ExpireAfter, true, 3, true},
+		{"not applied, and more than are kept have succeeded since", zktest.ExpireBefore, false, 4, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				client, second := w.Client(), w.Client()
+				o, other := newOnce(t, client, faultPath, once.WithKeep(3)), newOnce(t, second, faultPath, once.WithKeep(3))
+				ran(t, other, "before")
+				s, err := client.Session(testbed.Context(t))
+				require.NoError(t, err)
+				fault := w.Server.Inject(c.fault, 0, onRecording())
+				theirs, err := second.Session(testbed.Context(t))
+				require.NoError(t, err)
+				// The first client looks for its record when the others have succeeded.
+				gate := w.Server.Block(zktest.OnOp("delete", "getData"), zktest.On(func(r zktest.Request) bool {
+					return fault.Met() && r.Session != s.ID() && r.Session != theirs.ID()
+				}))
+				type result struct {
+					once.Record
+					error
+				}
+				results := make(chan result, 1)
+				go func() {
+					r, err := o.Do(context.Background(), "key", succeed)
+					results <- result{r, err}
+				}()
+				testbed.Receive(t, gate.Arrived(), "the look for the record")
+				for i := range c.between {
+					ran(t, other, string(rune('a'+i)))
+				}
+				gate.Open()
+				r := testbed.Receive(t, results, "the result")
+				require.True(t, r.Ran, "%v", r.error)
+				require.Equal(t, c.unknown, retry.Unknown(r.error))
+				if c.recorded && !c.unknown {
+					require.NoError(t, r.error)
+					require.NotZero(t, r.At)
+					return
+				}
+				testbed.OneOp(t, r.error, "do", faultPath)
+				require.ErrorIs(t, r.error, framework.ErrSessionLost)
+				if c.unknown {
+					require.ErrorContains(t, r.error, "not known to be recorded")
+				} else {
+					require.ErrorContains(t, r.error, "succeeded, but not recorded")
+				}
+			})
+		})
+	}
+}
+
+// TestALostLockIsNotRecorded ends the session while the function runs, which returns nil.
+func TestALostLockIsNotRecorded(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+		s, err := client.Session(testbed.Context(t))
+		require.NoError(t, err)
+		r, err := o.Do(testbed.Context(t), "key", func(ctx context.Context) error {
+			require.NoError(t, w.Server.ExpireSession(s.ID()))
+			<-ctx.Done()
+			return nil
+		})
+		testbed.OneOp(t, err, "do", faultPath)
+		require.ErrorIs(t, err, framework.ErrLost)
+		require.False(t, r.Ran)
+		require.False(t, retry.Unknown(err))
+		require.Zero(t, recorded(w.Server, "key"))
+		ran(t, other, "key")
+	})
+}
+
+// TestALateLossIsNotRecorded deletes the lock's node at the end of the function: another process
+// has run the key since, and the transaction of the first is refused.
+func TestALateLossIsNotRecorded(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		require.NoError(t, w.Server.Create(counterPath, nil))
+		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+		ran(t, o, "before")
+		var first, second counter
+		increment := first.increment(t, client)
+		_, err := o.Do(testbed.Context(t), "key", func(ctx context.Context) error {
+			hold, err := once.Hold(ctx)
+			require.NoError(t, err)
+			require.NoError(t, increment(ctx))
+			mine := hold.Session().ID()
+			// The first client does not notice in time, as a suspended process.
+			w.Server.Freeze(mine)
+			require.NoError(t, w.Server.Delete(hold.Path()))
+			_, err = other.Do(testbed.Context(t), "key", second.increment(t, w.Client()))
+			require.NoError(t, err)
+			time.AfterFunc(time.Second, func() { w.Server.Thaw(mine) })
+			return nil
+		})
+		require.Error(t, err)
+		require.False(t, retry.Unknown(err), "%v", err)
+		require.Equal(t, 1, recorded(w.Server, "key"))
+		letters, err := w.Server.Get(counterPath)
+		require.NoError(t, err)
+		require.Len(t, letters, 1)
+	})
+}
+
+// TestWaitersNoticeASuccessAtOnce requires that all waiters return when the first has succeeded,
+// although each is behind the next in the queue.
+func TestWaitersNoticeASuccessAtOnce(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		runner := newOnce(t, w.Client(), faultPath)
+		ran(t, runner, "before")
+		const n = 5
+		notified := make(chan once.Record, n)
+		_, err := runner.Do(testbed.Context(t), "key", func(context.Context) error {
+			for range n {
+				o := newOnce(t, w.Client(), faultPath)
+				go func() {
+					r, err := o.Do(context.Background(), "key", never(t))
+					assert.NoError(t, err)
+					notified <- r
+				}()
+			}
+			time.Sleep(time.Second) // virtual time
+			// A waiter behind the others holds back nobody: the nodes ahead of it stay.
+			return nil
+		})
+		require.NoError(t, err)
+		for range n {
+			r := testbed.Receive(t, notified, "a waiter")
+			require.False(t, r.Ran)
+			require.NotEmpty(t, r.By)
+		}
+	})
+}
+
+// TestClosingTheClient ends a call whose recording waits for a server.
+func TestClosingTheClient(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold))
+		o := newOnce(t, client, faultPath)
+		ran(t, o, "before")
+		r, err := o.Do(testbed.Context(t), "key", func(context.Context) error {
+			w.Server.RefuseConnections(true)
+			w.Server.CutConnections()
+			synctest.Wait()
+			time.AfterFunc(time.Second, func() { client.Close() })
+			return nil
+		})
+		require.ErrorIs(t, err, framework.ErrClosed)
+		require.True(t, r.Ran)
+		_, err = o.Do(testbed.Context(t), "other", never(t))
+		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// TestObserversThatPanic has the observer of the client's operations panic at each of them.
+func TestObserversThatPanic(t *testing.T) {
+	met := true
+	for n := 0; met; n++ {
+		require.Less(t, n, 30)
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			var left atomic.Int32
+			left.Store(-1)
+			client := w.Client(framework.WithObserver(framework.Observer{Operation: func(context.Context, framework.OperationEvent) {
+				if left.Add(-1) == 0 {
+					panic("observer")
+				}
+			}}))
+			o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+			left.Store(int32(n + 1))
+			func() {
+				defer func() { met = recover() != nil }()
+				_, _ = o.Do(testbed.Context(t), "key", succeed)
+			}()
+			left.Store(-1)
+			_, err := other.Do(testbed.Context(t), "key", succeed)
+			require.NoError(t, err)
+			require.Equal(t, 1, recorded(w.Server, "key"))
+		})
+	}
+}

@@ -1,0 +1,559 @@
+package once
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/verdict"
+	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
+	"github.com/gocurator/curator/recipes/internal/recipe"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/retry"
+)
+
+var (
+	// ErrRunning means that another process runs the job. The text names it. It wraps
+	// [lock.ErrNotAcquired].
+	ErrRunning = fmt.Errorf("running elsewhere: %w", lock.ErrNotAcquired)
+
+	// ErrTooSoon means that less than the time of [WithMinInterval] has passed since the last
+	// success. The text says how much is left.
+	ErrTooSoon = errors.New("too soon after the last success")
+
+	// ErrBadValue means that the record node contains data of another program. They are never
+	// overwritten.
+	ErrBadValue = errors.New("not a record of package once")
+)
+
+// Once is a job that runs once for each key. It is safe for concurrent use, and need not be closed.
+type Once struct {
+	client *framework.Client // does not compress
+	user   engine.Client     // encodes data of the user
+	queue  *lock.Queue
+	path   string
+	node   string // the record node
+	by     string
+	cfg    config
+}
+
+// Record describes a success, or the call that has found or made it.
+type Record struct {
+	Key string
+	By  string    // the data of the lock's node: "host:pid" without [lock.WithData]
+	At  time.Time // when it was recorded, by the servers' clock; zero if unknown
+
+	// Ran reports whether the function succeeded in this call. If the call also returns an error,
+	// the success is not known to be recorded.
+	Ran bool
+}
+
+// inside is what package lock offers to the recipes of this module.
+var inside = locks.Inside
+
+// New returns the job at path. It sends no request. Errors are [framework.ErrBadPath] and
+// [framework.ErrBadArgument].
+func New(client *framework.Client, path string, opts ...Option) (*Once, error) {
+	o, err := newOnce(client, path, opts)
+	return o, operr.New("once", path, err)
+}
+
+func newOnce(client *framework.Client, path string, opts []Option) (*Once, error) {
+	cfg := config{keep: defaultKeep}
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return nil, err
+	}
+	own := inside.With(locking.Settings[*lock.Queue]{Noun: "job"})
+	queue, err := lock.New(client, path, "lock-", lock.Standard{}, append(slices.Clone(cfg.lock), own)...)
+	if err != nil {
+		return nil, err
+	}
+	data, keeps := inside.Describe(queue)
+	switch {
+	case queue.MaxLeases() != 1:
+		return nil, fmt.Errorf("%w: %d leases, a job has one", framework.ErrBadArgument, queue.MaxLeases())
+	case keeps:
+		return nil, fmt.Errorf("%w: a job excludes retention", framework.ErrBadArgument)
+	}
+	o := &Once{
+		client: engine.Uncompressed(client),
+		user:   engine.Of(client),
+		queue:  queue,
+		path:   path,
+		node:   framework.Join(path, recordName),
+		cfg:    cfg,
+	}
+	if data == nil {
+		data = o.user.DefaultData()
+	}
+	o.by = identity(data)
+	// The transaction also deletes two nodes.
+	if err := o.user.Fits(o.node, cfg.keep*maxEntry+maxHead+2*len(path)+256); err != nil {
+		return nil, fmt.Errorf("%w: %d records may not fit into a request: %w", framework.ErrBadArgument, cfg.keep, operr.Bare(err))
+	}
+	return o, nil
+}
+
+// Path returns the path of the job.
+func (o *Once) Path() string { return o.path }
+
+// Do runs f unless key is recorded. While another process runs the job, Do waits. If f returns nil
+// while its context is live, the success is recorded.
+//
+// f's context is cancelled when the lock may be lost, and when ctx is done. If it is cancelled
+// before f returns, nothing is recorded, whatever f returns. If f panics, the lock is released and
+// nothing is recorded.
+//
+// Errors are
+//   - nil: key is recorded, by this call if Record.Ran is true, or by an earlier one;
+//   - the error of f: nothing is recorded;
+//   - the error of ctx, or the cause of a loss, which wraps [framework.ErrLost]: nothing is
+//     recorded;
+//   - [ErrTooSoon]: see [WithMinInterval];
+//   - [framework.ErrBadArgument] if f is nil, key is empty, longer than 255 bytes or not text, or
+//     if ctx is the context of a function of this job;
+//   - [ErrBadValue], and zk.ErrNoAuth if the client may not write the record, before f is called;
+//   - with Record.Ran, why the success was not recorded. [retry.Unknown] reports whether it may
+//     have been;
+//   - errors of Acquire: see package lock.
+//
+// After f has returned nil, Do does not end with ctx: while no server can be reached, it waits
+// until the session counts as lost, for up to its timeout.
+func (o *Once) Do(ctx context.Context, key string, f func(ctx context.Context) error) (Record, error) {
+	return o.once(ctx, "do", key, f, true)
+}
+
+// TryDo is Do without waiting: it returns [ErrRunning] while another process runs the job.
+func (o *Once) TryDo(ctx context.Context, key string, f func(ctx context.Context) error) (Record, error) {
+	return o.once(ctx, "try", key, f, false)
+}
+
+func (o *Once) once(ctx context.Context, op, key string, f func(ctx context.Context) error, mayWait bool) (Record, error) {
+	err := checkKey(key)
+	if err == nil && f == nil {
+		err = fmt.Errorf("%w: nil function", framework.ErrBadArgument)
+	}
+	if err != nil {
+		return Record{Key: key}, operr.New(op, o.path, err)
+	}
+	a := &attempt{
+		Once: o, op: op, mayWait: mayWait, timed: o.cfg.interval > 0,
+		done: func(r *record) (Record, bool) {
+			if e := r.find(key); e != nil {
+				return r.result(e), true
+			}
+			return Record{}, false
+		},
+		choose: func(*record, time.Time) (string, error) { return key, nil },
+		f:      f,
+	}
+	found, err := a.run(ctx)
+	found.Key = key
+	return found, err
+}
+
+// attempt is one call of Do or TryDo, or one firing of Run:
+//
+//	look       the record without the lock: nothing to do, or
+//	acquire    the lock, unless a record appears that leaves nothing to do
+//	claim      the record with the lock, and the right to write it
+//	call       the function
+//	conclude   the record and the release, in one transaction
+type attempt struct {
+	*Once
+	op      string
+	mayWait bool
+	timed   bool // the servers' time is needed
+
+	done   func(r *record) (result Record, done bool) // whether nothing is left to do
+	choose func(r *record, now time.Time) (key string, err error)
+	f      func(ctx context.Context) error
+}
+
+// failed returns the error of an operation before f is called, or after it has succeeded.
+func (a *attempt) failed(err error) error { return operr.New(a.op, a.path, err) }
+
+func (a *attempt) run(ctx context.Context) (Record, error) {
+	if ctx == nil {
+		return Record{}, a.failed(fmt.Errorf("%w: nil context", framework.ErrBadArgument))
+	}
+	if outer := runOf(ctx); outer != nil && outer.Once == a.Once {
+		return Record{}, a.failed(fmt.Errorf("%w: called by a function of the same job", framework.ErrBadArgument))
+	}
+	hold, r, err := a.acquire(ctx)
+	if err != nil {
+		return Record{}, a.failed(err)
+	}
+	if hold == nil {
+		result, _ := a.done(r)
+		return result, nil
+	}
+	released := false
+	defer func() {
+		if !released { // also if f or an observer panics
+			_ = hold.Release()
+		}
+	}()
+	now := time.Time{}
+	if r, now, err = a.claim(ctx, hold, r); err != nil {
+		return Record{}, a.failed(err)
+	}
+	if result, done := a.done(r); done {
+		return result, nil
+	}
+	if err := a.tooSoon(r, now); err != nil {
+		return Record{}, a.failed(err)
+	}
+	key, err := a.choose(r, now)
+	if err != nil {
+		return Record{}, a.failed(err)
+	}
+	current, err := a.call(ctx, hold)
+	if err != nil {
+		released = true
+		return Record{Key: key}, withRelease(err, hold.Release())
+	}
+	released = true
+	return a.conclude(ctx, hold, current, r, key)
+}
+
+// withRelease returns the error of a call, and that of the release unless both report a loss.
+func withRelease(err, released error) error {
+	if errors.Is(err, framework.ErrLost) && errors.Is(released, framework.ErrLost) {
+		return err
+	}
+	return operr.Join(err, released)
+}
+
+// acquire returns a hold and the record as it was before, or no hold and a record that leaves
+// nothing to do.
+func (a *attempt) acquire(ctx context.Context) (hold *lock.Hold, r *record, err error) {
+	if r, err = a.read(ctx, a.client); err != nil || a.isDone(r) {
+		return nil, r, err
+	}
+	var found *record
+	if a.mayWait {
+		hold, found, err = a.wait(ctx)
+	} else if hold, err = inside.Acquire(ctx, a.queue, locking.How{}); errors.Is(err, lock.ErrNotAcquired) {
+		err = a.runner(ctx)
+		if now, failed := a.read(ctx, a.client); failed == nil && a.isDone(now) { // the runner has succeeded since
+			found = now
+		}
+	}
+	if found == nil {
+		return hold, r, err
+	}
+	if hold != nil {
+		_ = hold.Release() // the record is the news
+	}
+	return nil, found, nil
+}
+
+// wait waits for the lock, or for a record that leaves nothing to do. It may return both.
+func (a *attempt) wait(ctx context.Context) (hold *lock.Hold, found *record, err error) {
+	waiting, giveUp := context.WithCancel(ctx)
+	following, unfollow := context.WithCancel(ctx)
+	follow := recipe.Start(func() *record { // ends with following
+		r := a.follow(ctx, following)
+		if r != nil {
+			giveUp()
+		}
+		return r
+	})
+	defer func() { // also if an observer panics
+		unfollow()
+		if found = follow(); hold == nil {
+			giveUp() // otherwise when the hold has ended, whose watches would end, too
+		} else {
+			context.AfterFunc(hold.Context(), giveUp)
+		}
+	}()
+	hold, err = inside.Acquire(waiting, a.queue, locking.How{Wait: true})
+	return hold, nil, err
+}
+
+func (a *attempt) isDone(r *record) bool {
+	_, done := a.done(r)
+	return done
+}
+
+// followAfter is how long a call must wait for the lock before it watches the record. Most calls
+// that find no other process wait for a shorter time, and save the watch.
+const followAfter = 5 * time.Millisecond
+
+// follow watches the record while following is live, so that all waiters notice a success at once.
+// It returns a record that leaves nothing to do, or nil. Errors other than a lost connection end
+// it: the caller waits in the queue all the same.
+func (a *attempt) follow(ctx, following context.Context) *record {
+	client := engine.Once(a.client)
+	for pause := followAfter; wait.Sleep(following, pause) == nil; pause = engine.RefusedPause {
+		r, watch, err := a.readW(following, client)
+		for err == nil && watch != nil && !a.isDone(r) {
+			select {
+			case <-watch.Done():
+			case <-following.Done():
+			}
+			if watch.Event().Type == zk.EventNodeDataChanged {
+				// The success has also released the lock, which the caller may have by now.
+				if r, err = a.read(ctx, client); err == nil && a.isDone(r) {
+					break
+				}
+			}
+			if following.Err() != nil {
+				return nil
+			}
+			r, watch, err = a.readW(following, client)
+		}
+		switch {
+		case err == nil && a.isDone(r):
+			return r
+		case err == nil || !verdict.MayPass(err):
+			return nil
+		}
+	}
+	return nil
+}
+
+// runner returns ErrRunning, with the runner if it is known.
+func (o *Once) runner(ctx context.Context) error {
+	all, err := o.queue.Participants(ctx)
+	if err != nil || len(all) == 0 {
+		return ErrRunning
+	}
+	return fmt.Errorf("%w (by %s)", ErrRunning, identity(all[0].Data))
+}
+
+// noVersion is a version that no node has.
+const noVersion = -2
+
+// claim returns the record as it is while the lock is held, after a proof that the client may write
+// it: a transaction that writes the node, or that is refused after the server has found that it
+// could. That also shows that the record has not changed since it was read.
+//
+// If the servers' time is needed, it writes the node, whose time of change it returns.
+func (a *attempt) claim(ctx context.Context, hold *lock.Hold, r *record) (_ *record, now time.Time, err error) {
+	client := a.client.In(hold.Session())
+	guard := hold.Guard()
+	for {
+		ops := []any{guard, r.set(a.node, r.stamped())}
+		probe := !a.timed && r.stat != nil
+		if probe {
+			ops = []any{&zk.SetDataRequest{Path: a.node, Data: r.data, Version: r.stat.Version},
+				&zk.CheckVersionRequest{Path: guard.Path, Version: noVersion}}
+		}
+		responses, err := client.Multi(ctx, ops...)
+		var refused *framework.MultiError
+		switch {
+		case err == nil && r.stat == nil:
+			r = &record{data: r.encode(), stat: new(zk.Stat)} // has version 0, and no entries
+			if !a.timed && a.mayWrite() {
+				return r, now, nil
+			}
+			continue
+		case err == nil:
+			stat := responses[1].Stat
+			now = time.UnixMilli(stat.Mtime)
+			c := r.stamped()
+			c.stat = stat
+			if at, ok := c.lastSuccess(); ok && at.After(now) && !a.isDone(c) {
+				c.setLast(now) // the servers' clock was set back: what is written next counts from now
+				r = c
+				continue
+			}
+			return c, now, nil
+		case !errors.As(err, &refused):
+			return nil, now, err
+		case refused.Path == guard.Path && probe && errors.Is(err, zk.ErrBadVersion):
+			return r, now, nil
+		case refused.Path == guard.Path && errors.Is(err, zk.ErrNoNode):
+			return nil, now, cmp.Or(hold.Err(), lock.ErrNodeDeleted)
+		case !changed(err):
+			return nil, now, notWritable(err)
+		}
+		if r, err = a.read(ctx, client); err != nil {
+			return nil, now, err
+		}
+		// Servers check the right to write before the version.
+		if a.isDone(r) || probe && r.stat != nil {
+			return r, now, nil
+		}
+	}
+}
+
+// notWritable names the record node in the error of a write.
+func notWritable(err error) error {
+	return fmt.Errorf("write node %q: %w", recordName, operr.Bare(err))
+}
+
+// changed reports whether a write was refused because the record has changed since it was read.
+func changed(err error) bool {
+	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)
+}
+
+// mayWrite reports whether the ACL of a record node that this client creates lets it write for
+// certain.
+func (o *Once) mayWrite() bool {
+	return slices.ContainsFunc(o.user.ACL(o.node), func(a zk.ACL) bool {
+		return a.Perms&zk.PermWrite != 0 && (a.Scheme == "world" || a.Scheme == "auth")
+	})
+}
+
+func (o *Once) tooSoon(r *record, now time.Time) error {
+	last, ok := r.lastSuccess()
+	if !ok || o.cfg.interval == 0 {
+		return nil
+	}
+	if left := o.cfg.interval - now.Sub(last); left > 0 {
+		return fmt.Errorf("%w (%v left)", ErrTooSoon, left.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// call calls the function. The error is nil if it has returned nil while its context was live.
+func (a *attempt) call(ctx context.Context, hold *lock.Hold) (*run, error) {
+	// The function has another hold of the same lease, which ends with it. Then hold is the last
+	// one.
+	inner, err := inside.Again(hold)
+	if err != nil {
+		return nil, a.failed(err)
+	}
+	current := &run{Once: a.Once, hold: inner}
+	defer current.end()
+	called, result, ended := false, error(nil), error(nil)
+	lost := inner.Do(ctx, func(work context.Context) error {
+		called = true
+		result = a.f(context.WithValue(work, runKey{}, current))
+		if ctx.Err() != nil {
+			ended = wait.Err(ctx)
+		} else if work.Err() != nil {
+			ended = wait.Err(work)
+		}
+		return nil
+	})
+	switch {
+	case !called:
+		return nil, a.failed(cmp.Or(operr.Bare(lost), error(lock.ErrReleased)))
+	case result != nil:
+		return nil, result
+	case ended != nil:
+		return nil, a.failed(fmt.Errorf("context ended before the function returned: %w", ended))
+	}
+	return current, nil
+}
+
+// conclude records the success of a run and releases the lock.
+func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r *record, key string) (Record, error) {
+	_, id := framework.Split(hold.Path())
+	in := a.client.In(hold.Session())
+	alive := hold.Session().Context()
+	number := r.n + 1 // of this success
+	responses, err := inside.Conclude(hold, func(refused *framework.MultiError) (_ []any, err error) {
+		switch {
+		case refused == nil:
+		case refused.Index > 0: // of the user
+			return nil, &framework.MultiError{Index: refused.Index - 1, Op: refused.Op, Path: refused.Path, Err: refused.Err}
+		case !changed(refused):
+			return nil, notWritable(refused)
+		default:
+			if r, err = a.read(alive, in); err != nil {
+				return nil, err
+			}
+			number = r.n + 1
+		}
+		return append([]any{r.set(a.node, r.with(key, a.by, id, a.cfg.keep))}, current.ops...), nil
+	})
+	result := Record{Key: key, By: a.by, Ran: true}
+	if err == nil {
+		if stat := responses[0].Stat; stat != nil {
+			result.At = time.UnixMilli(stat.Mtime).UTC()
+		}
+		return result, nil
+	}
+	unknown := retry.Unknown(err)
+	if unknown {
+		found, known := a.settle(ctx, hold.Path(), id, number)
+		if found != nil {
+			found.Ran = true
+			return *found, nil
+		}
+		unknown = !known
+	}
+	text := "succeeded, but not recorded"
+	if unknown {
+		text = "succeeded, but not known to be recorded"
+	}
+	if multi := (*framework.MultiError)(nil); !errors.As(err, &multi) {
+		err = operr.Bare(err)
+	}
+	return result, a.failed(&unrecorded{fmt.Errorf("%s: %w", text, err), unknown})
+}
+
+// settle looks for a success whose recording is unknown. known reports whether the answer is final:
+// no copy of the transaction can be applied when the lock's node is deleted.
+func (o *Once) settle(ctx context.Context, node, id string, number int64) (found *Record, known bool) {
+	if err := o.client.Delete(ctx, node); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, false
+	}
+	r, err := o.read(ctx, o.client)
+	if err != nil {
+		return nil, false
+	}
+	if e := r.last(func(e *entry) bool { return e.ID == id }); e != nil {
+		result := r.result(e)
+		return &result, true
+	}
+	return nil, r.lacks(number)
+}
+
+// unrecorded is the reason why a success is not known to be recorded.
+type unrecorded struct {
+	error
+	unknown bool
+}
+
+func (u *unrecorded) Unwrap() error { return u.error }
+
+// Unknown decides [retry.Unknown].
+func (u *unrecorded) Unknown() bool { return u.unknown }
+
+// Records lists the recorded successes, newest first. Errors are [ErrBadValue] and errors of the
+// client.
+func (o *Once) Records(ctx context.Context) ([]Record, error) {
+	r, err := o.read(ctx, o.client)
+	if err != nil {
+		return nil, operr.New("records", o.path, err)
+	}
+	var all []Record
+	for i := len(r.done) - 1; i >= 0; i-- {
+		if e := &r.done[i]; e.Key != "" {
+			all = append(all, r.result(e))
+		}
+	}
+	return all, nil
+}
+
+// Forget removes the record of a key, so that the key runs again. A key without a record is not an
+// error. Errors are [ErrBadValue] and errors of the client.
+func (o *Once) Forget(ctx context.Context, key string) error {
+	for {
+		r, err := o.read(ctx, o.client)
+		if err != nil || r.find(key) == nil {
+			return operr.New("forget", o.path, err)
+		}
+		_, err = o.client.Set(ctx, o.node, r.without(key).encode(), framework.IfVersion(r.stat.Version))
+		if !errors.Is(err, zk.ErrBadVersion) { // otherwise it may have been applied, and the next read shows that
+			return operr.New("forget", o.path, err)
+		}
+	}
+}
