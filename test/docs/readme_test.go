@@ -29,6 +29,7 @@ import (
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/once"
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
@@ -92,6 +93,8 @@ func Example_recipes() {
 	from, to := l.Read(), m
 	both, err := multilock.New(from, to)
 	try("multilock", func() error { return both.Do(ctx, nothing) }, err)
+	job, err := once.New(client, "/billing/invoices")
+	try("job", func() error { _, err := job.Do(ctx, "2026-11-28", nothing); return err }, err)
 	batch, err := revocable.New(m)
 	try("revocable", func() error {
 		return batch.Do(ctx, func(context.Context, <-chan struct{}) error { return nil })
@@ -136,6 +139,7 @@ func Example_recipes() {
 	// the limit <nil>
 	// shared <nil>
 	// multilock <nil>
+	// job <nil>
 	// revocable <nil>
 	// lock <nil>
 	// leader <nil>
@@ -183,7 +187,7 @@ func TestDocuments_Names(t *testing.T) {
 		"framework": "framework", "admin": "framework/admin", "compressed": "framework/compressed", "sasl": "sasl", "retry": "retry", "connstate": "connstate",
 		"lock": "recipes/lock", "mutex": "recipes/mutex", "rwlock": "recipes/rwlock", "semaphore": "recipes/semaphore",
 		"multilock": "recipes/multilock", "revocable": "recipes/revocable", "leader": "recipes/leader", "cache": "recipes/cache",
-		"node": "recipes/node", "shared": "recipes/shared", "barrier": "recipes/barrier", "shard": "recipes/shard", "modeled": "recipes/modeled", "discovery": "discovery", "zkconn": "zkconn", "zktest": "zktest", "ensemble": "zktest/ensemble",
+		"node": "recipes/node", "shared": "recipes/shared", "barrier": "recipes/barrier", "shard": "recipes/shard", "once": "recipes/once", "modeled": "recipes/modeled", "discovery": "discovery", "zkconn": "zkconn", "zktest": "zktest", "ensemble": "zktest/ensemble",
 		"engine": "internal/engine", "session": "internal/session", "testbed": "internal/test/testbed", "testlevel": "internal/test/testlevel",
 	} {
 		exported[name] = namesIn(t, dir)
