@@ -1,12 +1,19 @@
 // Package barrier lets processes wait for each other. [Barrier] is Curator's DistributedBarrier: it
 // blocks every waiter until it is removed.
 //
+//	b, err := barrier.New(client, "/maintenance")
+//	if err != nil { ... }
+//	err = b.Set(ctx)             // in one process
+//	found, err := b.Remove(ctx)
+//	err = b.Wait(ctx)            // in the others
+//
 // [Double] is Curator's DistributedDoubleBarrier: n processes start together and finish together.
 // Both are compatible with Java on the same path.
 //
 // # On the wire
 //
-// A Barrier is the persistent node <path>. A member of a Double is an ephemeral node <path>/<uuid>.
+// A Barrier is the persistent node <path>. A member of a Double is an ephemeral node <path>/<uuid>,
+// named as in Java or kazoo.
 // The persistent node <path>/ready lets the members in. A member that finds n members after it has
 // created its own node creates ready. Members leave in Java's order: the first by name waits until
 // it is alone, the others delete their nodes at once. Each member then deletes ready.
@@ -20,6 +27,8 @@
 //     gives up and enters again. An Enter waits until the nodes of this client's earlier
 //     members are deleted, and this client does not count such a node if a server creates it
 //     late.
+//   - A child with another name than a UUID is not a member. It is logged, since Java counts it: a
+//     Java member enters too early, and waits for the child when it leaves.
 //   - If another client deletes the node of a waiting member, or the whole barrier, the member
 //     creates its node again.
 //
@@ -31,12 +40,16 @@
 // Keeper, which keeps the old session beside the new one, this includes a create that an old
 // connection has sent.
 //
+// A member of a Double whose session expires when another member opens the barrier may have been
+// counted without knowing. It enters again, and then waits for n members. So give Enter a deadline.
+//
 // If all members of a Double crash while they are inside, or give up while ready is being created,
 // ready stays. The next Enter deletes it, but a Java member passes it. If there are Java members,
 // use a new path for each run.
 package barrier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -45,9 +58,16 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/retry"
 )
+
+// Option configures [New] and [NewDouble], which refuse invalid values with
+// [framework.ErrBadArgument]. There are none yet.
+type Option func(*config) error
+
+type config struct{}
 
 // Barrier blocks its waiters while it is set. It belongs to no session, and is safe for concurrent
 // use.
@@ -58,8 +78,8 @@ type Barrier struct {
 
 // New returns the barrier at path. It sends no request. Errors are [framework.ErrBadPath] and
 // [framework.ErrBadArgument].
-func New(client *framework.Client, path string) (*Barrier, error) {
-	if err := recipe.Check(client, path); err != nil {
+func New(client *framework.Client, path string, opts ...Option) (*Barrier, error) {
+	if err := cmp.Or(recipe.Check(client, path), opt.Apply(new(config), opts)); err != nil {
 		return nil, operr.New("barrier", path, err)
 	}
 	return &Barrier{client, path}, nil

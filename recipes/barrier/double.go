@@ -1,7 +1,9 @@
 package barrier
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,12 +14,20 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/recipes/internal/recipe"
+	"github.com/gocurator/curator/retry"
 )
 
-// ErrLeft is the cause of [Entry.Context] after [Entry.Leave] was called.
-var ErrLeft = errors.New("left the barrier")
+var (
+	// ErrLeft is the cause of [Entry.Context] after [Entry.Leave] was called.
+	ErrLeft = errors.New("left the barrier")
+
+	// ErrMissed is returned by [Double.Enter] if its request to open the barrier was not answered
+	// before its session expired, and the other members have left or given up.
+	ErrMissed = errors.New("session expired while this member opened the barrier")
+)
 
 // ready is the name of the node that lets the members in.
 const ready = "ready"
@@ -35,8 +45,8 @@ type Double struct {
 
 // NewDouble returns the double barrier at path for n members, at least 1. All clients must use the
 // same n. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
-func NewDouble(client *framework.Client, path string, n int) (*Double, error) {
-	err := recipe.Check(client, path)
+func NewDouble(client *framework.Client, path string, n int, opts ...Option) (*Double, error) {
+	err := cmp.Or(recipe.Check(client, path), opt.Apply(new(config), opts))
 	if err == nil && n < 1 {
 		err = fmt.Errorf("%w: %d members, must be at least 1", framework.ErrBadArgument, n)
 	}
@@ -52,7 +62,8 @@ func (d *Double) Path() string { return d.path }
 // Enter blocks until n members have entered or ctx is done. While no server can be reached, it
 // keeps waiting. If its session expires, or another client deletes its node, it enters again.
 //
-// If Enter fails, its node is deleted in the background. Errors are as for [Barrier.Wait].
+// If Enter fails, its node is deleted in the background. Errors are [ErrMissed], and the errors
+// of [Barrier.Wait].
 func (d *Double) Enter(ctx context.Context) (*Entry, error) {
 	a := arrival{Double: d, values: context.WithoutCancel(ctx), member: framework.Join(d.path, uuid.New())}
 	if err := recipe.Reads(ctx, d.client, a.advance); err != nil {
@@ -73,15 +84,29 @@ func (d *Double) discard(member string, first *framework.Session) {
 	engine.Of(d.client).Discard(member, (*engine.Session)(first))
 }
 
-// list returns the sorted names of the members, and whether the barrier is open. It leaves out the
-// members that this client owes: another member of this process would count twice.
-func (d *Double) list(ctx context.Context, in *framework.Client) (members []string, open bool, err error) {
+// list returns the sorted names of the members, and of the other children: ready and those of other
+// programs. It leaves out the members that this client owes: another member of this process would
+// count twice.
+func (d *Double) list(ctx context.Context, in *framework.Client) (members, others []string, err error) {
 	names, _, err := in.Children(ctx, d.path)
-	open = slices.Contains(names, ready)
 	owed, _ := engine.Of(d.client).Owed(d.path)
-	members = slices.DeleteFunc(names, func(name string) bool { return name == ready || slices.Contains(owed, name) })
-	slices.Sort(members)
-	return members, open, err
+	slices.Sort(names)
+	for _, name := range names {
+		switch {
+		case !isMember(name):
+			others = append(others, name)
+		case !slices.Contains(owed, name):
+			members = append(members, name)
+		}
+	}
+	return members, others, err
+}
+
+// isMember reports whether a name is a UUID, as in Java and this package, or the digits of one, as
+// in kazoo.
+func isMember(name string) bool {
+	digits, err := hex.DecodeString(name)
+	return uuid.Valid(name) || err == nil && len(digits) == 16
 }
 
 // arrival is an Enter in progress. Its node has the same name in each session, so that it never
@@ -92,8 +117,10 @@ type arrival struct {
 	member string
 	// first is the session of the first create; nil: no create was sent.
 	first *framework.Session
-	entry *Entry           // nil: no node in the present session
-	watch *framework.Watch // on ready
+	// opening is the session of a request that may have opened the barrier; nil: there is none.
+	opening *framework.Session
+	entry   *Entry           // nil: no node in the present session
+	watch   *framework.Watch // on ready
 }
 
 // advance is a read for [recipe.Reads].
@@ -135,6 +162,14 @@ func (a *arrival) advance(ctx context.Context, in *framework.Client, l engine.Li
 		if err == nil || errors.Is(err, zk.ErrNodeExists) {
 			return nil, nil
 		}
+		if retry.Unknown(err) {
+			a.opening = s
+		}
+	} else if err == nil && found && a.opening != nil {
+		if a.opening != s {
+			return nil, ErrMissed
+		}
+		a.opening = nil // the barrier would be open: this member has not left
 	}
 	switch {
 	case !found, errors.Is(err, zk.ErrNoNode): // another client has deleted the node or the barrier
@@ -194,8 +229,14 @@ func (a *arrival) create(ctx context.Context, in *framework.Client, s *framework
 // clear deletes a ready without members: they have crashed inside, or had given up when it was
 // created.
 func (a *arrival) clear(ctx context.Context, in *framework.Client) error {
-	members, open, err := a.list(ctx, in)
-	if err == nil && open && len(members) == 0 {
+	members, others, err := a.list(ctx, in)
+	for _, name := range others {
+		if name != ready {
+			engine.Of(a.client).Logger().Warn("child of a double barrier is not a member, although Java counts it", "path", framework.Join(a.path, name))
+			break
+		}
+	}
+	if err == nil && len(members) == 0 && slices.Contains(others, ready) {
 		err = in.Delete(ctx, framework.Join(a.path, ready), framework.IfExists())
 	}
 	if errors.Is(err, zk.ErrNoNode) {

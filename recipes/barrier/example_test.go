@@ -2,6 +2,7 @@ package barrier_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"sync"
@@ -22,11 +23,14 @@ func ExampleDouble() {
 			return err
 		}
 		entry, err := batch.Enter(ctx) // waits for the others
+		if errors.Is(err, barrier.ErrMissed) {
+			return fmt.Errorf("the others have started without this one: %w", err)
+		}
 		if err != nil {
 			return err
 		}
 		fmt.Println("all have started") // the work, until entry.Context() ends
-		return entry.Leave(ctx)         // waits for the others
+		return finish(ctx, entry)
 	}
 	var workers sync.WaitGroup
 	for range 3 {
@@ -41,6 +45,16 @@ func ExampleDouble() {
 	// all have started
 	// all have started
 	// all have started
+}
+
+// finish waits until all have finished.
+func finish(ctx context.Context, entry *barrier.Entry) error {
+	defer context.AfterFunc(entry.Context(), func() {
+		if cause := context.Cause(entry.Context()); !errors.Is(cause, barrier.ErrLeft) {
+			log.Print("the others may not wait for this one: ", cause)
+		}
+	})()
+	return entry.Leave(ctx)
 }
 
 func ExampleBarrier() {

@@ -68,7 +68,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "a member of a double barrier passes by a ready that others have left behind",
 		file:  "recipes/barrier/double.go",
-		edits: []edit{{old: "open && len(members) == 0", new: "open && len(members) < 0"}},
+		edits: []edit{{old: "len(members) == 0 && slices", new: "len(members) < 0 && slices"}},
 		pkg:   "recipes/barrier", test: "TestAReadyThatNobodyIsInsideOfLetsNobodyPass",
 	},
 	{
@@ -116,7 +116,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "a double barrier counts a member of this client that has departed",
 		file:  "recipes/barrier/double.go",
-		edits: []edit{{old: "name == ready || slices.Contains(owed, name)", new: "name == ready || slices.Contains(owed, ready)"}},
+		edits: []edit{{old: "!slices.Contains(owed, name)", new: "!slices.Contains(owed, ready)"}},
 		pkg:   "recipes/barrier", test: "TestEnter_AfterALateCreate",
 	},
 	{
@@ -305,6 +305,18 @@ var recipeBugs = []mutation{
 		file:  "framework/options.go",
 		edits: []edit{{old: "c.Data = append([]byte{}, data...)", new: "c.data = data"}},
 		pkg:   "framework", test: "TestDefaultDataAreNeverNoData",
+	},
+	{
+		name:  "a foreign child is a member of a double barrier",
+		file:  "recipes/barrier/double.go",
+		edits: []edit{{old: "case !isMember(name):", new: "case name == ready:"}},
+		pkg:   "recipes/barrier", test: "TestDouble_AForeignChildIsNotAMember",
+	},
+	{
+		name:  "a member whose session expires as it opens a double barrier waits for the next round",
+		file:  "recipes/barrier/double.go",
+		edits: []edit{{old: "return nil, ErrMissed", new: "a.opening = s"}},
+		pkg:   "recipes/barrier", test: "TestEnter_AfterAnOpeningOfUnknownOutcome",
 	},
 	{
 		name:  "a shard moves without need",
