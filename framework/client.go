@@ -22,11 +22,12 @@ import (
 // describes writes whose reply was lost.
 type Client struct {
 	engine engine.Client
+	own    bool // from New; false: a view, which cannot be closed
 }
 
 func init() {
 	engine.Inner = func(client any) engine.Client { return client.(*Client).engine }
-	engine.Outer = func(c engine.Client) any { return &Client{c} }
+	engine.Outer = func(c engine.Client) any { return &Client{engine: c} }
 	engine.CreationOf = func(opts any) (engine.Creation, error) { return newCreation("/node", opts.([]CreateOption)) }
 }
 
@@ -65,7 +66,7 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	cfg.Operation, cfg.Changed = operations(cfg.observers), states(cfg.observers)
 	c := engine.New(cfg.Config)
 	c.Start()
-	return &Client{c.Below(cfg.namespace)}, nil
+	return &Client{engine: c.Below(cfg.namespace), own: true}, nil
 }
 
 // Close closes the session and waits for all goroutines of the client except state listeners. If
@@ -74,21 +75,34 @@ func New(servers []string, opts ...Option) (*Client, error) {
 //
 // The contexts of holds are cancelled with the cause ErrClosed.
 //
-// Close always returns nil. It may be called several times, and a listener may call it. Closing a
-// view closes its client and all other views.
+// Close returns nil, or [ErrBadArgument] for a view ([Client.Namespace], [Client.In]), which stays
+// open. It may be called several times, and a listener may call it.
 func (c *Client) Close() error {
+	if err := c.closable(); err != nil {
+		return opError("close", "/", err)
+	}
 	c.engine.Close()
 	return nil
 }
 
+// closable returns why the client cannot be closed: views share their client's session.
+func (c *Client) closable() error {
+	if !c.own {
+		return fmt.Errorf("%w: a view of a client, close the client itself", ErrBadArgument)
+	}
+	return nil
+}
+
 // Namespace returns a view of the client with another namespace, on the same session. The empty
-// namespace is the root of the servers. Namespace returns [ErrBadArgument] if ns begins with a
-// slash, and [ErrBadPath] if ZooKeeper does not allow one of its elements.
+// namespace is the root of the servers. [Client.Close] and [Client.Shutdown] refuse a view.
+//
+// Namespace returns [ErrBadArgument] if ns begins with a slash, and [ErrBadPath] if ZooKeeper does
+// not allow one of its elements.
 func (c *Client) Namespace(ns string) (*Client, error) {
 	if err := validateNamespace(ns); err != nil {
 		return nil, err
 	}
-	return &Client{c.engine.Below(ns)}, nil
+	return &Client{engine: c.engine.Below(ns)}, nil
 }
 
 // In returns a view of the client whose operations run in session s. After s has expired, they fail
@@ -97,7 +111,7 @@ func (c *Client) Namespace(ns string) (*Client, error) {
 // Ephemeral nodes that the view creates belong to s. If s is nil or another client's, each
 // operation fails with [ErrBadArgument].
 func (c *Client) In(s *Session) *Client {
-	return &Client{c.engine.In(s.engine())}
+	return &Client{engine: c.engine.In(s.engine())}
 }
 
 // State returns the state of the connection: see package connstate. It returns zero before the

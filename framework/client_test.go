@@ -216,7 +216,7 @@ func TestANamespaceIsBeforeEachPathAndNotShown(t *testing.T) { // CUR-CLI-50, -5
 	for _, c := range []*framework.Client{client, other, root} {
 		require.Equal(t, connstate.Connected, c.State())
 	}
-	require.NoError(t, other.Close())
+	require.NoError(t, client.Close())
 	for _, c := range []*framework.Client{client, other, root} {
 		require.Zero(t, c.State())
 	}

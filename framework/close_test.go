@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -81,4 +82,41 @@ func TestCloseHasItsOwnPauses(t *testing.T) {
 			require.Empty(t, names)
 		})
 	}
+}
+
+// TestClose_OfAView: a view shares its session with all others, so the deferred Close of a tenant
+// would cancel everyone's holds.
+func TestClose_OfAView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, client := virtual(t)
+		session, err := client.Session(t.Context())
+		require.NoError(t, err)
+		tenant, err := client.Namespace("tenant")
+		require.NoError(t, err)
+		m, err := mutex.New(client, "/lock")
+		require.NoError(t, err)
+		hold, err := m.Acquire(t.Context())
+		require.NoError(t, err)
+		refuses := func(view *framework.Client) {
+			t.Helper()
+			err := view.Close()
+			require.ErrorIs(t, err, framework.ErrBadArgument)
+			require.EqualError(t, err, "close /: bad argument: a view of a client, close the client itself")
+			require.ErrorIs(t, view.Shutdown(t.Context()), framework.ErrBadArgument)
+			require.NoError(t, hold.Err())
+			_, _, err = view.Exists(t.Context(), "/a")
+			require.NoError(t, err)
+		}
+		refuses(tenant)
+		refuses(client.In(session))
+		refuses(tenant.In(session))
+		require.NoError(t, client.Follow(t.Context(), func(_ context.Context, in *framework.Client) (<-chan struct{}, error) {
+			refuses(in)
+			return nil, nil
+		}))
+		require.NoError(t, hold.Release())
+		require.NoError(t, client.Close())
+		_, _, err = tenant.Exists(t.Context(), "/a")
+		require.ErrorIs(t, err, framework.ErrClosed)
+	})
 }

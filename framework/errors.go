@@ -10,14 +10,17 @@ import (
 )
 
 var (
-	// ErrClosed is returned after the client was closed, before or during the call.
+	// ErrClosed is returned after the client was closed, before or during the call. [ErrShutdown]
+	// wraps it.
 	ErrClosed = engine.ErrClosed
 
 	// ErrShutdown is returned for new holds and registrations after [Client.Shutdown]. It is also
-	// the cause of the contexts of holds that Shutdown has cancelled.
+	// the cause of the contexts of holds that Shutdown has cancelled: their nodes exist until
+	// Release. It wraps ErrClosed.
 	ErrShutdown = engine.ErrShutdown
 
-	// ErrEnded is returned after a Cache, Node or Member was closed.
+	// ErrEnded is wrapped by the errors of a Cache, Node or Member after its Close. It does not
+	// wrap ErrClosed: the client is open.
 	ErrEnded = errors.New("closed")
 
 	// ErrLost is wrapped by ErrSessionLost and ErrSuspended, and by all errors of package lock that

@@ -74,3 +74,14 @@ func TestNobodyDependsOnASessionWithoutAFunction(t *testing.T) {
 	_, err = session.Depend(connstate.SuspendedEndsHold, nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 }
+
+// TestErrShutdown_IsErrClosed: a loop that ends at ErrClosed also ends at ErrShutdown. A closed
+// cache or kept node leaves the client open.
+func TestErrShutdown_IsErrClosed(t *testing.T) {
+	require.ErrorIs(t, framework.ErrShutdown, framework.ErrClosed)
+	require.NotErrorIs(t, framework.ErrShutdown, framework.ErrLost)
+	require.NotErrorIs(t, framework.ErrEnded, framework.ErrClosed)
+	require.NotErrorIs(t, framework.ErrClosed, framework.ErrEnded)
+	require.EqualError(t, framework.ErrShutdown, "client is shutting down")
+	require.EqualError(t, framework.ErrClosed, "client is closed")
+}

@@ -19,9 +19,12 @@ import (
 //     at once. Persistent nodes are kept.
 //
 // If some holds were not released, Shutdown returns an error that contains their paths. The error
-// wraps the error of ctx if ctx is done, or [ErrClosed] if Close was called first. Shutdown may be
-// called several times.
+// wraps the error of ctx if ctx is done, or [ErrClosed] if Close was called first. Shutdown returns
+// [ErrBadArgument] for a view, and cancels nothing. It may be called several times.
 func (c *Client) Shutdown(ctx context.Context) error {
+	if err := c.closable(); err != nil {
+		return opError("shutdown", "/", err)
+	}
 	left := c.engine.Shutdown(ctx)
 	if len(left) == 0 {
 		return nil

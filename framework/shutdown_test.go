@@ -76,6 +76,25 @@ func TestShutdown_WaitsForRelease(t *testing.T) {
 	})
 }
 
+// TestShutdown_ReleaseDeletesTheNode, although another hold keeps the session open.
+func TestShutdown_ReleaseDeletesTheNode(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		c := w.Client()
+		_, hold := held(t, c)
+		m, err := mutex.New(c, "/other")
+		require.NoError(t, err)
+		other, err := m.Acquire(t.Context())
+		require.NoError(t, err)
+		ended := shutdown(t.Context(), c)
+		<-hold.Context().Done()
+		require.NoError(t, hold.Release())
+		require.False(t, w.Server.Exists(hold.Path()))
+		require.True(t, w.Server.Exists(other.Path()))
+		require.NoError(t, other.Release())
+		require.NoError(t, <-ended)
+	})
+}
+
 func TestShutdown_NamesWhatWasNotReleased(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		for name, limit := range map[string]time.Duration{"5 s": 5 * time.Second, "ended before": 0} {

@@ -14,7 +14,7 @@ var (
 	ErrClosed           = wire.ErrClosed
 	ErrUnimplemented    = wire.ErrUnimplemented
 	ErrWatchUnsupported = wire.ErrWatchUnsupported
-	ErrShutdown         = verdict.NewOver("client is shutting down", nil)
+	ErrShutdown         = verdict.NewOver("client is shutting down", ErrClosed)
 	ErrLost             = errors.New("lost")
 	ErrSessionLost      = verdict.NewOver("session lost", ErrLost)
 	ErrSuspended        = verdict.NewOver("connection suspended", ErrLost)

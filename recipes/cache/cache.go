@@ -124,12 +124,15 @@ func (c *Cache) Close() error {
 	return nil
 }
 
-// end ends the cache, unless it has ended, and wakes the waiters of Current's channel.
-func (c *Cache) end() { c.now.Set(func(*status) { c.stop(framework.ErrEnded) }) }
+// errClosed says which object was closed.
+var errClosed = fmt.Errorf("cache is %w", framework.ErrEnded)
 
-// Err returns nil until the cache has stopped, and then [framework.ErrEnded],
-// [framework.ErrClosed], or [framework.ErrSessionLost] if its client is a view of a lost session
-// (see [framework.Client.In]).
+// end ends the cache, unless it has ended, and wakes the waiters of Current's channel.
+func (c *Cache) end() { c.now.Set(func(*status) { c.stop(errClosed) }) }
+
+// Err returns nil until the cache has stopped. Then its error wraps [framework.ErrEnded] after
+// Close, [framework.ErrClosed] after the client was closed, and [framework.ErrSessionLost] if its
+// client is a view of a lost session (see [framework.Client.In]).
 func (c *Cache) Err() error { return context.Cause(c.ctx) }
 
 // Path returns the path of the cache's root.

@@ -650,7 +650,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	pairs := 0
 	for _, err := range c.Changes(t.Context()) {
 		require.ErrorIs(t, err, framework.ErrEnded)
-		require.EqualError(t, err, "changes /r: closed")
+		require.EqualError(t, err, "changes /r: cache is closed")
 		pairs++
 	}
 	require.Equal(t, 1, pairs)

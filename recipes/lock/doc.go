@@ -94,7 +94,8 @@
 // deletes the node. It returns
 //   - nil, when the server has confirmed the deletion;
 //   - [framework.ErrSessionLost] or [framework.ErrClosed], when the session is over, which deletes
-//     the node too;
+//     the node too. As the cause of a context, ErrClosed does not say that: [framework.ErrShutdown]
+//     wraps it, and the node exists until Release;
 //   - the cause of the loss, if the lease was lost before;
 //   - [ErrReleased] at a second call, which tries again if the node could not be deleted;
 //   - ZooKeeper's errors, such as zk.ErrNoAuth.

@@ -305,7 +305,8 @@ func (n *node) remove(ctx context.Context, certain bool) (found bool, err error)
 	return found, err
 }
 
-// staysBehind says so in the log, unless the node is deleted with the client.
+// staysBehind says so in the log, unless the node is deleted with the client. reason is the error
+// of a deletion, so it is not [framework.ErrShutdown].
 func (n *node) staysBehind(reason error) {
 	if !errors.Is(reason, framework.ErrClosed) {
 		engine.Of(n.queue.client).Logger().Warn("lock node was not deleted", "path", n.path, "reason", reason)

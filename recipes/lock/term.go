@@ -75,7 +75,8 @@ func fateAtEnd(cause error) fate {
 	}
 }
 
-// outlasts reports whether the node is still this client's when its term ends by cause.
+// outlasts reports whether the node is still this client's when its term ends by cause. It is asked
+// before any question about [framework.ErrClosed], which ErrShutdown wraps.
 func outlasts(cause error) bool {
 	return errors.Is(cause, framework.ErrSuspended) || errors.Is(cause, framework.ErrShutdown)
 }
@@ -129,7 +130,7 @@ func (t *term) newHold(ctx context.Context) *Hold {
 
 // lose ends the term because it was lost, unless it has ended. It does not block.
 func (t *term) lose(cause error) {
-	if !t.end(cause) || errors.Is(cause, framework.ErrClosed) || errors.Is(cause, framework.ErrShutdown) {
+	if !t.end(cause) || errors.Is(cause, framework.ErrClosed) { // also ErrShutdown
 		return
 	}
 	log := engine.Of(t.node.queue.client).Logger()

@@ -85,7 +85,7 @@ func ExampleNode_Present() {
 	fmt.Println(n.Problem())
 	// Output:
 	// takes requests: true
-	// keep /services/host-7: closed
+	// keep /services/host-7: kept node is closed
 }
 
 // Two workers find each other.

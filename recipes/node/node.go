@@ -34,7 +34,7 @@ type Node struct {
 	cfg    config
 	asked  string          // the path that Keep was given
 	path   string          // "" until it is chosen, before the node is shown
-	ctx    context.Context // ends with Close, cause framework.ErrEnded
+	ctx    context.Context // ends with Close, cause errClosed
 	stop   context.CancelCauseFunc
 	wake   wait.Signal   // raised when the goroutine has work
 	done   chan struct{} // closed when the goroutine has exited
@@ -205,9 +205,9 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 // keeps trying. After the Node has stopped it returns [Node.Err].
 func (n *Node) Problem() error { return operr.New("keep", n.path, n.status().err) }
 
-// Err returns nil until the Node has stopped, and then [framework.ErrEnded], [framework.ErrClosed],
-// or [framework.ErrSessionLost] if its client is a view of a lost session (see
-// [framework.Client.In]).
+// Err returns nil until the Node has stopped. Then its error wraps [framework.ErrEnded] after Close
+// or Shutdown, [framework.ErrClosed] after the client was closed, and [framework.ErrSessionLost] if
+// its client is a view of a lost session (see [framework.Client.In]).
 func (n *Node) Err() error {
 	if s := n.status(); s.over() {
 		return s.err
@@ -235,10 +235,13 @@ func (n *Node) Close() error {
 // whatever delays the goroutine.
 func (n *Node) shut() {
 	n.now.Set(func(s *status) {
-		n.stop(framework.ErrEnded)
-		s.gone(framework.ErrEnded)
+		n.stop(errClosed)
+		s.gone(errClosed)
 	})
 }
+
+// errClosed says which object was closed.
+var errClosed = fmt.Errorf("kept node is %w", framework.ErrEnded)
 
 // dataOf returns the content of a node for data.
 func (n *Node) dataOf(data []byte) []byte {

@@ -111,6 +111,7 @@ func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	there, _ := n.Present()
 	require.False(t, there)
 	require.ErrorIs(t, n.Problem(), framework.ErrEnded)
+	require.EqualError(t, n.Err(), "kept node is closed")
 	require.ErrorIs(t, n.Set(testbed.Context(t), []byte("b")), framework.ErrEnded)
 }
 
@@ -953,7 +954,7 @@ func TestNode_Err(t *testing.T) {
 		time.Sleep(time.Minute) // virtual time
 		require.NoError(t, n.Problem())
 		require.NoError(t, n.Close())
-		require.Equal(t, framework.ErrEnded, n.Err())
+		require.ErrorIs(t, n.Err(), framework.ErrEnded)
 		require.ErrorIs(t, n.Problem(), framework.ErrEnded)
 		require.NoError(t, closed.Close())
 		require.ErrorIs(t, other.Err(), framework.ErrClosed)

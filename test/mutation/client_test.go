@@ -491,6 +491,24 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestShutdown_WaitsForRelease",
 	},
 	{
+		name:  "a holder that Shutdown has cancelled is reported as one whose client was closed",
+		file:  "observe/internal/labels/labels.go",
+		edits: []edit{{old: "\t{framework.ErrShutdown, \"shutdown\"}, // is an ErrClosed, too\n\t{framework.ErrClosed, \"closed\"},", new: "\t{framework.ErrClosed, \"closed\"},\n\t{framework.ErrShutdown, \"shutdown\"},"}},
+		pkg:   "observe/internal/labels", test: "TestWordsForErrors",
+	},
+	{
+		name:  "the node of a holder that Shutdown has cancelled counts as deleted by Close",
+		file:  "recipes/lock/term.go",
+		edits: []edit{{old: "\tcase outlasts(lost):\n\t\treturn deletedNow", new: "\tcase errors.Is(lost, framework.ErrClosed):\n\t\treturn nothing\n\tcase outlasts(lost):\n\t\treturn deletedNow"}},
+		pkg:   "framework", test: "TestShutdown_ReleaseDeletesTheNode",
+	},
+	{
+		name:  "Close of a namespace view closes the client",
+		file:  "framework/client.go",
+		edits: []edit{{old: "\tif !c.own {", new: "\tif false {"}},
+		pkg:   "framework", test: "TestClose_OfAView",
+	},
+	{
 		name:  "Shutdown keeps registrations until the client is closed",
 		file:  "recipes/node/node.go",
 		edits: []edit{{old: "func (w *work) Stop(error)   { (*Node)(w).shut() }", new: "func (w *work) Stop(error)   { engine.Of(w.client).Finished(w) }"}},

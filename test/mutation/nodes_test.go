@@ -94,7 +94,7 @@ var nodeBugs = []mutation{
 	{
 		name:  "a closed Node is present until its goroutine runs",
 		file:  "recipes/node/node.go",
-		edits: []edit{{old: "\t\ts.gone(framework.ErrEnded)\n", new: "\t\ts.err = framework.ErrEnded\n"}},
+		edits: []edit{{old: "\t\ts.gone(errClosed)\n", new: "\t\ts.err = errClosed\n"}},
 		pkg:   "recipes/node", test: "TestPresentIsFalseFromCloseOn",
 	},
 	{

@@ -24,8 +24,10 @@ type word struct {
 }
 
 // trouble lists the errors of every operation. They are checked first: closing a client cancels
-// running operations, and the end of a session deletes nodes.
+// running operations, and the end of a session deletes nodes. An error precedes those that it
+// wraps.
 var trouble = []word{
+	{framework.ErrShutdown, "shutdown"}, // is an ErrClosed, too
 	{framework.ErrClosed, "closed"},
 	{framework.ErrSessionLost, "session_lost"},
 	{framework.ErrSuspended, "suspended"},
@@ -46,7 +48,7 @@ var results = slices.Concat(trouble, []word{
 // Result returns the label value for the result of an operation: "ok", "no_node", "node_exists",
 // "bad_version", "not_empty", "no_auth", "auth_failed", "canceled", "timeout" (of the caller's
 // context), "no_server", "connection" (lost for another reason), "session_lost", "suspended",
-// "closed" or "other".
+// "shutdown", "closed" or "other".
 func Result(err error) string {
 	if err == nil {
 		return "ok"
@@ -59,7 +61,6 @@ func Result(err error) string {
 }
 
 var reasons = slices.Concat(trouble, []word{
-	{framework.ErrShutdown, "shutdown"},
 	{zk.ErrNoServer, "no_server"}, // whether the lock is held is unknown
 	{context.Canceled, "canceled"},
 	{context.DeadlineExceeded, "timeout"},
@@ -82,7 +83,6 @@ func Reason(err error) string {
 
 var causes = slices.Concat(trouble, []word{
 	{lock.ErrReleased, "released"},
-	{framework.ErrShutdown, "shutdown"},
 	{lock.ErrMaxHold, "max_hold"},
 	{revocable.ErrRevoked, "revoked"}, // is an ErrNodeDeleted, too
 	{lock.ErrNodeDeleted, "node_deleted"},

@@ -30,6 +30,7 @@ func TestWordsForErrors(t *testing.T) {
 		zk.ErrNoServer:            {"no_server", "no_server", "other"},
 		zk.ErrConnectionClosed:    {"connection", "connection", "other"},
 		framework.ErrClosed:       {"closed", "closed", "closed"},
+		framework.ErrShutdown:     {"shutdown", "shutdown", "shutdown"},
 		framework.ErrSessionLost:  {"session_lost", "session_lost", "session_lost"},
 		framework.ErrSuspended:    {"suspended", "suspended", "suspended"},
 		lock.ErrNotAcquired:       {"other", "held", "other"},
