@@ -130,13 +130,6 @@ func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
 	return remove, opError("listen", "/", err)
 }
 
-func (c *Client) orDefault(data []byte) []byte {
-	if data == nil {
-		return c.engine.DefaultData()
-	}
-	return data
-}
-
 // WaitConnected blocks until the client has a connection. It is Curator's blockUntilConnected.
 //
 // Errors are

@@ -22,7 +22,7 @@ import (
 //   - *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version of -1 matches
 //     every version. The zero Version matches only version 0.
 //
-// A create without Acl uses the ACL of [WithACLProvider]. Each response contains the error of its
+// A create without Acl uses the ACL of [WithACLProvider]. nil Data are empty data. Each response contains the error of its
 // operation, and the path of its node in String. Responses to creates of containers and TTL nodes
 // also contain a Stat.
 //
@@ -142,7 +142,7 @@ func (c *Client) step(op any) (step, error) {
 		r := &zk.CreateRequest{Path: op.Path, Data: op.Data, Acl: op.Acl, Flags: op.Flags}
 		return c.createStep(proto.OpCreateTTL, r, op.Ttl)
 	case *zk.SetDataRequest:
-		data, err := c.engine.Encode(op.Data)
+		data, err := c.engine.Encode(orEmpty(op.Data))
 		r := proto.SetDataRequest{Path: c.engine.Real(op.Path), Data: data, Version: op.Version}
 		return step{"set", op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}}, cmp.Or(ValidatePath(op.Path), err)
 	case *zk.DeleteRequest:
@@ -160,7 +160,7 @@ func (c *Client) step(op any) (step, error) {
 }
 
 func (c *Client) createStep(kind proto.Op, op *zk.CreateRequest, ttl int64) (step, error) {
-	data, err := c.engine.Encode(op.Data)
+	data, err := c.engine.Encode(orEmpty(op.Data))
 	r := &proto.CreateRequest{Path: c.engine.RealNew(op.Path), Data: data, ACL: wire.ProtoACL(op.Acl), Flags: op.Flags, TTL: ttl}
 	r.WithTTL = kind == proto.OpCreateTTL
 	if op.Acl == nil {

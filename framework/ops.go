@@ -15,8 +15,7 @@ import (
 )
 
 // Create creates a node and returns its path, which differs from path if the node is sequential or
-// protected. The default mode is persistent. If data is nil, the client's default data are stored:
-// pass []byte{} for an empty node.
+// protected. The default mode is persistent. nil is empty data.
 //
 // Errors are
 //   - zk.ErrNodeExists if the node exists,
@@ -35,8 +34,16 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...C
 	if err != nil {
 		return "", opError("create", path, err)
 	}
-	created, err := c.engine.Create(ctx, path, c.orDefault(data), o)
+	created, err := c.engine.Create(ctx, path, orEmpty(data), o)
 	return created, opError("create", path, err)
+}
+
+// orEmpty returns empty data for nil. The client never stores null: Java's recipes fail on it.
+func orEmpty(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
 }
 
 // Get returns a node's data and stat. It returns zk.ErrNoNode if the node does not exist.
@@ -156,8 +163,7 @@ func newSetting[O any](opts []O, apply func(o O, s *setting) error) (s setting, 
 	return s, nil
 }
 
-// Set replaces a node's data, whatever their version, and returns the new stat. Unlike in
-// [Client.Create], nil is stored as no data, which differs from empty data.
+// Set replaces a node's data, whatever their version, and returns the new stat. nil is empty data.
 //
 // It returns zk.ErrNoNode if the node does not exist, and zk.ErrBadVersion if the data do not have
 // the version of [IfVersion].
@@ -169,7 +175,7 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, opts ...SetO
 			return nil, opError("set", path, err)
 		}
 	}
-	data, err := c.engine.Encode(data)
+	data, err := c.engine.Encode(orEmpty(data))
 	if err != nil {
 		return nil, opError("set", path, err)
 	}

@@ -98,34 +98,44 @@ func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	assert.Empty(t, server.Requests().Requests)
 }
 
-func TestNoDataAndEmptyDataAreDifferentThings(t *testing.T) { // KZ-CLI-06
-	client := newClient(t, zktest.NewServer(t), framework.WithDefaultData([]byte("default")))
-	ctx := t.Context()
-	read := func() []byte {
-		data, _, err := client.Get(ctx, "/a")
+// TestNilDataAreEmpty, whatever the default data: null is never stored, because Java's recipes fail
+// on it.
+func TestNilDataAreEmpty(t *testing.T) { // KZ-CLI-06
+	server := zktest.NewServer(t)
+	for _, opts := range [][]framework.Option{nil, {framework.WithDefaultData([]byte("default"))}, {framework.WithDefaultData(nil)}} {
+		client := newClient(t, server, opts...)
+		ctx := t.Context()
+		empty := func(path string) {
+			t.Helper()
+			data, _, err := client.Get(ctx, path)
+			require.NoError(t, err)
+			require.Equal(t, []byte{}, data)
+			require.NoError(t, client.Delete(ctx, path))
+		}
+		for _, o := range [][]framework.CreateOption{nil, {framework.OrSet()}, {framework.Idempotent()}, {framework.Protected()}, {framework.As(framework.EphemeralSequential)}} {
+			path, err := client.Create(ctx, "/a", nil, o...)
+			require.NoError(t, err)
+			empty(path)
+		}
+		for _, o := range [][]framework.SetOption{nil, {framework.IfVersion(0), framework.Idempotent()}} {
+			_, err := client.Create(ctx, "/a", []byte("x"))
+			require.NoError(t, err)
+			_, err = client.Set(ctx, "/a", nil, o...)
+			require.NoError(t, err)
+			empty("/a")
+		}
+		_, err := client.Create(ctx, "/b", []byte("x"))
 		require.NoError(t, err)
-		return data
+		_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/a"}, &zk.CreateTTLRequest{Path: "/c", Flags: zk.FlagTTL, Ttl: 1000}, &zk.SetDataRequest{Path: "/b"})
+		require.NoError(t, err)
+		empty("/a")
+		empty("/b")
+		empty("/c")
 	}
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
-	require.Equal(t, "default", string(read()))
-	_, err = client.Set(ctx, "/a", []byte{})
-	require.NoError(t, err)
-	require.Equal(t, []byte{}, read())
-	_, err = client.Set(ctx, "/a", nil)
-	require.NoError(t, err)
-	require.Nil(t, read())
 }
 
-// Java's GroupMember and LeaderSelector throw a NullPointerException when they read a node without
-// data.
-func TestDefaultDataAreNeverNoData(t *testing.T) {
+func TestDefaultDataAreNeverNil(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t), framework.WithDefaultData(nil))
-	path, err := client.Create(t.Context(), "/a", nil)
-	require.NoError(t, err)
-	data, _, err := client.Get(t.Context(), path)
-	require.NoError(t, err)
-	require.Equal(t, []byte{}, data)
 	require.Equal(t, []byte{}, engine.Of(client).DefaultData())
 }
 

@@ -198,9 +198,12 @@ func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
 
-// WithDefaultData sets the data of nodes that are created with nil data. The default is "host:pid",
-// which identifies the owner of a node. If data is nil, such nodes have empty data, because Java's
-// recipes fail on a node without data.
+// WithDefaultData sets the data of the nodes of recipes that have no data of their own: locks,
+// elections, barriers and kept nodes. The default is "host:pid", which identifies the owner. nil is
+// empty data, never null, because Java's recipes fail on null.
+//
+// It is not the data of [Client.Create]: there nil is empty data. compressed.Create stores it for
+// nil.
 func WithDefaultData(data []byte) Option {
 	return opt.Set(func(c *config) { c.Data = append([]byte{}, data...) })
 }

@@ -245,8 +245,8 @@ func (c *Conn) Close() {
 // Client returns the client of the Conn, on the same session, for programs that migrate step by
 // step. Use [Conn.Close] to close it.
 //
-// Its operations are retried under the framework's default policy. It stores default data for nil:
-// see [framework.WithDefaultData].
+// Its operations are retried under the framework's default policy. It stores empty data for nil,
+// where Conn stores null.
 func (c *Conn) Client() *framework.Client { return c.client }
 
 // State returns the state of the connection: [StateDisconnected], [StateConnecting],

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zkconn"
 	"github.com/gocurator/curator/zktest"
@@ -454,20 +453,32 @@ func TestTheClientSharesTheSession(t *testing.T) {
 	})
 }
 
-// As in go-zookeeper, nil are no data. The client's recipes write nodes that Java's recipes read,
-// which fail on a node without data.
-func TestNilDataAreNoDataExceptForTheClient(t *testing.T) {
+// TestNilDataAreNull, as in go-zookeeper. For the client they are empty data: Java's recipes fail on
+// null.
+func TestNilDataAreNull(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		conn, _ := b.connect()
+		is := func(path string, want []byte) {
+			t.Helper()
+			data, _, err := conn.Get(path)
+			require.NoError(t, err)
+			require.Equal(t, want, data)
+		}
 		b.create(conn, "/ours")
-		data, _, err := conn.Get("/ours")
+		is("/ours", nil)
+		_, err := conn.Set("/ours", []byte("x"), 0)
 		require.NoError(t, err)
-		require.Nil(t, data)
+		_, err = conn.Set("/ours", nil, 0)
+		require.ErrorIs(t, err, zk.ErrBadVersion)
+		_, err = conn.Set("/ours", nil, 1)
+		require.NoError(t, err)
+		is("/ours", nil)
+		_, err = conn.Multi(&zk.CreateRequest{Path: "/multi", Acl: zk.WorldACL(zk.PermAll)}, &zk.SetDataRequest{Path: "/ours", Version: -1})
+		require.NoError(t, err)
+		is("/multi", nil)
+		is("/ours", nil)
 		_, err = conn.Client().Create(t.Context(), "/theirs", nil)
 		require.NoError(t, err)
-		data, _, err = conn.Get("/theirs")
-		require.NoError(t, err)
-		require.Equal(t, string(engine.Of(conn.Client()).DefaultData()), string(data))
-		require.NotEmpty(t, data)
+		is("/theirs", []byte{})
 	})
 }

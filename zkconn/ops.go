@@ -65,7 +65,15 @@ func ifVersion[O any](version int32, o O) []O {
 // Set replaces the data of a node and returns its new stat. It returns [ErrBadVersion] if the data
 // do not have the given version. Version -1 matches every version.
 func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
-	return given(c.once.Set(background, path, data, ifVersion[framework.SetOption](version, framework.IfVersion(version))...))
+	if err := framework.ValidatePath(path); err != nil {
+		return given(nil, err)
+	}
+	var stat *Stat // c.once.Set would store empty data for nil
+	err := engine.Of(c.once).Do(background, "set", path, func(l *engine.Connection) (err error) {
+		stat, err = wire.Call(background, l.Conn, wire.AskSet(path, data, version))
+		return err
+	})
+	return given(stat, err)
 }
 
 // Create creates a node and returns its path. With [FlagSequence] the server appends a number to
@@ -136,8 +144,7 @@ func (c *Conn) create(client *framework.Client, path string, data []byte, acl []
 		return "", zk.ErrNodeExists
 	}
 	o.ACL = acl
-	// client.Create would replace nil data by the default data. Here nil means no data, as in
-	// go-zookeeper.
+	// client.Create would store empty data for nil. Here nil is null, as in go-zookeeper.
 	created, err := engine.Of(client).Create(background, path, data, o)
 	return created, unwrapped(err)
 }

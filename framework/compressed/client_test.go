@@ -60,7 +60,7 @@ func TestWithCompression_EveryOperation(t *testing.T) {
 	require.Empty(t, data)
 	_, err = client.Create(ctx, "/default", nil)
 	require.NoError(t, err)
-	is("/default", "default")
+	is("/default", "") // nil is empty
 	_, err = client.Create(ctx, "/empty", []byte{})
 	require.NoError(t, err)
 	is("/empty", "")

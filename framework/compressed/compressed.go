@@ -40,8 +40,8 @@ func Encode(data []byte) []byte {
 // decompressed.
 func Decode(data []byte) ([]byte, error) { return gzipped.Decode(data, gzipped.MaxDecoded) }
 
-// Create is [framework.Client.Create] with compressed data. It also compresses the client's default
-// data.
+// Create is [framework.Client.Create] with compressed data. For nil data it stores the client's
+// default data, as Java's create().compressed() does: see [framework.WithDefaultData].
 func Create(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.CreateOption) (string, error) {
 	if data == nil {
 		data = engine.Of(client).DefaultData()

@@ -95,7 +95,7 @@ func (b *Barrier) Path() string { return b.path }
 // the session has expired.
 func (b *Barrier) Set(ctx context.Context) error {
 	err := b.inOneSession(ctx, func(client *framework.Client) error {
-		_, err := client.Create(ctx, b.path, nil, framework.ContainerParents())
+		_, err := client.Create(ctx, b.path, engine.Of(b.client).DefaultData(), framework.ContainerParents())
 		return err
 	})
 	if errors.Is(err, zk.ErrNodeExists) {

@@ -199,7 +199,7 @@ func (a *arrival) create(ctx context.Context, in *framework.Client, s *framework
 	if a.first == nil {
 		a.first = s
 	}
-	_, err = in.Create(ctx, a.member, nil, framework.As(framework.Ephemeral), framework.ContainerParents())
+	_, err = in.Create(ctx, a.member, engine.Of(a.client).DefaultData(), framework.As(framework.Ephemeral), framework.ContainerParents())
 	if errors.Is(err, zk.ErrNodeExists) {
 		// The name is unique: the node is of a try whose reply was lost, or of an earlier session.
 		found, stat, err := in.Exists(ctx, a.member)

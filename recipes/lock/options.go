@@ -13,7 +13,7 @@ type Option func(*config) error
 
 // config is what options set.
 type config struct {
-	data      []byte // of the nodes; nil: the client's default
+	data      []byte // of the nodes, not nil; at first the client's default
 	maxLeases int
 	maxHold   time.Duration // 0: no limit
 	policy    connstate.ErrorPolicy

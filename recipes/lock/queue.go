@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,7 +74,10 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 	if driver == nil {
 		driver = Standard{}
 	}
-	cfg := config{maxLeases: 1, policy: engine.Of(client).ErrorPolicy(), noun: "lock", numbered: isStandard(driver)}
+	cfg := config{
+		data:      slices.Clone(engine.Of(client).DefaultData()), // a driver may change it
+		maxLeases: 1, policy: engine.Of(client).ErrorPolicy(), noun: "lock", numbered: isStandard(driver),
+	}
 	if err := opt.Apply(&cfg, opts); err != nil {
 		return nil, err
 	}

@@ -304,9 +304,10 @@ func (k *keeper) touch(ctx context.Context) error {
 		return nil
 	}
 	path := framework.Join(k.path, "touch")
-	_, err := k.in.Set(ctx, path, engine.Of(k.client).DefaultData())
+	data := engine.Of(k.client).DefaultData()
+	_, err := k.in.Set(ctx, path, data)
 	if errors.Is(err, zk.ErrNoNode) {
-		_, err = k.in.Create(ctx, path, nil, framework.TTL(k.cfg.ttl))
+		_, err = k.in.Create(ctx, path, data, framework.TTL(k.cfg.ttl))
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists) {
 		return err

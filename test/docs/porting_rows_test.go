@@ -459,10 +459,10 @@ func TestTraps(t *testing.T) {
 	t.Run("nil data", func(t *testing.T) {
 		_, err := client.Create(ctx, "/nil", nil)
 		require.NoError(t, err)
-		require.Equal(t, "host:pid", text("/nil"))
-		_, err = client.Create(ctx, "/empty", []byte{})
+		require.Empty(t, text("/nil"))
+		_, err = client.Set(ctx, "/nil", nil)
 		require.NoError(t, err)
-		require.Empty(t, text("/empty"))
+		require.Empty(t, text("/nil"))
 		_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/multi"})
 		require.NoError(t, err)
 		require.Empty(t, text("/multi"))

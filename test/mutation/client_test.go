@@ -509,6 +509,24 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestClose_OfAView",
 	},
 	{
+		name:  "Create stores the default data of recipes for nil",
+		file:  "framework/ops.go",
+		edits: []edit{{old: "c.engine.Create(ctx, path, orEmpty(data), o)", new: "c.engine.Create(ctx, path, append(data, c.engine.DefaultData()...), o)"}},
+		pkg:   "framework", test: "TestNilDataAreEmpty",
+	},
+	{
+		name:  "nodes of locks do not name their owner",
+		file:  "recipes/lock/queue.go",
+		edits: []edit{{old: "slices.Clone(engine.Of(client).DefaultData())", new: "slices.Clone([]byte{})"}},
+		pkg:   "framework", test: "TestWithDefaultData_EachKindOfNode",
+	},
+	{
+		name:  "the nodes of a double barrier do not name their owner",
+		file:  "recipes/barrier/double.go",
+		edits: []edit{{old: "in.Create(ctx, a.member, engine.Of(a.client).DefaultData(), framework.As", new: "in.Create(ctx, a.member, nil, framework.As"}},
+		pkg:   "framework", test: "TestWithDefaultData_EachKindOfNode",
+	},
+	{
 		name:  "Shutdown keeps registrations until the client is closed",
 		file:  "recipes/node/node.go",
 		edits: []edit{{old: "func (w *work) Stop(error)   { (*Node)(w).shut() }", new: "func (w *work) Stop(error)   { engine.Of(w.client).Finished(w) }"}},

@@ -1,0 +1,170 @@
+package framework_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/compressed"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/barrier"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
+)
+
+// ownDriver writes the data that it is handed.
+type ownDriver struct{ lock.Standard }
+
+func (d ownDriver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+	return client.Create(ctx, framework.Join(base, "own-"+name), append([]byte("own "), data...),
+		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
+}
+
+// TestWithDefaultData_EachKindOfNode: a node of a recipe without data of its own has the default
+// data. Each kind returns the path of such a node.
+func TestWithDefaultData_EachKindOfNode(t *testing.T) {
+	must := func(t *testing.T, err error) {
+		t.Helper()
+		require.NoError(t, err)
+	}
+	hold := func(t *testing.T, h interface{ Path() string }, err error) string {
+		t.Helper()
+		require.NoError(t, err)
+		return h.Path()
+	}
+	kinds := []struct {
+		name string
+		node func(t *testing.T, ctx context.Context, c *framework.Client) string
+		own  string // before the data
+	}{
+		{"a mutex", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			m, err := mutex.New(c, "/mutex")
+			must(t, err)
+			h, err := m.Acquire(ctx)
+			return hold(t, h, err)
+		}, ""},
+		{"a mutex with retention", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			m, err := mutex.New(c, "/retention", lock.WithRetention(time.Minute))
+			must(t, err)
+			h, err := m.Acquire(ctx)
+			return hold(t, h, err)
+		}, ""},
+		{"a driver of one's own", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			q, err := lock.New(c, "/driver", "n-", ownDriver{})
+			must(t, err)
+			h, err := q.Acquire(ctx)
+			return hold(t, h, err)
+		}, "own "},
+		{"a writer", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			l, err := rwlock.New(c, "/rw")
+			must(t, err)
+			h, err := l.Write().Acquire(ctx)
+			return hold(t, h, err)
+		}, ""},
+		{"a reader", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			l, err := rwlock.New(c, "/ro")
+			must(t, err)
+			h, err := l.Read().Acquire(ctx)
+			return hold(t, h, err)
+		}, ""},
+		{"a lease", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			s, err := semaphore.New(c, "/sem", 2)
+			must(t, err)
+			h, err := s.Acquire(ctx)
+			return hold(t, h, err)
+		}, ""},
+		{"a LeaderSelector", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			e, err := leader.New(c, "/selector", leader.WithSelector())
+			must(t, err)
+			term, err := e.Campaign(ctx)
+			return hold(t, term, err)
+		}, ""},
+		{"a barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			b, err := barrier.New(c, "/barrier")
+			must(t, err)
+			must(t, b.Set(ctx))
+			return b.Path()
+		}, ""},
+		{"a member of a double barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			d, err := barrier.NewDouble(c, "/member", 1)
+			must(t, err)
+			_, err = d.Enter(ctx)
+			must(t, err)
+			names, _, err := c.Children(ctx, "/member")
+			must(t, err)
+			for _, name := range names {
+				if name != "ready" {
+					return "/member/" + name
+				}
+			}
+			return ""
+		}, ""},
+		{"ready of a double barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			d, err := barrier.NewDouble(c, "/double", 1)
+			must(t, err)
+			_, err = d.Enter(ctx)
+			must(t, err)
+			return "/double/ready"
+		}, ""},
+		{"a kept node", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			n, err := node.Keep(ctx, c, "/kept", nil)
+			return hold(t, n, err)
+		}, ""},
+		{"a kept node after Set", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			n, err := node.Keep(ctx, c, "/set", []byte("first"))
+			must(t, err)
+			must(t, n.Set(ctx, nil))
+			return n.Path()
+		}, ""},
+		{"a member of a group", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			m, err := node.Join(ctx, c, "/group", "id", nil)
+			must(t, err)
+			return "/group/" + m.ID()
+		}, ""},
+		{"the touch child of a node with a TTL", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+			n, err := node.Keep(ctx, c, "/ttl", []byte("x"), node.WithTTL(time.Second))
+			must(t, err)
+			time.Sleep(time.Minute) // virtual time
+			return n.Path() + "/touch"
+		}, ""},
+	}
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	for want, opts := range map[string][]framework.Option{
+		host + ":" + strconv.Itoa(os.Getpid()): nil,
+		"default":                              {framework.WithDefaultData([]byte("default"))},
+		"":                                     {framework.WithDefaultData(nil)},
+	} {
+		for _, kind := range kinds {
+			t.Run(kind.name+"/"+want, func(t *testing.T) {
+				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+					data, err := w.Server.Get(kind.node(t, t.Context(), w.Client(opts...)))
+					require.NoError(t, err)
+					require.NotNil(t, data, "Java's recipes fail on null")
+					require.Equal(t, kind.own+want, string(data))
+				}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
+			})
+		}
+		t.Run("compressed/"+want, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				_, err := compressed.Create(t.Context(), w.Client(opts...), "/compressed", nil)
+				require.NoError(t, err)
+				data, err := w.Server.Get("/compressed")
+				require.NoError(t, err)
+				data, err = compressed.Decode(data)
+				require.NoError(t, err)
+				require.Equal(t, want, string(data))
+			})
+		})
+	}
+}
