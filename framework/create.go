@@ -20,16 +20,21 @@ type createOption func(*creation) error
 func (o createOption) create(c *creation) error { return o(c) }
 
 // As sets the node's mode. The default is [Persistent].
-func As(mode Mode) CreateOption {
-	return createOption(func(o *creation) error {
-		switch mode {
-		case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
-			o.Mode = int32(mode)
-			return nil
-		}
+func As(mode Mode) CreateOpOption { return asMode(mode) }
+
+type asMode Mode
+
+func (m asMode) create(o *creation) error {
+	switch mode := Mode(m); mode {
+	case Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container:
+		o.Mode = int32(mode)
+		return nil
+	default:
 		return fmt.Errorf("%w: unknown create mode %v", ErrBadArgument, mode)
-	})
+	}
 }
+
+func (m asMode) createOp(op *zk.CreateRequest) { op.Flags = int32(m) }
 
 // TTL lets the servers delete a [Persistent] or [PersistentSequential] node when it has no children
 // and was not written for d. d must be at least a millisecond. If the server does not support TTL
@@ -45,15 +50,23 @@ func TTL(d time.Duration) CreateOption {
 }
 
 // ACL sets the node's ACL, and overrides [WithACLProvider]. It does not apply to created parents.
-func ACL(acl []zk.ACL) CreateOption {
-	return createOption(func(o *creation) error {
-		if len(acl) == 0 {
-			return fmt.Errorf("%w: empty ACL", ErrBadArgument)
-		}
-		o.ACL = acl
-		return nil
-	})
+func ACL(acl []zk.ACL) CreateOpOption { return ownACL(acl) }
+
+type ownACL []zk.ACL
+
+func (acl ownACL) create(o *creation) error {
+	if len(acl) == 0 {
+		return errEmptyACL
+	}
+	o.ACL = acl
+	return nil
 }
+
+func (acl ownACL) createOp(op *zk.CreateRequest) {
+	op.Acl = append([]zk.ACL{}, acl...) // nil would mean the client's ACL
+}
+
+var errEmptyACL = fmt.Errorf("%w: empty ACL", ErrBadArgument)
 
 // ContainerParents creates missing parents as containers, which the servers delete after their last
 // child was deleted. It is Curator's creatingParentContainersIfNeeded().

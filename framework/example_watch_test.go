@@ -116,15 +116,15 @@ func ExampleClient_Multi() {
 	ctx := context.Background()
 
 	_, err = client.Multi(ctx,
-		&zk.CreateRequest{Path: "/account-a", Data: []byte("100")},
-		&zk.CreateRequest{Path: "/account-b", Data: []byte("0")})
+		framework.CreateOp("/account-a", []byte("100")),
+		framework.CreateOp("/account-b", []byte("0")))
 	if err != nil {
 		log.Fatal(err)
 	}
 	_, err = client.Multi(ctx,
-		&zk.SetDataRequest{Path: "/account-a", Data: []byte("90"), Version: 0},
+		framework.SetOp("/account-a", []byte("90")),
 		// The node was never written: its version is 0.
-		&zk.SetDataRequest{Path: "/account-b", Data: []byte("10"), Version: 7})
+		framework.SetOp("/account-b", []byte("10"), framework.IfVersion(7)))
 	var failed *framework.MultiError
 	if errors.As(err, &failed) {
 		fmt.Println(failed.Index, failed.Op, failed.Path, errors.Is(err, zk.ErrBadVersion))

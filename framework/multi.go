@@ -15,16 +15,18 @@ import (
 )
 
 // Multi carries out all operations or none, in one transaction. It is Curator's transaction.
-// Operations are pointers to requests of go-zookeeper:
+// Operations are the results of [CreateOp], [SetOp], [DeleteOp] and [CheckOp], and the guard of a
+// hold:
 //
-//   - *zk.CreateRequest. Flags may be zk.FlagContainer.
-//   - *zk.CreateTTLRequest. Flags are zk.FlagTTL or zk.FlagPersistentSequentialWithTTL.
-//   - *zk.SetDataRequest, *zk.DeleteRequest and *zk.CheckVersionRequest. A Version of -1 matches
-//     every version. The zero Version matches only version 0.
+//	client.Multi(ctx, hold.Guard(), framework.SetOp("/a", data, framework.IfVersion(3)))
 //
-// A create without Acl uses the ACL of [WithACLProvider]. nil Data are empty data. Each response contains the error of its
-// operation, and the path of its node in String. Responses to creates of containers and TTL nodes
-// also contain a Stat.
+// Other pointers to go-zookeeper's requests are operations too. Their zero Version matches only
+// version 0, a Version of -1 every version. A *zk.CreateTTLRequest has the flags zk.FlagTTL or
+// zk.FlagPersistentSequentialWithTTL.
+//
+// A create without an ACL uses the ACL of [WithACLProvider]. nil is empty data. Each response
+// contains the error of its operation, and the path of its node in String. Responses to creates of
+// containers and TTL nodes also contain a Stat.
 //
 // If an operation fails, the error contains its path and wraps a [*MultiError] that describes the
 // first failed operation. Multi returns [ErrUnimplemented] if the server does not support an
@@ -120,9 +122,8 @@ type step struct {
 }
 
 func (c *Client) step(op any) (step, error) {
-	given := op
-	if v := reflect.ValueOf(op); v.Kind() != reflect.Pointer || v.IsNil() {
-		op = nil
+	if v := reflect.ValueOf(op); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return step{}, fmt.Errorf("%w: a nil operation in a multi", ErrBadArgument)
 	}
 	switch op := op.(type) {
 	case *zk.CreateRequest:
@@ -144,27 +145,38 @@ func (c *Client) step(op any) (step, error) {
 	case *zk.SetDataRequest:
 		data, err := c.engine.Encode(orEmpty(op.Data))
 		r := proto.SetDataRequest{Path: c.engine.Real(op.Path), Data: data, Version: op.Version}
-		return step{"set", op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}}, cmp.Or(ValidatePath(op.Path), err)
+		return step{"set", op.Path, proto.MultiOp{Op: proto.OpSetData, Body: &r}}, cmp.Or(ValidatePath(op.Path), checkVersion(op.Version), err)
 	case *zk.DeleteRequest:
 		r := proto.VersionRequest{Path: c.engine.Real(op.Path), Version: op.Version}
-		return step{"delete", op.Path, proto.MultiOp{Op: proto.OpDelete, Body: &r}}, ValidatePath(op.Path)
+		return step{"delete", op.Path, proto.MultiOp{Op: proto.OpDelete, Body: &r}}, cmp.Or(ValidatePath(op.Path), checkVersion(op.Version))
 	case *zk.CheckVersionRequest:
 		r := proto.VersionRequest{Path: c.engine.Real(op.Path), Version: op.Version}
-		return step{"check", op.Path, proto.MultiOp{Op: proto.OpCheck, Body: &r}}, ValidatePath(op.Path)
+		return step{"check", op.Path, proto.MultiOp{Op: proto.OpCheck, Body: &r}}, cmp.Or(ValidatePath(op.Path), checkVersion(op.Version))
 	}
-	switch given.(type) {
+	switch op.(type) {
 	case zk.CreateRequest, zk.CreateTTLRequest, zk.SetDataRequest, zk.DeleteRequest, zk.CheckVersionRequest:
-		return step{}, fmt.Errorf("%w: %T in a multi, must be a pointer", ErrBadArgument, given)
+		return step{}, fmt.Errorf("%w: %T in a multi, must be a pointer", ErrBadArgument, op)
 	}
-	return step{}, fmt.Errorf("%w: unsupported type %T in a multi", ErrBadArgument, given)
+	return step{}, fmt.Errorf("%w: unsupported type %T in a multi", ErrBadArgument, op)
+}
+
+// checkVersion refuses the version of an operation with invalid options.
+func checkVersion(version int32) error {
+	if version == badVersion {
+		return fmt.Errorf("%w: a nil option, or version %d, which means any version", ErrBadArgument, anyVersion)
+	}
+	return nil
 }
 
 func (c *Client) createStep(kind proto.Op, op *zk.CreateRequest, ttl int64) (step, error) {
 	data, err := c.engine.Encode(orEmpty(op.Data))
 	r := &proto.CreateRequest{Path: c.engine.RealNew(op.Path), Data: data, ACL: wire.ProtoACL(op.Acl), Flags: op.Flags, TTL: ttl}
 	r.WithTTL = kind == proto.OpCreateTTL
-	if op.Acl == nil {
+	switch {
+	case op.Acl == nil:
 		r.ACL = wire.ProtoACL(c.engine.ACLAt(r.Path))
+	case len(op.Acl) == 0:
+		err = errEmptyACL
 	}
 	return step{"create", op.Path, proto.MultiOp{Op: kind, Body: r}}, cmp.Or(validateNew(op.Path, isSequential(op.Flags)), err)
 }

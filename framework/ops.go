@@ -133,10 +133,12 @@ type setting struct {
 
 const anyVersion int32 = -1
 
-// IfVersion makes [Client.Set] and [Client.Delete] fail with zk.ErrBadVersion unless the node's
-// data have this version. [Client.SetACL] compares the version of the ACL instead. Version -1 fails
-// with [ErrBadArgument], because servers do not compare it.
+// IfVersion makes [Client.Set], [Client.Delete] and operations of a [Client.Multi] fail with
+// zk.ErrBadVersion unless the node's data have this version. [Client.SetACL] compares the version
+// of the ACL instead. Version -1 fails with [ErrBadArgument], because servers do not compare it.
 type IfVersion int32
+
+func (v IfVersion) opVersion() int32 { return int32(v) }
 
 func (v IfVersion) version(to *int32) error {
 	if int32(v) == anyVersion {

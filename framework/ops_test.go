@@ -101,7 +101,7 @@ func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 // TestNilDataAreEmpty, whatever the default data: null is never stored, because Java's recipes fail
 // on it.
 func TestNilDataAreEmpty(t *testing.T) { // KZ-CLI-06
-	server := zktest.NewServer(t)
+	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	for _, opts := range [][]framework.Option{nil, {framework.WithDefaultData([]byte("default"))}, {framework.WithDefaultData(nil)}} {
 		client := newClient(t, server, opts...)
 		ctx := t.Context()

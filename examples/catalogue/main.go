@@ -194,7 +194,7 @@ func (s shop) edit(ctx context.Context, client *framework.Client, l *rwlock.Lock
 func (s shop) write(client *framework.Client, hold *lock.Hold, edition string) error {
 	for n := range s.articles {
 		_, err := client.Multi(hold.Context(), hold.Guard(),
-			&zk.SetDataRequest{Path: s.article(n), Data: []byte(edition), Version: -1})
+			framework.SetOp(s.article(n), []byte(edition)))
 		if err != nil {
 			return err
 		}

@@ -60,6 +60,6 @@ func run(ctx context.Context, client *framework.Client, path string, f func(ctx 
 		gone := client.Delete(context.WithoutCancel(ctx), path+"/running", framework.IfExists(), framework.Guaranteed()) // now another process may try
 		return errors.Join(err, gone)
 	}
-	_, err := client.Multi(ctx, &zk.DeleteRequest{Path: path + "/running", Version: -1}, &zk.CreateRequest{Path: path + "/done"})
+	_, err := client.Multi(ctx, framework.DeleteOp(path+"/running"), framework.CreateOp(path+"/done", nil))
 	return err
 }

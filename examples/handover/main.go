@@ -176,7 +176,7 @@ func (p plant) item(client *framework.Client, hold *revocable.Hold, n int) error
 		return hold.Err()
 	}
 	_, err := client.Multi(hold.Context(), hold.Guard(),
-		&zk.SetDataRequest{Path: p.progressPath(), Data: []byte(strconv.Itoa(n + 1)), Version: -1})
+		framework.SetOp(p.progressPath(), []byte(strconv.Itoa(n+1))))
 	return err
 }
 

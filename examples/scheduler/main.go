@@ -134,7 +134,7 @@ func (s scheduler) job(ctx context.Context, client *framework.Client, term *lead
 	case <-term.Done():
 		return 0, term.Err()
 	}
-	done := &zk.SetDataRequest{Path: s.progressPath(), Data: []byte(strconv.Itoa(last + 1)), Version: stat.Version}
+	done := framework.SetOp(s.progressPath(), []byte(strconv.Itoa(last+1)), framework.IfVersion(stat.Version))
 	_, err = client.Multi(term.Context(), term.Guard(), done)
 	if errors.Is(err, zk.ErrBadVersion) {
 		err = nil // no other client writes during this term: this request was applied, and its reply lost

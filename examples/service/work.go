@@ -63,7 +63,7 @@ func (s *Service) report(ctx context.Context, term *leader.Term) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.client.Multi(ctx, term.Guard(), &zk.SetDataRequest{Path: reportPath, Data: text, Version: stat.Version})
+	_, err = s.client.Multi(ctx, term.Guard(), framework.SetOp(reportPath, text, framework.IfVersion(stat.Version)))
 	if errors.Is(err, zk.ErrBadVersion) { // no other instance writes: the reply to an earlier attempt was lost
 		return nil
 	}
@@ -123,7 +123,7 @@ func (s *Service) nightlyOnce(ctx context.Context, hold *lock.Hold, job func(ctx
 		return context.Cause(ctx)
 	}
 	// The guard refuses a job whose lock was lost: another instance may have done it since.
-	_, err = s.client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: donePath, Data: today, Version: stat.Version})
+	_, err = s.client.Multi(ctx, hold.Guard(), framework.SetOp(donePath, today, framework.IfVersion(stat.Version)))
 	return err
 }
 

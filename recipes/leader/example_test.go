@@ -75,7 +75,7 @@ func Example_address() {
 	}
 	publish := func(term *leader.Term) error {
 		_, err := client.Multi(ctx, term.Guard(),
-			&zk.SetDataRequest{Path: published, Data: []byte(term.ID()), Version: -1})
+			framework.SetOp(published, []byte(term.ID())))
 		return err
 	}
 

@@ -50,7 +50,7 @@ func (t *Term) FencingToken(ctx context.Context) (int64, error) { return t.hold.
 // succeeds only if the term's node exists. Otherwise it fails with zk.ErrNoNode, and nothing is
 // written.
 //
-//	client.Multi(ctx, term.Guard(), &zk.SetDataRequest{...})
+//	client.Multi(ctx, term.Guard(), framework.SetOp("/balance", data))
 func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
 
 // Release resigns: it cancels the context with [lock.ErrReleased], and deletes the node. During a

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
@@ -35,7 +33,7 @@ func ExampleHold_ReleaseWith() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = hold.ReleaseWith(ctx, &zk.CreateRequest{Path: "/result", Data: []byte("42"), Acl: zk.WorldACL(zk.PermAll)})
+	_, err = hold.ReleaseWith(ctx, framework.CreateOp("/result", []byte("42")))
 	if err != nil {
 		log.Fatal(err)
 	}

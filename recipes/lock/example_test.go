@@ -211,12 +211,12 @@ func ExampleHold_Guard() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: "/balance", Data: []byte("90"), Version: -1})
+	_, err = client.Multi(ctx, hold.Guard(), framework.SetOp("/balance", []byte("90")))
 	fmt.Println("while holding:", err)
 	if err := hold.Release(); err != nil {
 		log.Fatal(err)
 	}
-	_, err = client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: "/balance", Data: []byte("80"), Version: -1})
+	_, err = client.Multi(ctx, hold.Guard(), framework.SetOp("/balance", []byte("80")))
 	fmt.Println("too late:", errors.Is(err, zk.ErrNoNode))
 	balance, _, err := client.Get(ctx, "/balance")
 	if err != nil {

@@ -175,7 +175,7 @@ func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 // Guard returns an operation for [framework.Client.Multi] of the lock's client. The Multi succeeds
 // only if the lease's node exists. Otherwise it fails with zk.ErrNoNode, and nothing is written.
 //
-//	client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{...})
+//	client.Multi(ctx, hold.Guard(), framework.SetOp("/balance", data))
 func (h *Hold) Guard() *zk.CheckVersionRequest {
 	path := h.Path()
 	if !h.term.pin() {

@@ -238,7 +238,7 @@ func TestRows_Operations(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.SetACL(ctx, "/a", acl, framework.IfVersion(stat.Aversion))
 	require.NoError(t, err)
-	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/e"}, &zk.DeleteRequest{Path: "/a", Version: -1})
+	_, err = client.Multi(ctx, framework.CreateOp("/e", nil), framework.DeleteOp("/a"))
 	require.NoError(t, err)
 	require.NoError(t, client.Delete(ctx, "/e"))
 	require.NoError(t, client.Delete(ctx, "/c", framework.IfExists(), framework.WithChildren()))
@@ -476,7 +476,7 @@ func TestTraps(t *testing.T) {
 			_, err = client.Multi(ctx, op)
 			require.ErrorIs(t, err, zk.ErrBadVersion)
 		}
-		_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/version", Version: -1})
+		_, err = client.Multi(ctx, framework.CheckOp("/version"), framework.SetOp("/version", nil), framework.DeleteOp("/version"))
 		require.NoError(t, err)
 	})
 	t.Run("containers vanish", func(t *testing.T) {

@@ -515,6 +515,12 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestNilDataAreEmpty",
 	},
 	{
+		name:  "a SetOp without options matches version 0 only",
+		file:  "framework/op.go",
+		edits: []edit{{old: "\tversion := anyVersion\n", new: "\tversion := int32(0)\n"}},
+		pkg:   "framework", test: "TestOps_WithoutOptions",
+	},
+	{
 		name:  "nodes of locks do not name their owner",
 		file:  "recipes/lock/queue.go",
 		edits: []edit{{old: "slices.Clone(engine.Of(client).DefaultData())", new: "slices.Clone([]byte{})"}},

@@ -1,0 +1,91 @@
+package framework_test
+
+import (
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestOps_WithoutOptions match every version: a request of go-zookeeper without a Version matches
+// only version 0, so that the first write succeeds and all later ones fail.
+func TestOps_WithoutOptions(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	ctx := t.Context()
+	_, err := client.Multi(ctx, framework.CreateOp("/a", []byte("0")), framework.CreateOp("/b", nil))
+	require.NoError(t, err)
+	for range 3 {
+		_, err = client.Multi(ctx, framework.CheckOp("/a"), framework.SetOp("/a", []byte("1")), framework.SetOp("/b", nil))
+		require.NoError(t, err)
+	}
+	_, stat, err := client.Get(ctx, "/a")
+	require.NoError(t, err)
+	require.EqualValues(t, 3, stat.Version)
+	_, err = client.Multi(ctx, framework.DeleteOp("/a"), framework.DeleteOp("/b"))
+	require.NoError(t, err)
+	_, err = client.Multi(ctx, framework.CheckOp("/a"))
+	require.ErrorIs(t, err, zk.ErrNoNode)
+}
+
+func TestOps_IfVersion(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	ctx := t.Context()
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	for _, op := range []any{
+		framework.SetOp("/a", nil, framework.IfVersion(1)), framework.DeleteOp("/a", framework.IfVersion(1)), framework.CheckOp("/a", framework.IfVersion(1)),
+	} {
+		_, err = client.Multi(ctx, op)
+		require.ErrorIs(t, err, zk.ErrBadVersion, "%T", op)
+	}
+	_, err = client.Multi(ctx, framework.CheckOp("/a", framework.IfVersion(0)), framework.SetOp("/a", nil, framework.IfVersion(0)), framework.DeleteOp("/a", framework.IfVersion(1)))
+	require.NoError(t, err)
+}
+
+func TestCreateOp(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t), framework.WithACLProvider(func(string) []zk.ACL { return zk.WorldACL(zk.PermAll) }))
+	ctx := t.Context()
+	acl := zk.WorldACL(zk.PermRead)
+	responses, err := client.Multi(ctx,
+		framework.CreateOp("/ephemeral-", []byte("x"), framework.As(framework.EphemeralSequential), framework.ACL(acl)),
+		framework.CreateOp("/container", nil, framework.As(framework.Container)))
+	require.NoError(t, err)
+	path := responses[0].String
+	data, stat, err := client.Get(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, "x", string(data))
+	require.NotZero(t, stat.EphemeralOwner)
+	got, _, err := client.GetACL(ctx, path)
+	require.NoError(t, err)
+	require.Equal(t, acl, got)
+	got, _, err = client.GetACL(ctx, "/container")
+	require.NoError(t, err)
+	require.Equal(t, zk.WorldACL(zk.PermAll), got)
+}
+
+// TestOps_BadOptions are refused by Multi, without a request.
+func TestOps_BadOptions(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := t.Context()
+	_, err := client.Create(ctx, "/a", nil)
+	require.NoError(t, err)
+	server.ResetCounts()
+	for want, op := range map[string]any{
+		"multi: bad argument: a nil operation in a multi":                              framework.CreateOp("/b", nil, nil),
+		"multi /c: bad argument: create flags 77 in a multi":                           framework.CreateOp("/c", nil, framework.As(77)),
+		"multi /d: bad argument: empty ACL":                                            framework.CreateOp("/d", nil, framework.ACL(nil)),
+		"multi /e: bad argument: a nil option, or version -1, which means any version": framework.SetOp("/e", nil, framework.IfVersion(-1)),
+		"multi /f: bad argument: a nil option, or version -1, which means any version": framework.DeleteOp("/f", framework.IfVersion(-1)),
+		"multi /g: bad argument: a nil option, or version -1, which means any version": framework.CheckOp("/g", framework.IfVersion(-1)),
+		"multi /h: bad argument: a nil option, or version -1, which means any version": framework.SetOp("/h", nil, nil),
+		"multi bad: bad path: \"bad\" is not absolute":                                 framework.SetOp("bad", nil),
+	} {
+		_, err := client.Multi(ctx, framework.CheckOp("/a"), op)
+		require.ErrorContains(t, err, want)
+	}
+	require.Empty(t, server.Requests().Requests)
+}
