@@ -240,8 +240,8 @@ type Participant struct {
 }
 
 // Participants lists holders and waiters in the order of the queue, as the client's server knows
-// them. It omits nodes that are deleted at the same time. If the path does not exist, the list is
-// empty.
+// them at the time of the call. It omits nodes that are deleted at the same time. If the path does
+// not exist, the list is empty.
 //
 // Errors are [ErrSequenceExhausted], zk.ErrNoAuth if the client may not read a node, and errors of
 // the client.
@@ -251,7 +251,7 @@ func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
-	children, err := q.children(ctx, q.client, q.views.Lookup(q.client, q.path))
+	children, err := q.list(ctx, q.client) // a view may be behind the server
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ type count struct {
 
 	mu    sync.Mutex // guards what follows
 	max   int
+	unset bool             // max is 0 because there is no node
 	watch *framework.Watch // fires when max is not the count any more; nil: nothing was read
 	falls int              // how often a lower number was adopted
 }
@@ -33,14 +34,14 @@ func (c *count) read(ctx context.Context, client *framework.Client) (changed <-c
 		return nil, operr.Bare(err)
 	}
 	for {
-		n, _, watch, err := value.GetW(ctx)
+		n, version, watch, err := value.GetW(ctx)
 		if err == nil && n < 0 {
 			err = fmt.Errorf("%w: %d leases", shared.ErrBadValue, n)
 		}
 		if err != nil {
 			return nil, operr.Bare(err)
 		}
-		if c.adopt(int(n), watch) {
+		if c.adopt(int(n), !version.Exists(), watch) {
 			return watch.Done(), nil
 		}
 	}
@@ -48,7 +49,7 @@ func (c *count) read(ctx context.Context, client *framework.Client) (changed <-c
 
 // adopt uses what was read, unless it has changed: then another goroutine may have adopted
 // something newer.
-func (c *count) adopt(max int, watch *framework.Watch) bool {
+func (c *count) adopt(max int, unset bool, watch *framework.Watch) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if wait.Closed(watch.Done()) {
@@ -57,7 +58,7 @@ func (c *count) adopt(max int, watch *framework.Watch) bool {
 	if max < c.max {
 		c.falls++
 	}
-	c.max, c.watch = max, watch
+	c.max, c.unset, c.watch = max, unset, watch
 	inside.SetMaxLeases(c.leases, max)
 	return true
 }
@@ -80,12 +81,28 @@ func (c *count) fallen() int {
 	return c.falls
 }
 
-// follow adopts every change until ctx is done, or admit fails.
-func (c *count) follow(ctx context.Context, admit func() error) error {
+// tooLow describes the number if n leases cannot be acquired with it, as it was read last.
+func (c *count) tooLow(n int) string {
+	if c == nil {
+		return ""
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.watch == nil || n <= c.max:
+		return ""
+	case c.unset:
+		return "the maximum at " + c.path + " is not set"
+	}
+	return fmt.Sprintf("the maximum at %s is %d", c.path, c.max)
+}
+
+// follow adopts every change until ctx is done, and calls adopted after each.
+func (c *count) follow(ctx context.Context, adopted func()) error {
 	return c.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
 		changed, err := c.read(ctx, in)
 		if err == nil {
-			err = admit()
+			adopted()
 		}
 		return changed, err
 	})

@@ -26,6 +26,6 @@ func TestACountThatHasChangedSinceItWasReadIsNotAdopted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, max)
 	testbed.Receive(t, watch.Done(), "the watch")
-	require.False(t, s.count.adopt(int(n), watch))
+	require.False(t, s.count.adopt(int(n), false, watch))
 	require.Equal(t, 1, s.leases.MaxLeases())
 }

@@ -28,6 +28,10 @@
 // lease is granted again only when fewer than the new number are held. At 0, and while it is unset,
 // no lease is granted. A negative number is [shared.ErrBadValue].
 //
+// While the maximum is lower than the number of leases that AcquireN asks for, AcquireN waits, as
+// Java does, and so do all waiters behind it. The log and the error at the end of the wait name the
+// maximum.
+//
 // # What it promises
 //
 //   - At most max holds have a live context.
@@ -47,11 +51,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/internal/locking"
 	"github.com/gocurator/curator/recipes/internal/locks"
@@ -59,9 +65,9 @@ import (
 	"github.com/gocurator/curator/recipes/shared"
 )
 
-// ErrTooMany means that AcquireN or TryAcquireN was called for more leases than the maximum, or
-// that the maximum fell below that number while AcquireN was the first in the queue. At a maximum
-// of 0 AcquireN waits.
+// ErrTooMany means that AcquireN or TryAcquireN was called for more leases than the maximum. If the
+// maximum is shared, AcquireN waits instead. TryAcquireN at a shared maximum of 0 returns
+// [lock.ErrNotAcquired].
 var ErrTooMany = errors.New("too many leases")
 
 // Curator's names for the nodes of an InterProcessSemaphoreV2.
@@ -97,8 +103,8 @@ func New(client *framework.Client, path string, max int, opts ...lock.Option) (*
 }
 
 // NewShared returns a semaphore at path whose maximum is the [shared.Int32] at countPath, now and
-// after every change: see the package comment. countPath should not be below path. Errors are as
-// for [New].
+// after every change: see the package comment. It returns [framework.ErrBadArgument] if countPath
+// is path or below it. Other errors are as for [New].
 func NewShared(client *framework.Client, path, countPath string, opts ...lock.Option) (*Semaphore, error) {
 	s, err := newSemaphore(client, path, 1, opts)
 	if err != nil {
@@ -106,6 +112,10 @@ func NewShared(client *framework.Client, path, countPath string, opts ...lock.Op
 	}
 	if _, err := shared.Int32(client, countPath); err != nil {
 		return nil, err
+	}
+	if countPath == path || strings.HasPrefix(countPath, path+"/") {
+		err := fmt.Errorf("%w: the maximum at %s is not outside the semaphore", framework.ErrBadArgument, countPath)
+		return nil, operr.New("semaphore", path, err)
 	}
 	s.count = &count{client: client, path: countPath, leases: s.leases}
 	return s, nil
@@ -245,8 +255,8 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 			holds = nil
 		}
 	}()
-	return locking.Repeat(ctx, s.client, func() ([]*lock.Hold, error) {
-		holds, err := s.free(ctx, n)
+	holds, err = locking.Repeat(ctx, s.client, func() ([]*lock.Hold, error) {
+		holds, err := s.free(ctx, n, mayWait)
 		if !mayWait || !errors.Is(err, lock.ErrNotAcquired) {
 			return holds, err
 		}
@@ -256,30 +266,29 @@ func (s *Semaphore) acquire(ctx context.Context, op string, n int, mayWait bool)
 		}
 		return holds, err
 	})
+	if low := s.count.tooLow(n); low != "" && errors.Is(err, lock.ErrNotAcquired) {
+		err = fmt.Errorf("%w: %s", err, low)
+	}
+	return holds, err
 }
 
 // errPanicked is the error that an observer gets for an acquire in which a user's function
 // panicked.
 var errPanicked = errors.New("panicked")
 
-// free acquires n leases if they are free and the queue is empty.
-func (s *Semaphore) free(ctx context.Context, n int) ([]*lock.Hold, error) {
-	if _, err := s.Max(ctx); err != nil {
+// free acquires n leases if they are free and the queue is empty. A shared maximum may rise while
+// the caller waits.
+func (s *Semaphore) free(ctx context.Context, n int, mayWait bool) ([]*lock.Hold, error) {
+	max, err := s.Max(ctx)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if err := s.admit(n); err != nil {
-		return nil, err
+	case n > max && s.count != nil && (mayWait || max == 0):
+		return nil, lock.ErrNotAcquired
+	case n > max:
+		return nil, fmt.Errorf("%w: %d requested, the maximum is %d", ErrTooMany, n, max)
 	}
 	return s.take(ctx, n, locking.How{Reported: true})
-}
-
-// admit fails if n is above the maximum. A semaphore with maximum 0 is drained for a while: then
-// nothing is known.
-func (s *Semaphore) admit(n int) error {
-	if max := s.leases.MaxLeases(); max > 0 && n > max {
-		return fmt.Errorf("%w: %d requested, the maximum is %d", ErrTooMany, n, max)
-	}
-	return nil
 }
 
 // useless is why a waiter gave up by itself.
@@ -303,7 +312,7 @@ func (s *Semaphore) queued(ctx context.Context, n int) ([]*lock.Hold, error) {
 		if s.count == nil {
 			return
 		}
-		if err := s.count.follow(first, func() error { return s.admit(n) }); err != nil {
+		if err := s.follow(first, n); err != nil {
 			cancel(useless{err})
 		}
 	}()
@@ -326,6 +335,19 @@ func (s *Semaphore) queued(ctx context.Context, n int) ([]*lock.Hold, error) {
 		err = gaveUp.error // ctx had not ended then
 	}
 	return holds, err
+}
+
+// follow adopts every change of the shared maximum until ctx is done. It logs why a waiter for n
+// leases cannot acquire, whoever releases.
+func (s *Semaphore) follow(ctx context.Context, n int) error {
+	said := ""
+	return s.count.follow(ctx, func() {
+		low := s.count.tooLow(n)
+		if low != "" && low != said {
+			engine.Of(s.client).Logger().Warn("semaphore waits for its shared maximum", "path", s.path, "leases", n, "reason", low)
+		}
+		said = low
+	})
 }
 
 // take acquires n leases, or none. If a shared count falls at the same time, or has fallen since it
@@ -360,9 +382,7 @@ func (s *Semaphore) takeOnce(ctx context.Context, n int, how locking.How) (_ []*
 	if s.count != nil {
 		// What the connection has brought of the count is newer than the leases.
 		if !s.count.isCurrent() {
-			if _, err = s.count.read(ctx, s.count.client); err == nil {
-				err = s.admit(n)
-			}
+			_, err = s.count.read(ctx, s.count.client)
 		}
 		if err != nil || s.count.fallen() != falls {
 			return nil, err

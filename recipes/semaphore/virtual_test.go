@@ -2,6 +2,8 @@ package semaphore_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -120,6 +122,44 @@ func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
 	})
 }
 
+// TestAcquireN_WaitsForTheSharedMaximum has a maximum that is too low, or unset, for a while. The
+// log and the error of a caller that gives up name it.
+func TestAcquireN_WaitsForTheSharedMaximum(t *testing.T) {
+	for low, reason := range map[int32]string{-1: "the maximum at /max is not set", 0: "the maximum at /max is 0", 2: "the maximum at /max is 2"} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			var log testbed.Output
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext),
+				framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			count, err := shared.Int32(client, "/max")
+			require.NoError(t, err)
+			if low >= 0 {
+				require.NoError(t, count.Set(t.Context(), low))
+			}
+			s, err := semaphore.NewShared(client, "/pool", "/max")
+			require.NoError(t, err)
+
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_, err = s.AcquireN(ctx, 3)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+			require.ErrorContains(t, err, reason)
+			testbed.OneOp(t, err, "acquire", "/pool")
+			require.Equal(t, 1, strings.Count(log.String(), reason), log.String())
+
+			waiter := start(t, t.Context(), s, 3, 1)
+			time.Sleep(time.Minute) // virtual time
+			undecided(t, waiter)
+			require.NoError(t, count.Set(t.Context(), 3))
+			got := testbed.Receive(t, waiter, "the leases")
+			require.NoError(t, got.err)
+			release(t, got.group)
+			empty(t, client, "/pool")
+		})
+	}
+}
+
 // TestWhyWaitingWasUselessIsReturned, and not that a context was cancelled that is the semaphore's
 // own. The time of the caller is over while leases are given back.
 func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
@@ -139,9 +179,9 @@ func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
 		// Virtual time: the caller's context ends during the release, which takes a second.
 		time.Sleep(4800 * time.Millisecond)
 		defer server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()
-		require.NoError(t, count.Set(t.Context(), 2))
+		require.NoError(t, count.Set(t.Context(), -1))
 		got := testbed.Receive(t, waiter, "the end")
-		require.ErrorIs(t, got.err, semaphore.ErrTooMany)
+		require.ErrorIs(t, got.err, shared.ErrBadValue)
 		require.NotErrorIs(t, got.err, context.Canceled)
 		release(t, hold)
 	})

@@ -145,15 +145,15 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "a release with a transaction that fails leaves its node",
-		file:  "recipes/lock/hold.go",
+		file:  "recipes/lock/conclude.go",
 		edits: []edit{{old: "\t\tif !done { // also", new: "\t\tif n.end(); done && false { // also"}},
 		pkg:   "recipes/lock", test: "TestReleaseWithAnyRequestFailing",
 		worlds: all, seed: 276,
 	},
 	{
 		name:  "a release with a transaction writes although its node was deleted",
-		file:  "recipes/lock/hold.go",
-		edits: []edit{{in: "recipes/lock/delay.go", old: "&zk.DeleteRequest{Path: n.path, Version: -1})\n", new: "&zk.CheckVersionRequest{Path: \"/\", Version: -1})\n"}, {old: "\tn.end()\n\treturn responses[:len(ops)], nil", new: "\t_ = t.remove(n.session.Context())\n\treturn responses[:len(ops)], nil"}},
+		file:  "recipes/lock/conclude.go",
+		edits: []edit{{in: "recipes/lock/delay.go", old: "&zk.DeleteRequest{Path: n.path, Version: -1})\n", new: "&zk.CheckVersionRequest{Path: \"/\", Version: -1})\n"}, {old: "\tn.end()\n\treturn nil", new: "\t_ = t.remove(n.session.Context())\n\treturn nil"}},
 		pkg:   "recipes/lock", test: "TestReleaseWithoutANodeWritesNothing",
 	},
 	{

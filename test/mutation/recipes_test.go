@@ -133,6 +133,18 @@ var recipeBugs = []mutation{
 		worlds: barrier, seed: 240,
 	},
 	{
+		name:  "AcquireN fails while a shared maximum is too low",
+		file:  "recipes/semaphore/semaphore.go",
+		edits: []edit{{old: `(mayWait || max == 0):`, new: `max == 0:`}},
+		pkg:   "recipes/semaphore", test: "TestAcquireN_WaitsForTheSharedMaximum",
+	},
+	{
+		name:  "participants are read from a view",
+		file:  "recipes/lock/queue.go",
+		edits: []edit{{old: `children, err := q.list(ctx, q.client) // a view`, new: `children, err := q.children(ctx, q.client, q.views.Get(q.client, nil, q.path, false, 0)) // a view`}},
+		pkg:   "recipes/lock", test: "TestParticipants_WithAViewBehindTheServer",
+	},
+	{
 		name:   "a lease is granted by a count that has fallen",
 		file:   "recipes/semaphore/semaphore.go",
 		edits:  []edit{{old: `err != nil || s.count.fallen() != falls {`, new: `err != nil || s.count.fallen()-falls < 0 {`}},
@@ -141,7 +153,7 @@ var recipeBugs = []mutation{
 	{
 		name:   "a waiter does not follow the count",
 		file:   "recipes/semaphore/count.go",
-		edits:  []edit{{old: "\t\tif c.adopt(int(n), watch) {", new: "\t\tif c.watch != nil || c.adopt(int(n), watch) {"}},
+		edits:  []edit{{old: "\t\tif c.adopt(int(n), ", new: "\t\tif c.watch != nil || c.adopt(int(n), "}},
 		worlds: pool, seed: 72,
 	},
 	{

@@ -72,7 +72,7 @@ func (vs *Views) Get(client *framework.Client, session *framework.Session, path 
 	return v
 }
 
-// Lookup returns the existing view of a path, or nil.
+// Lookup returns the existing view of a path, or nil. Unlike Get it does not count as a use.
 func (vs *Views) Lookup(client *framework.Client, path string) *View {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
