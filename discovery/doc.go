@@ -64,8 +64,10 @@
 // node has the last 100 notices, so instances may be drained at the same time.
 //
 // [Discovery.Register] reads one instance of the service, to check whether Java's callers can read
-// the new one beside it. If the client has no permission to read it, Register registers a plain
-// instance, and rejects one of Spring or Dubbo with zk.ErrNoAuth.
+// the new one beside it. If the name has slashes, it does the same in the services above. If the
+// client has no permission to read them, Register registers a plain instance, and rejects one of
+// Spring or Dubbo with zk.ErrNoAuth. Two processes that register such names at the same moment do
+// not see each other.
 //
 // A [Spring] instance has the status "UP" in its metadata ("instance_status") unless they have
 // another one. Neither Spring's load balancer nor [Watch.Pick] chooses an instance with another

@@ -19,5 +19,8 @@ func Decode[T any](data []byte) (Instance[T], error) {
 // Encode is what makes the data of a node.
 func Encode[T any](i Instance[T]) ([]byte, error) { return encode(i, config{enabledField: i.Disabled}) }
 
+// JavaHost is what refuses hosts that Java does not find in a URI.
+var JavaHost = javaHost
+
 // JavaURI is what refuses URIs that Java cannot read.
 var JavaURI = javaURI

@@ -39,8 +39,8 @@ type Instance[T any] struct {
 	//
 	// An instance of Spring Cloud is also read as disabled if its metadata have an
 	// "instance_status" other than "UP". If it is written again, "enabled" stays true, so a caller
-	// that changes the status must also change Disabled. Spring evaluates only the status. Dubbo
-	// evaluates neither.
+	// that changes the status must also change Disabled. Spring evaluates only the status. An
+	// instance of Dubbo with revision "0" is read as disabled, too.
 	Disabled bool
 
 	path    string // of the node from which it was read; "" if it was not read
@@ -113,10 +113,10 @@ func encode[T any](i Instance[T], cfg config) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("payload: %w", err)
 	}
-	metadata := metadataOf(i.PayloadClass, payload)
-	if err := i.harms(metadata); err != nil {
+	if err := i.harms(payload); err != nil {
 		return nil, err
 	}
+	metadata, _ := metadataOf(i.PayloadClass, payload) // harms has read it
 	w := wire{
 		Name: i.Name, ID: i.ID, Address: orNull(i.Address), Port: orNull(uint16(i.Port)), SSLPort: orNull(uint16(i.SSLPort)),
 		Payload: payload, RegistrationTime: i.RegistrationTime.UnixMilli(), Type: i.Type, URISpec: i.URISpec,
@@ -180,10 +180,10 @@ func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T
 		i.ID = string(r.ID)
 	}
 	i.Name, i.Type, i.URISpec = intern(cmp.Or(string(r.Name), name)), intern(Type(r.Type)), r.URISpec.URISpec
-	metadata := metadataOf(i.PayloadClass, r.Payload)
+	metadata, _ := metadataOf(i.PayloadClass, r.Payload) // harms returns the error
 	i.Address, i.Disabled = string(r.Address), !bool(r.Enabled) || outOfService(i.PayloadClass, metadata)
 	i.endpoints = endpointsOf(i.PayloadClass, metadata)
-	i.harm = i.harms(metadata)
+	i.harm = i.harms(r.Payload)
 	if r.RegistrationTime != 0 {
 		i.RegistrationTime = time.UnixMilli(int64(r.RegistrationTime)).UTC()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -61,6 +62,24 @@ func javaURI(uri string) error {
 		return errors.New("brackets in the path")
 	}
 	return escaped(path + "?" + query + "#" + fragment)
+}
+
+var (
+	uriIPv4 = regexp.MustCompile(`^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$`)
+	// uriName matches a name whose last label begins with a letter, unless it is the only one.
+	uriName = regexp.MustCompile(`^(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.?$|^[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.?$`)
+)
+
+// javaHost reports whether java.net.URI finds a host in a URI with this one. Without a host, the
+// clients of Spring cannot call it. testdata/javahost.txt has what Java 17 answers.
+func javaHost(host string) bool {
+	if strings.HasPrefix(host, "[") {
+		return javaURI("http://"+host) == nil
+	}
+	if bytes := uriIPv4.FindStringSubmatch(host); bytes != nil {
+		return !slices.ContainsFunc(bytes[1:], func(b string) bool { return len(b) == 3 && b > "255" })
+	}
+	return uriName.MatchString(host)
 }
 
 // escaped checks that each percent sign begins an escape.

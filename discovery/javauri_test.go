@@ -12,6 +12,16 @@ import (
 	"github.com/gocurator/curator/discovery"
 )
 
+// javahost.txt has what getHost of java.net.URI.create("http://"+host+":80/") of Java 17 answered.
+func TestJavaHost_AsJava(t *testing.T) {
+	data, err := os.ReadFile("testdata/javahost.txt")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(data)) {
+		host, answer, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		assert.Equal(t, answer != "null", discovery.JavaHost(host), host)
+	}
+}
+
 // javauri.txt has what java.net.URI.create of Java 17 answered.
 func TestJavaURI_AsJava(t *testing.T) {
 	data, err := os.ReadFile("testdata/javauri.txt")

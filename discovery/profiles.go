@@ -36,6 +36,7 @@ const (
 	dubboEndpoints = "dubbo.endpoints"
 	dubboRevision  = "dubbo.metadata.revision"
 	dubboStorage   = "dubbo.metadata.storage-type"
+	dubboNothing   = "0" // the revision of an instance that offers nothing
 )
 
 // The status of an instance in the metadata of Spring Cloud, and its value for one in service.
@@ -44,20 +45,35 @@ const (
 	springUp     = "UP"
 )
 
-// metadataOf returns the metadata of a payload of Spring Cloud or Dubbo, or nil.
-func metadataOf(class string, payload json.RawMessage) map[string]string {
-	var p Metadata
-	if profiles[class] != "" {
-		_ = unmarshalPayload(payload, &p) // unreadable payloads have none
+// metadataOf returns the metadata of a payload of Spring Cloud or Dubbo, or nil. It returns an error
+// if the class cannot read the payload.
+func metadataOf(class string, payload json.RawMessage) (map[string]string, error) {
+	if profiles[class] == "" {
+		return nil, nil
 	}
-	return p.Metadata
+	var p *Metadata
+	err := unmarshalPayload(payload, &p)
+	if err == nil && p == nil {
+		err = errors.New("it is null")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the class %s cannot read the payload: %w", class, err)
+	}
+	return p.Metadata, nil
 }
 
-// outOfService reports whether the metadata are of Spring Cloud and have a status with which
-// ZookeeperServiceInstanceListSupplier leaves the instance out.
+// outOfService reports whether the metadata have a status with which Spring Cloud's
+// ZookeeperServiceInstanceListSupplier leaves the instance out, or the revision of an instance of
+// Dubbo that offers nothing.
 func outOfService(class string, metadata map[string]string) bool {
 	status := metadata[springStatus]
-	return class == springClass && strings.TrimSpace(status) != "" && !strings.EqualFold(status, springUp)
+	switch class {
+	case springClass:
+		return strings.TrimSpace(status) != "" && !strings.EqualFold(status, springUp)
+	case dubboClass:
+		return metadata[dubboRevision] == dubboNothing
+	}
+	return false
 }
 
 // profiles are the classes of instances that cannot share a service with others.
@@ -106,47 +122,82 @@ func Dubbo(name, host string, port int, metadata map[string]string) Instance[Met
 	}
 }
 
-// checkProfile refuses an instance of a profile that another instance of the service does not have.
-// It waits for a server, and reads instances until it has found one. The client may lack the
-// permission to read a service of plain instances.
-func (d *Discovery[T]) checkProfile(ctx context.Context, i Instance[T], own string) error {
+// ErrNested is returned if the node of a service would lie among the instances of another service:
+// "pay/v2" below "pay". Java clients of "pay" read it as an instance, and fail.
+var ErrNested = errors.New("service name lies above or below another service")
+
+// checkNeighbors refuses an instance beside which Java's callers of this service, or of one above
+// it, would fail. It waits for a server, and reads instances until it has found one. The client may
+// lack the permission to read a service of plain instances.
+func (d *Discovery[T]) checkNeighbors(ctx context.Context, i Instance[T], own string) error {
 	dir, _ := framework.Split(own)
 	return d.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
-		nodes, err := children(ctx, in, dir)
-		if errors.Is(err, zk.ErrNoAuth) && profiles[i.PayloadClass] == "" {
-			return nil, nil
-		}
-		if err != nil {
+		first, nested, err := d.firstInstance(ctx, in, i, dir, own)
+		switch {
+		case err != nil:
 			return nil, err
+		case first == nil && nested != "":
+			return nil, fmt.Errorf("%w: %s", ErrNested, nested)
+		case first != nil && profileOf(first.PayloadClass) != profileOf(i.PayloadClass):
+			return nil, fmt.Errorf("%w: instance %s is %s, the new instance is %s", ErrOtherProfile, first.ID, profileOf(first.PayloadClass), profileOf(i.PayloadClass))
 		}
-		for _, node := range nodes {
-			path := framework.Join(dir, node)
-			if path == own {
-				continue // the node will be replaced
-			}
-			there, err := read[json.RawMessage](ctx, in, i.Name, path)
-			switch {
-			case errors.Is(err, errUnreadable), errors.Is(err, zk.ErrNoAuth) && profiles[i.PayloadClass] == "":
-			case err != nil:
+		below := strings.TrimSuffix(d.base, "/") + "/"
+		for above, _ := framework.Split(dir); len(above) > len(below) && strings.HasPrefix(above, below); above, _ = framework.Split(above) {
+			if first, _, err := d.firstInstance(ctx, in, i, above, ""); err != nil {
 				return nil, err
-			case there == nil:
-			case profileOf(there.PayloadClass) != profileOf(i.PayloadClass):
-				return nil, fmt.Errorf("%w: instance %s is %s, the new instance is %s", ErrOtherProfile, there.ID, profileOf(there.PayloadClass), profileOf(i.PayloadClass))
-			default:
-				return nil, nil
+			} else if first != nil {
+				return nil, fmt.Errorf("%w: %s", ErrNested, first.path)
 			}
 		}
 		return nil, nil
 	})
 }
 
+// firstInstance returns the first instance among the children of dir except own. nested is the path
+// of a child before it that has no data but children, so it is the node of another service.
+func (d *Discovery[T]) firstInstance(ctx context.Context, in *framework.Client, i Instance[T], dir, own string) (first *Instance[json.RawMessage], nested string, err error) {
+	unknown := func(err error) bool { return errors.Is(err, zk.ErrNoAuth) && profiles[i.PayloadClass] == "" }
+	nodes, err := children(ctx, in, dir)
+	if unknown(err) {
+		return nil, "", nil
+	}
+	for _, node := range nodes {
+		path := framework.Join(dir, node)
+		if path == own {
+			continue // the node will be replaced
+		}
+		data, stat, err := get(ctx, in, path)
+		switch {
+		case unknown(err), errors.Is(err, zk.ErrNoNode), errors.Is(err, framework.ErrNotCompressed):
+			continue
+		case err != nil:
+			return nil, "", err
+		case len(data) == 0 && stat.NumChildren > 0:
+			nested = path
+			continue
+		}
+		// An unreadable instance is skipped.
+		if first, err := decode[json.RawMessage](i.Name, path, data, stat); err == nil && first != nil {
+			return first, nested, nil
+		}
+	}
+	return nil, nested, err
+}
+
 // harms returns why Java's callers of the service fail or stall, if it has such an instance. It
 // returns nil if they do not.
-func (i *Instance[T]) harms(metadata map[string]string) error {
+func (i *Instance[T]) harms(payload json.RawMessage) error {
+	metadata, err := metadataOf(i.PayloadClass, payload)
+	if err != nil {
+		return err
+	}
 	switch i.PayloadClass {
 	case springClass:
-		if i.Port == 0 && i.SSLPort == 0 {
+		switch {
+		case i.Port == 0 && i.SSLPort == 0:
 			return errors.New("a Spring instance requires a port")
+		case i.Address != "" && !javaHost(i.Address):
+			return fmt.Errorf("java.net.URI finds no host in a URI with the address %q of a Spring instance", i.Address)
 		}
 		if uri := i.uri(i.Address, nil); javaURI(uri) != nil {
 			return fmt.Errorf("java.net.URI rejects the URI %q of a Spring instance: %w", uri, javaURI(uri))
@@ -155,7 +206,7 @@ func (i *Instance[T]) harms(metadata map[string]string) error {
 		if i.Port == 0 {
 			return errors.New("a Dubbo instance requires a port")
 		}
-		if revision := metadata[dubboRevision]; revision != "" && revision != "0" && metadata[dubboStorage] == "" {
+		if revision := metadata[dubboRevision]; revision != "" && revision != dubboNothing && metadata[dubboStorage] == "" {
 			return fmt.Errorf("a Dubbo instance with %s requires %s", dubboRevision, dubboStorage)
 		}
 	}

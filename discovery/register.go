@@ -43,8 +43,10 @@ var keepAs = map[Type][]node.Option{
 // If Register fails, it removes its node. Errors:
 //
 //   - [ErrOtherProfile] if the service has an instance of another profile.
+//   - [ErrNested] if the service's name has a slash and lies below a service with instances, or if
+//     another service lies below its name.
 //   - [framework.ErrBadArgument] if a field is invalid, if the instance is [Permanent], or if
-//     Spring or Dubbo could not read it.
+//     Spring or Dubbo could not read or call it.
 //   - [framework.ErrBadPath] if the path is invalid, and [framework.ErrTooLong] if the instance is
 //     too long.
 //   - framework.ErrClosed if the client is closed.
@@ -103,7 +105,7 @@ func (d *Discovery[T]) prepare(ctx context.Context, i Instance[T]) (_ Instance[T
 		data, err = d.accept(i)
 	}
 	if err == nil {
-		err = d.checkProfile(ctx, i, path)
+		err = d.checkNeighbors(ctx, i, path)
 	}
 	return i, path, data, err
 }
@@ -111,6 +113,7 @@ func (d *Discovery[T]) prepare(ctx context.Context, i Instance[T]) (_ Instance[T
 // filled returns i with its missing fields taken from another.
 func filled[T any](i, from Instance[T]) Instance[T] {
 	i.ID, i.Type, i.RegistrationTime = cmp.Or(i.ID, from.ID), cmp.Or(i.Type, from.Type), cmp.Or(i.RegistrationTime, from.RegistrationTime)
+	i.PayloadClass = cmp.Or(i.PayloadClass, from.PayloadClass)
 	return i
 }
 
@@ -137,12 +140,12 @@ func (r *Registration[T]) Instance() Instance[T] { return *r.last.Load() }
 func (r *Registration[T]) Path() string { return r.node.Path() }
 
 // Update writes a changed instance, whose Name, ID and Type must equal the registered ones. An
-// empty ID, Type or RegistrationTime is set to the registered one. If Updates run concurrently, one
-// of them wins.
+// empty ID, Type, RegistrationTime or PayloadClass is set to the registered one. If Updates run
+// concurrently, one of them wins.
 //
-// Update returns the errors of [node.Node.Set]. After framework.ErrBadArgument and
-// framework.ErrTooLong nothing is written. After other errors the write is still attempted when
-// possible.
+// Update checks what [Discovery.Register] checks. After [ErrOtherProfile],
+// framework.ErrBadArgument and framework.ErrTooLong nothing is written. After the other errors of
+// [node.Node.Set] the write is still attempted when possible.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
 	defer func() { err = operr.New("update", r.Path(), err) }()
 	was := r.Instance()
@@ -153,6 +156,9 @@ func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error)
 	data, err := r.d.accept(i)
 	if err == nil {
 		err = engine.Of(r.d.client).Fits(r.Path(), len(data))
+	}
+	if err == nil && profileOf(i.PayloadClass) != profileOf(was.PayloadClass) {
+		err = r.d.checkNeighbors(ctx, i, r.Path())
 	}
 	if err != nil {
 		return err

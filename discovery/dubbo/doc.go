@@ -25,8 +25,12 @@
 //	/dubbo/<application>/<revision>           the same, for dubbo-go
 //	/dubbo/mapping/<interface>                its applications, in a list with commas; persistent
 //
+// With [WithGroup] the group replaces both services and dubbo. The node for dubbo-go is also an
+// instance that offers nothing, since consumers with group=dubbo read it as one.
+//
 // The revision is a hash of the services. Consumers need a metadata report, which Dubbo 3 has by
-// default with a registry on ZooKeeper. The form was tried with consumers of Dubbo 3.3.5 in Java.
+// default with a registry on ZooKeeper. The form was tried with consumers of Dubbo 3.3.5 in Java
+// and of dubbo-go 3.3.2, with and without a group.
 //
 // # What it promises
 //
@@ -34,14 +38,15 @@
 //     client deletes them, or if a server was restored without them.
 //   - The mapping is changed by compare and set, so no application is lost from it.
 //   - Close deletes the revision if no instance uses it, and removes the application from the
-//     mapping of each interface that none of its instances offers. It deletes no revision of
-//     another process.
+//     mapping of each interface that none of its instances offers.
+//   - Register deletes the revisions of crashed processes: each one of this package that is older
+//     than a minute and that no instance uses.
 //
 // # What it cannot promise
 //
-// After a crash, the instance remains until its session expires. Its revision and mapping remain
-// until a later process with the same revision calls Close. Both are harmless. If the services have
-// changed since, no process deletes the revision. An operator can delete it if no instance uses it.
+// After a crash, the instance remains until its session expires, and its revision until a later
+// process registers. Its mapping remains until a later process with the same interface calls Close.
+// All are harmless.
 //
 // If two processes with one revision start and stop at the same moment, the revision may be missing
 // for milliseconds until it is created again.

@@ -40,16 +40,22 @@ type Service struct {
 // Option configures [Register].
 type Option func(*config) error
 
-type config struct{ base, root string }
-
-// WithBase sets the parent path of the applications. The default is "/services".
-func WithBase(path string) Option {
-	return func(c *config) error { c.base = path; return framework.ValidatePath(path) }
+type config struct {
+	base string // parent of the applications
+	root string // parent of the metadata and the mapping
 }
 
-// WithRoot sets the root of the metadata, which is Dubbo's group. The default is "/dubbo".
-func WithRoot(path string) Option {
-	return func(c *config) error { c.root = path; return framework.ValidatePath(path) }
+// WithGroup sets the group of the registry, as in Dubbo's zookeeper://host:2181?group=abc, for
+// consumers with the same group. All nodes of the application are below /abc. group must be one
+// element of a path.
+func WithGroup(group string) Option {
+	return func(c *config) error {
+		if group == "" || strings.Contains(group, "/") {
+			return fmt.Errorf("%w: invalid group %q", framework.ErrBadArgument, group)
+		}
+		c.base, c.root = "/"+group, "/"+group
+		return framework.ValidatePath(c.base)
+	}
 }
 
 // The metadata have the form of this version of Dubbo.
@@ -86,8 +92,7 @@ func metadataOf(app Application) metadata {
 			},
 		}
 	}
-	sum := sha256.Sum256(m.encode())
-	m.Revision = hex.EncodeToString(sum[:16])
+	m.Revision = m.hash()
 	return m
 }
 
@@ -96,13 +101,57 @@ func (m metadata) encode() []byte {
 	return data
 }
 
+// isOurs reports whether this package has written the metadata: the revision is its hash of them.
+func (m metadata) isOurs() bool {
+	bare := m
+	bare.Revision = ""
+	return m.Revision == bare.hash()
+}
+
+func (m metadata) hash() string {
+	sum := sha256.Sum256(m.encode())
+	return hex.EncodeToString(sum[:16])
+}
+
+// nothing is the revision of an instance that offers nothing. Consumers ignore the instance.
+const nothing = "0"
+
+// forDubboGo returns the metadata for dubbo-go, which reads them where consumers with the group of
+// the root have their instances. They are also an instance, which consumers ignore: on a node that
+// is no instance, consumers in Java fail.
+func (m metadata) forDubboGo(app Application) []byte {
+	type payload struct {
+		Class string `json:"@class"`
+		discovery.Metadata
+	}
+	i := discovery.Dubbo(app.Name, "0.0.0.0", app.Port, map[string]string{revisionKey: nothing})
+	i.Payload.ID = m.Revision
+	data, _ := json.Marshal(struct {
+		Name             string  `json:"name"`
+		ID               string  `json:"id"`
+		Address          string  `json:"address"`
+		Port             int     `json:"port"`
+		SSLPort          *int    `json:"sslPort"`
+		Payload          payload `json:"payload"`
+		RegistrationTime int64   `json:"registrationTimeUTC"` // none: all processes write the same
+		Type             string  `json:"serviceType"`
+		URISpec          *int    `json:"uriSpec"`
+		metadata
+	}{Name: i.Name, ID: m.Revision, Address: i.Address, Port: i.Port, Type: string(discovery.Permanent),
+		Payload: payload{i.PayloadClass, i.Payload}, metadata: m})
+	return data
+}
+
+// reserved are names of Dubbo's own nodes beside those of applications.
+var reserved = []string{"config", "mapping", "metadata"}
+
 // check refuses an application that consumers could not call.
 func (app Application) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{framework.ErrBadArgument}, args...)...)
 	}
 	switch {
-	case app.Name == "" || strings.ContainsAny(app.Name, ",/"):
+	case app.Name == "" || strings.ContainsAny(app.Name, ",/") || slices.Contains(reserved, app.Name):
 		return bad("invalid application name %q", app.Name) // the mapping is a list with commas
 	case app.Host == "" || app.Port <= 0 || app.Port > 65535:
 		return bad("host %q and port %d", app.Host, app.Port)
@@ -174,9 +223,10 @@ func Register(ctx context.Context, client *framework.Client, app Application, op
 	if r.d, err = discovery.New[discovery.Metadata](client, cfg.base); err != nil {
 		return nil, err
 	}
-	for _, path := range r.metadataPaths() {
+	for n, path := range r.metadataPaths(m.Revision) {
+		data := [][]byte{m.encode(), m.forDubboGo(app)}[n]
 		r.nodes = append(r.nodes, node{path, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
-			return ensureData(ctx, in, path, m.encode())
+			return ensureData(ctx, in, path, data)
 		}})
 	}
 	for _, s := range app.Services {
@@ -212,25 +262,32 @@ func Register(ctx context.Context, client *framework.Client, app Application, op
 	for _, n := range r.nodes {
 		r.keepers.Go(func() { r.keep(keeping, n) }) // ends with Close or the client
 	}
+	r.keepers.Go(func() { _ = r.sweep(keeping) }) // the next process tries again
 	return r, nil
 }
+
+// Keys of the metadata of an instance.
+const (
+	revisionKey = "dubbo.metadata.revision"
+	storageKey  = "dubbo.metadata.storage-type"
+)
 
 // instanceOf returns the instance of an application.
 func instanceOf(app Application, revision string) discovery.Instance[discovery.Metadata] {
 	endpoints, _ := json.Marshal([]map[string]any{{"port": app.Port, "protocol": protocol}})
 	return discovery.Dubbo(app.Name, app.Host, app.Port, map[string]string{
-		"dubbo.endpoints":             string(endpoints),
-		"dubbo.metadata.revision":     revision,
-		"dubbo.metadata.storage-type": "remote",
-		"timestamp":                   strconv.FormatInt(time.Now().UnixMilli(), 10),
+		"dubbo.endpoints": string(endpoints),
+		revisionKey:       revision,
+		storageKey:        "remote",
+		"timestamp":       strconv.FormatInt(time.Now().UnixMilli(), 10),
 	})
 }
 
-// metadataPaths returns the nodes of the revision: for Java, and for dubbo-go.
-func (r *Registration) metadataPaths() []string {
+// metadataPaths returns the nodes of a revision: for Java, and for dubbo-go.
+func (r *Registration) metadataPaths(revision string) []string {
 	return []string{
-		framework.Join(r.cfg.root, "metadata/"+r.app.Name+"/"+r.revision),
-		framework.Join(r.cfg.root, r.app.Name+"/"+r.revision),
+		framework.Join(r.cfg.root, "metadata/"+r.app.Name+"/"+revision),
+		framework.Join(r.cfg.root, r.app.Name+"/"+revision),
 	}
 }
 
@@ -420,16 +477,10 @@ func (r *Registration) deleteUnused(ctx context.Context, failed func(path string
 		}
 		return
 	}
-	revisions := map[string]bool{}
-	for _, i := range left {
-		// Instances without a revision, or with revision 0, offer nothing.
-		if revision := i.Payload.Metadata["dubbo.metadata.revision"]; revision != "" && revision != "0" {
-			revisions[revision] = true
-		}
-	}
+	revisions := revisionsOf(left)
 	offered, known := map[string]bool{}, true // interfaces of the instances that are left
 	for revision := range revisions {
-		data, _, err := r.client.Get(ctx, framework.Join(r.cfg.root, "metadata/"+r.app.Name+"/"+revision))
+		data, _, err := r.client.Get(ctx, r.metadataPaths(revision)[0])
 		var m metadata
 		if err != nil || json.Unmarshal(data, &m) != nil {
 			known = false // its metadata are in its own process
@@ -448,12 +499,76 @@ func (r *Registration) deleteUnused(ctx context.Context, failed func(path string
 	if revisions[r.revision] {
 		return
 	}
-	for _, path := range r.metadataPaths() {
+	for _, path := range r.metadataPaths(r.revision) {
 		dir, _ := framework.Split(path)
-		for _, path := range []string{path, dir} { // the parent, too, if it is empty
-			if err := r.client.Delete(ctx, path); !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNotEmpty) {
-				failed(path, err)
+		failed(path, r.delete(ctx, path))
+		failed(dir, r.delete(ctx, dir)) // if it is empty
+	}
+}
+
+// delete deletes a node unless it has children. A missing node is not an error.
+func (r *Registration) delete(ctx context.Context, path string) error {
+	err := r.client.Delete(ctx, path)
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNotEmpty) {
+		return nil
+	}
+	return err
+}
+
+// revisionsOf returns the revisions of instances that offer a service.
+func revisionsOf(list []discovery.Instance[discovery.Metadata]) map[string]bool {
+	revisions := map[string]bool{}
+	for _, i := range list {
+		if revision := i.Payload.Metadata[revisionKey]; revision != "" && revision != nothing {
+			revisions[revision] = true
+		}
+	}
+	return revisions
+}
+
+// sweepAge is the age of an unused revision from which it is deleted. A younger one may be of a
+// process that is about to register.
+const sweepAge = time.Minute
+
+// sweep deletes the revisions of crashed processes: a process on a random port has a revision of
+// its own. The clock is the server's. A revision that is used after all is created again by its
+// process.
+func (r *Registration) sweep(ctx context.Context) error {
+	_, now, err := r.client.Get(ctx, r.Path())
+	if err != nil {
+		return err
+	}
+	list, err := r.d.Lookup(ctx, r.app.Name)
+	if err != nil {
+		return err
+	}
+	used := revisionsOf(list)
+	dir, _ := framework.Split(r.metadataPaths(r.revision)[0])
+	all, _, err := r.client.Children(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, revision := range all {
+		if used[revision] {
+			continue
+		}
+		paths := r.metadataPaths(revision)
+		data, stat, err := r.client.Get(ctx, paths[0])
+		if errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var m metadata
+		if json.Unmarshal(data, &m) != nil || m.Revision != revision || !m.isOurs() || now.Mtime-stat.Mtime < sweepAge.Milliseconds() {
+			continue
+		}
+		for _, path := range slices.Backward(paths) { // the first one leads to the other
+			if err := r.delete(ctx, path); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
 }

@@ -66,7 +66,11 @@ func TestRegister_WritesWhatConsumersRead(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(data(t, server, "/dubbo/metadata/go-map/"+r.Revision())), &got))
 	want.Metadata["revision"] = r.Revision()
 	require.Equal(t, want.Metadata, got)
-	require.Equal(t, data(t, server, "/dubbo/metadata/go-map/"+r.Revision()), data(t, server, "/dubbo/go-map/"+r.Revision()), "for dubbo-go")
+	for key, value := range got {
+		var forGo map[string]any
+		require.NoError(t, json.Unmarshal([]byte(data(t, server, "/dubbo/go-map/"+r.Revision())), &forGo))
+		require.Equal(t, value, forGo[key], "for dubbo-go")
+	}
 	require.Equal(t, "go-map", data(t, server, "/dubbo/mapping/demo.Greeter"))
 	got = nil
 	require.NoError(t, json.Unmarshal([]byte(data(t, server, r.Path())), &got))
@@ -88,6 +92,7 @@ func TestRegister_RefusesWhatCannotBeCalled(t *testing.T) {
 	good := app(1, "a.B")
 	for _, change := range []func(a *dubbo.Application){
 		func(a *dubbo.Application) { a.Name = "" }, func(a *dubbo.Application) { a.Name = "a,b" }, func(a *dubbo.Application) { a.Name = "a/b" },
+		func(a *dubbo.Application) { a.Name = "metadata" },
 		func(a *dubbo.Application) { a.Host = "" }, func(a *dubbo.Application) { a.Port = 0 }, func(a *dubbo.Application) { a.Port = 65536 },
 		func(a *dubbo.Application) { a.Services = nil }, func(a *dubbo.Application) { a.Services = append(a.Services, a.Services[0]) },
 		func(a *dubbo.Application) { a.Services = []dubbo.Service{{Name: "a.B"}} },
@@ -103,9 +108,11 @@ func TestRegister_RefusesWhatCannotBeCalled(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	_, err = dubbo.Register(testbed.Context(t), client, good, nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = dubbo.Register(testbed.Context(t), client, good, dubbo.WithRoot("dubbo"))
-	require.ErrorIs(t, err, framework.ErrBadPath)
-	_, err = dubbo.Register(testbed.Context(t), client, good, dubbo.WithBase("/services/"))
+	for _, group := range []string{"", "/", "/abc", "a/b"} {
+		_, err = dubbo.Register(testbed.Context(t), client, good, dubbo.WithGroup(group))
+		require.ErrorIs(t, err, framework.ErrBadArgument, group)
+	}
+	_, err = dubbo.Register(testbed.Context(t), client, good, dubbo.WithGroup("."))
 	require.ErrorIs(t, err, framework.ErrBadPath)
 }
 
@@ -248,4 +255,88 @@ func TestRegister_ThatFailsLeavesNoNode(t *testing.T) {
 	for _, path := range []string{"/dubbo/mapping/a.B", "/dubbo/metadata/orders", "/dubbo/orders"} {
 		require.False(t, server.Exists(path), path)
 	}
+}
+
+// Dubbo's consumers in a group have the instances at /<group>/<application>, and the rest below
+// /<group>, too. Those in Java do not start if a child there is no instance.
+func TestWithGroup(t *testing.T) {
+	for _, group := range []string{"abc", "dubbo"} {
+		t.Run(group, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := newClient(t, server)
+			ctx := testbed.Context(t)
+			first, err := dubbo.Register(ctx, client, app(1, "a.B"), dubbo.WithGroup(group))
+			require.NoError(t, err)
+			r, err := dubbo.Register(ctx, client, app(50051, "a.B"), dubbo.WithGroup(group))
+			require.NoError(t, err)
+			require.Equal(t, "/"+group+"/orders/127.0.0.1:50051", r.Path())
+			require.Equal(t, "orders", data(t, server, "/"+group+"/mapping/a.B"))
+			require.True(t, server.Exists("/"+group+"/metadata/orders/"+r.Revision()))
+			d, err := discovery.New[discovery.Metadata](client, "/"+group)
+			require.NoError(t, err)
+			list, err := d.Lookup(ctx, "orders")
+			require.NoError(t, err)
+			require.Len(t, list, 4)
+			for _, i := range list {
+				require.Equal(t, discovery.Dubbo("", "h", 1, nil).PayloadClass, i.PayloadClass)
+				require.NotZero(t, i.Port)
+				offers := i.Payload.Metadata["dubbo.metadata.revision"] != "0"
+				require.Equal(t, strings.Contains(i.ID, ":"), offers)
+				require.Equal(t, offers, !i.Disabled)
+			}
+			require.NoError(t, first.Close())
+			require.True(t, server.Exists(r.Path()))
+			require.NoError(t, r.Close())
+			for _, path := range []string{"/orders", "/metadata/orders", "/mapping/a.B"} {
+				children, err := server.Children("/" + group + path)
+				require.True(t, err != nil || len(children) == 0, "%s %v", path, children)
+			}
+		})
+	}
+}
+
+// A consumer with group=dubbo reads the children of this node as instances.
+func TestRegister_WritesOnlyInstancesBelowTheApplication(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	r := register(t, client, app(1, "a.B"))
+	d, err := discovery.New[discovery.Metadata](client, "/dubbo")
+	require.NoError(t, err)
+	list, err := d.Lookup(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, r.Revision(), list[0].ID)
+	require.Equal(t, 1, list[0].Port)
+	require.Equal(t, map[string]string{"dubbo.metadata.revision": "0"}, list[0].Payload.Metadata, "it offers nothing")
+}
+
+// A service that crashes again and again on random ports has another revision each time.
+func TestRegister_DeletesTheRevisionsOfCrashedProcesses(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		java := "/dubbo/metadata/orders/java"
+		require.NoError(t, w.Server.Create(java, []byte(`{"app":"orders","revision":"java","services":{}}`)))
+		lives, err := dubbo.Register(t.Context(), w.Client(), app(9, "a.B"))
+		require.NoError(t, err)
+		defer lives.Close()
+		for port := 1000; port < 1010; port++ {
+			crashes := w.Client()
+			_, err := dubbo.Register(t.Context(), crashes, app(port, "a.B"))
+			require.NoError(t, err)
+			time.Sleep(time.Second) // virtual time
+			require.NoError(t, crashes.Close())
+		}
+		revisions := func(dir string) []string {
+			names, err := w.Server.Children(dir)
+			require.NoError(t, err)
+			return names
+		}
+		require.Len(t, revisions("/dubbo/orders"), 11, "they may be of processes that are about to register")
+		time.Sleep(time.Minute) // virtual time
+		r, err := dubbo.Register(t.Context(), w.Client(), app(1, "a.B"))
+		require.NoError(t, err)
+		defer r.Close()
+		time.Sleep(time.Second) // virtual time, in which they are deleted
+		require.ElementsMatch(t, []string{lives.Revision(), r.Revision()}, revisions("/dubbo/orders"))
+		require.ElementsMatch(t, []string{lives.Revision(), r.Revision(), "java"}, revisions("/dubbo/metadata/orders"))
+	})
 }

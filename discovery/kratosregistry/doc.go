@@ -44,6 +44,9 @@
 // zk.ErrNoAuth. If ctx is done first, they return its error, which also wraps the reason of the
 // wait, such as zk.ErrNoServer.
 //
+// Register returns discovery.ErrNested if a service's name has a slash and lies below a service
+// with instances, or if another service lies below it.
+//
 // Register returns context.Canceled if Deregister is called first. If a second Register of an id
 // fails, the instance may still be written, as with node.Node.Set.
 package kratosregistry

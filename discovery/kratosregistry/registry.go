@@ -14,6 +14,7 @@ import (
 	"github.com/go-kratos/kratos/v2/registry"
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	kept "github.com/gocurator/curator/recipes/node"
@@ -153,6 +154,9 @@ func (r *Registry) make(ctx context.Context, path string, data []byte, reg *regi
 	defer close(reg.made)
 	// Follow waits for a server, as Keep does.
 	err := r.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+		if err := r.checkNested(ctx, in, path); err != nil {
+			return nil, err
+		}
 		return nil, makeParent(ctx, in, path)
 	})
 	if err == nil {
@@ -162,6 +166,59 @@ func (r *Registry) make(ctx context.Context, path string, data []byte, reg *regi
 		r.drop(path, reg)
 	}
 	return err
+}
+
+// checkNested refuses an instance whose service lies above or below another one: Kratos' own
+// registry lists no instance of a service with a child that is none.
+func (r *Registry) checkNested(ctx context.Context, client *framework.Client, path string) error {
+	dir, _ := framework.Split(path)
+	found, err := r.firstChild(ctx, client, dir, path)
+	if err != nil {
+		return err
+	}
+	if found.path != "" && !found.instance {
+		return fmt.Errorf("%w: %s", discovery.ErrNested, found.path)
+	}
+	below := strings.TrimSuffix(r.cfg.root, "/") + "/"
+	for above, _ := framework.Split(dir); len(above) > len(below) && strings.HasPrefix(above, below); above, _ = framework.Split(above) {
+		if found, err := r.firstChild(ctx, client, above, ""); err != nil {
+			return err
+		} else if found.instance {
+			return fmt.Errorf("%w: %s", discovery.ErrNested, found.path)
+		}
+	}
+	return nil
+}
+
+type child struct {
+	path     string
+	instance bool // otherwise it is the node of a service
+}
+
+// firstChild returns the first instance among the children of dir except own, or the node of a
+// service there. It skips nodes that may not be read.
+func (r *Registry) firstChild(ctx context.Context, client *framework.Client, dir, own string) (service child, err error) {
+	names, _, err := client.Children(ctx, dir)
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
+		return child{}, nil
+	}
+	for _, name := range names {
+		path := framework.Join(dir, name)
+		if path == own {
+			continue
+		}
+		found, stat, err := client.Exists(ctx, path)
+		switch {
+		case err != nil:
+			return child{}, err
+		case !found:
+		case stat.DataLength > 0:
+			return child{path, true}, nil
+		case stat.NumChildren > 0:
+			service = child{path, false}
+		}
+	}
+	return service, err
 }
 
 // makeParent creates the node of a service if it is missing. Keep would create a container, which

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/kratosregistry"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
@@ -253,4 +254,16 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"/microservices/orders/text", "/microservices/orders/null", "/microservices/orders/other", "/microservices/orders/type"}, paths)
 	require.Empty(t, reports)
+}
+
+// Kratos' own registry lists no instance of a service with a child that is none.
+func TestRegister_RefusesServicesAboveAndBelowEachOther(t *testing.T) {
+	for _, names := range [][2]string{{"pay", "pay/v2"}, {"pay/v2", "pay"}, {"pay", "pay/eu/v2"}, {"pay/eu/v2", "pay"}} {
+		_, r := inProcess(t)
+		require.NoError(t, r.Register(testbed.Context(t), &registry.ServiceInstance{ID: "1", Name: names[0]}))
+		err := r.Register(testbed.Context(t), &registry.ServiceInstance{ID: "2", Name: names[1]})
+		require.ErrorIs(t, err, discovery.ErrNested, names)
+		require.ErrorContains(t, err, "/microservices/pay/")
+		require.NoError(t, r.Register(testbed.Context(t), &registry.ServiceInstance{ID: "2", Name: names[0]}))
+	}
 }

@@ -201,7 +201,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "an instance that Spring Cloud does not call is picked",
 		file:  "discovery/profiles.go",
-		edits: []edit{{old: "class == springClass", new: "false"}},
+		edits: []edit{{old: "!strings.EqualFold(status, springUp)", new: "false"}},
 		pkg:   "discovery", test: "TestWhatSpringDoesNotCallIsDisabled",
 	},
 	{
@@ -219,7 +219,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "a plain instance is registered beside Dubbo's",
 		file:  "discovery/profiles.go",
-		edits: []edit{{old: "case profileOf(there.PayloadClass) != profileOf(i.PayloadClass):", new: "case false:"}},
+		edits: []edit{{old: "case first != nil && profileOf(first.PayloadClass) != profileOf(i.PayloadClass):", new: "case false:"}},
 		pkg:   "discovery", test: "TestRegister_RefusesAnInstanceOfAnotherProfile",
 	},
 	{
@@ -263,6 +263,24 @@ var recipeBugs = []mutation{
 		file:  "discovery/register.go",
 		edits: []edit{{old: "	r.sayGoodbye(ctx)\n", new: ""}},
 		pkg:   "discovery", test: "TestPick_AfterAGoodbye",
+	},
+	{
+		name:  "a service may lie below another",
+		file:  "discovery/profiles.go",
+		edits: []edit{{old: "len(above) > len(below) &&", new: "false &&"}},
+		pkg:   "discovery", test: "TestRegister_RefusesServicesAboveAndBelowEachOther",
+	},
+	{
+		name:  "an update loses the class of its payload",
+		file:  "discovery/register.go",
+		edits: []edit{{old: "	i.PayloadClass = cmp.Or(i.PayloadClass, from.PayloadClass)\n", new: ""}},
+		pkg:   "discovery", test: "TestUpdate_OfAnInstanceBuiltAnew",
+	},
+	{
+		name:  "a consumer of Dubbo reads metadata as an instance",
+		file:  "discovery/dubbo/dubbo.go",
+		edits: []edit{{old: "data := [][]byte{m.encode(), m.forDubboGo(app)}[n]", new: "data := [][]byte{m.encode(), m.encode()}[n]"}},
+		pkg:   "discovery/dubbo", test: "TestRegister_WritesOnlyInstancesBelowTheApplication",
 	},
 	{
 		name:  "a goodbye replaces the goodbyes of others",

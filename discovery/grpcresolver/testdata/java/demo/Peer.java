@@ -11,22 +11,26 @@ import org.apache.dubbo.config.RegistryConfig;
 import org.apache.dubbo.config.ServiceConfig;
 import org.apache.dubbo.config.bootstrap.DubboBootstrap;
 
-/** A provider ("provide APPLICATION PORT...": dubbo on the first of two ports, tri on the last) or a consumer ("consume") of Greeter. */
+/**
+ * A provider ("provide APPLICATION PORT...": dubbo on the first of two ports, tri on the last) or a consumer ("consume [GROUP]") of Greeter.
+ * With a group, the registry is Dubbo's only setting.
+ */
 public class Peer {
-    static DubboBootstrap start(String application, String servers) {
+    static DubboBootstrap start(String application, String servers, String group) {
         ApplicationConfig app = new ApplicationConfig(application);
         app.setQosEnable(false);
         app.setRegisterMode("instance");
         app.setParameters(Map.of("migration.step", "FORCE_APPLICATION"));
-        RegistryConfig registry = new RegistryConfig("zookeeper://" + servers);
+        RegistryConfig registry = new RegistryConfig("zookeeper://" + servers + (group.isEmpty() ? "" : "?group=" + group));
         registry.setTimeout(20_000);
-        return DubboBootstrap.getInstance().application(app).registry(registry)
-            .metadataReport(new MetadataReportConfig("zookeeper://" + servers));
+        DubboBootstrap dubbo = DubboBootstrap.getInstance().application(app).registry(registry);
+        return group.isEmpty() ? dubbo.metadataReport(new MetadataReportConfig("zookeeper://" + servers)) : dubbo;
     }
 
     public static void main(String[] args) {
-        DubboBootstrap dubbo = start(args[1].equals("consume") ? "java-consumer" : args[2], args[0]);
-        if (args[1].equals("consume")) {
+        boolean consumer = args[1].equals("consume");
+        DubboBootstrap dubbo = start(consumer ? "java-consumer" : args[2], args[0], consumer && args.length > 2 ? args[2] : "");
+        if (consumer) {
             consume(dubbo);
         } else {
             provide(dubbo, args);
