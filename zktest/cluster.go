@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/zktest/internal/cluster"
+	"github.com/gocurator/curator/zktest/internal/timeline"
 )
 
 // ErrNoLeader is returned while no member of the cluster leads a majority.
@@ -44,6 +45,7 @@ func NewCluster(t T, n int, opts ...Option) *Cluster {
 		s.logf = t.Logf
 	}
 	t.Cleanup(func() {
+		explain(t, c.cfg.Timeline)
 		if err := c.Close(); err != nil {
 			t.Logf("%v", err)
 		}
@@ -181,6 +183,9 @@ func (c *Cluster) Partition(members ...*Server) error {
 		list = append(list, s.member)
 	}
 	c.core.Part(list)
+	for _, s := range c.servers {
+		s.faults.apart(slices.Contains(members, s), len(list) > 0)
+	}
 	return nil
 }
 
@@ -189,6 +194,9 @@ func (c *Cluster) Heal() {
 	c.core.Lock()
 	defer c.core.Release()
 	c.core.Part(nil)
+	for _, s := range c.servers {
+		s.faults.apart(false, false)
+	}
 }
 
 // has reports whether a server is a member. The lock is held.
@@ -216,6 +224,7 @@ func (c *Cluster) Lag(member *Server, d time.Duration) error {
 func (c *Cluster) ExpireSession(id int64) error {
 	c.core.Lock()
 	defer c.core.Release()
+	c.cfg.Timeline.Add(time.Now(), timeline.Entry{Kind: timeline.Act, Lane: "test", What: "expire session " + timeline.SessionText(id)})
 	return c.core.Expire(id)
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/zktest/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/tree"
 	"github.com/gocurator/curator/zktest/internal/wire"
 )
@@ -16,6 +17,10 @@ import (
 type faults struct {
 	core   *wire.Server // its lock guards the lists
 	asleep asleep
+
+	timeline  *timeline.Recorder // nil without one
+	addresses func() []string    // describes the frozen addresses
+	partition string             // in words, or ""
 
 	injections []*Injection
 	gates      []*Gate
@@ -45,10 +50,12 @@ func add[E any](f *faults, list *[]*E, e *E) (remove func()) {
 	f.core.Lock()
 	defer f.core.Unlock()
 	*list = append(slices.Clip(*list), e)
+	f.sample()
 	return func() {
 		f.core.Lock()
 		defer f.core.Unlock()
 		*list = without(*list, e)
+		f.sample()
 	}
 }
 
@@ -163,6 +170,7 @@ func (f *faults) meet(injections []*Injection, r Request) Fault {
 			i.request = r
 			close(i.met)
 			f.injections = without(f.injections, i)
+			f.sample()
 			return i.fault
 		}
 	}
@@ -180,6 +188,19 @@ func (f *faults) Answered(r wire.Request, fate wire.Fate, result func() string) 
 	}
 	f.core.Put(&traced{f, e})
 }
+
+// Describe returns the operation and the path of a request as a trace shows them.
+func (f *faults) Describe(r wire.Request) (what, path string) {
+	q := describe(r.Session, r.Op, r.Body)
+	if len(q.Parts) > 0 {
+		return q.String(), q.Path
+	}
+	path, q.Path = q.Path, ""
+	return q.String(), path
+}
+
+// Name returns the name of a fault.
+func (f *faults) Name(fault int) string { return Fault(fault).String() }
 
 // Notified traces the event of a watch. The lock is held.
 func (f *faults) Notified(session int64, e tree.EventType, path string) {
@@ -209,6 +230,7 @@ func (f *faults) clear() {
 	f.core.Lock()
 	gates := f.gates
 	f.injections, f.gates, f.delays, f.rewrites = nil, nil, nil, nil
+	f.sample()
 	f.core.Unlock()
 	for _, g := range gates {
 		g.Open()

@@ -32,6 +32,7 @@ func (s *Server) addGate(replies bool, matches []Match) *Gate {
 		s.core.Lock()
 		defer s.core.Unlock()
 		s.faults.gates = without(s.faults.gates, g)
+		s.faults.sample()
 	}
 	add(&s.faults, &s.faults.gates, g)
 	return g
@@ -68,13 +69,18 @@ func (s *Server) Trace(f func(Event)) (stop func()) {
 func (s *Server) Faults() []string {
 	s.core.Lock()
 	defer s.core.Unlock()
-	list := append(s.faults.list(), s.core.LinkFaults()...)
+	list := slices.Concat(s.faults.list(), s.core.LinkFaults(), s.frozenAddresses())
+	slices.Sort(list)
+	return list
+}
+
+// frozenAddresses describes the frozen addresses. The lock is held.
+func (s *Server) frozenAddresses() (list []string) {
 	for _, l := range s.listeners {
 		if l.route.Frozen() {
 			list = append(list, "freeze address "+l.Addr())
 		}
 	}
-	slices.Sort(list)
 	return list
 }
 
@@ -91,4 +97,5 @@ func (s *Server) ClearFaults() {
 		s.core.FreezeRoute(&l.route, false)
 	}
 	s.core.ClearLinks()
+	s.faults.sample()
 }

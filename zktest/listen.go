@@ -76,6 +76,7 @@ func (l *Listener) Stop() {
 	l.mu.Lock()
 	l.stopped = true
 	l.mu.Unlock()
+	l.server.act("stop address "+l.Addr(), "")
 	l.close()
 }
 
@@ -100,6 +101,7 @@ func (l *Listener) freeze(frozen bool) {
 	s.core.Lock()
 	defer s.core.Unlock()
 	s.core.FreezeRoute(&l.route, frozen)
+	s.faults.sample()
 }
 
 // open listens, unless the address or the server is stopped.

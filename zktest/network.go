@@ -31,6 +31,7 @@ func (s *Server) DialContext(ctx context.Context, network, address string) (net.
 func (s *Server) CutConnections() {
 	s.core.Lock()
 	defer s.core.Unlock()
+	s.act("cut all connections", "")
 	s.core.CutConnections()
 }
 
@@ -53,6 +54,7 @@ func (s *Server) refuse(what wire.Refusals, refuse bool) {
 	s.core.Lock()
 	defer s.core.Unlock()
 	s.core.Refuse(what, refuse)
+	s.faults.sample()
 }
 
 // Freeze drops all packets of these sessions, or of all sessions if none is named, until
@@ -66,6 +68,7 @@ func (s *Server) Freeze(sessions ...int64) {
 	s.core.Lock()
 	defer s.core.Unlock()
 	s.core.Freeze(sessions)
+	s.faults.sample()
 }
 
 // Thaw reverts [Server.Freeze] for these sessions, or for all if none is named. Delayed packets are
@@ -74,6 +77,7 @@ func (s *Server) Thaw(sessions ...int64) {
 	s.core.Lock()
 	defer s.core.Unlock()
 	s.core.Thaw(sessions)
+	s.faults.sample()
 }
 
 // Pause suspends the server until [Server.Resume], as SIGSTOP suspends a process. Connections stay
@@ -85,6 +89,7 @@ func (s *Server) Pause() {
 	s.core.Lock()
 	defer s.core.Release()
 	s.core.Pause()
+	s.faults.sample()
 }
 
 // Resume continues the server after [Server.Pause].
@@ -92,4 +97,5 @@ func (s *Server) Resume() {
 	s.core.Lock()
 	defer s.core.Release()
 	s.core.Resume()
+	s.faults.sample()
 }

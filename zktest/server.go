@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/zktest/internal/cluster"
+	"github.com/gocurator/curator/zktest/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/tree"
 	"github.com/gocurator/curator/zktest/internal/wire"
 )
@@ -35,6 +36,7 @@ func NewServer(t T, opts ...Option) *Server {
 	}
 	s.logf = t.Logf
 	t.Cleanup(func() {
+		explain(t, s.timeline)
 		if err := s.Close(); err != nil {
 			t.Logf("%v", err)
 		}
@@ -48,6 +50,7 @@ type Server struct {
 	quorum   cluster.Quorum
 	member   *cluster.Member // the quorum, if the server is a member of a cluster
 	inMemory bool
+	timeline *timeline.Recorder // nil without one
 	logf     func(format string, args ...any)
 	faults   faults
 
@@ -83,10 +86,12 @@ func newServer(cfg config, q cluster.Quorum, addr string) *Server {
 	s := &Server{
 		quorum:   q,
 		inMemory: cfg.inMemory,
+		timeline: cfg.Timeline,
 		logf:     func(format string, args ...any) { slog.Warn(fmt.Sprintf(format, args...)) },
 	}
 	s.core = wire.New(cfg.Config, q, &s.faults, addr)
-	s.faults.core = s.core
+	s.faults.core, s.faults.timeline = s.core, cfg.Timeline
+	s.faults.addresses = s.frozenAddresses
 	return s
 }
 
@@ -147,6 +152,7 @@ func (s *Server) Stop() {
 	defer s.core.Release()
 	s.hangUp()
 	s.core.Halt()
+	s.faults.sample()
 }
 
 // hangUp closes all listeners. The lock is held.
@@ -180,6 +186,7 @@ func (s *Server) Restart() error {
 	}
 	s.core.Lock()
 	s.core.Restarted()
+	s.faults.sample()
 	s.core.Release()
 	return s.reopen()
 }

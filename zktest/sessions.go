@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/zktest/internal/cluster"
+	"github.com/gocurator/curator/zktest/internal/wire"
 )
 
 // ErrNoSession is returned if the server does not know the session.
@@ -34,7 +35,10 @@ func (s *Server) Sessions() []Session {
 // ExpireSession expires a session now, as if its client were silent. Its ephemeral nodes are
 // deleted and its connection is cut. It returns [ErrNoSession] if the session does not exist, and
 // [ErrNoLeader] on a member without a leader.
-func (s *Server) ExpireSession(id int64) error { return s.quorum.Expire(id) }
+func (s *Server) ExpireSession(id int64) error {
+	s.act("expire session "+wire.SessionText(id), "")
+	return s.quorum.Expire(id)
+}
 
 // ReapContainers checks containers and TTL nodes now, as the server does periodically (see
 // [WithProperties]). It deletes empty containers that once had a child or have reached
@@ -50,4 +54,7 @@ func (s *Server) ReapContainers() { s.quorum.Reap() }
 //
 // A negative d counts as 0. The members of a cluster share one clock. A testing/synctest bubble
 // does not need Advance.
-func (s *Server) Advance(d time.Duration) { s.quorum.Advance(max(d, 0)) }
+func (s *Server) Advance(d time.Duration) {
+	s.act("advance the clock by "+d.String(), "")
+	s.quorum.Advance(max(d, 0))
+}

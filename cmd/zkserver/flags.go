@@ -23,7 +23,7 @@ import (
 type flags struct {
 	listen, tlsListen, sasl, properties []string
 	cert, key, clients                  string
-	control, load                       string
+	control, load, timeline             string
 	tick, shortest, longest             time.Duration
 	check, latency                      time.Duration
 	maxBuffer                           int
@@ -40,6 +40,7 @@ func (f *flags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.clients, "tls-clients", "", "PEM `file` with the authorities of clients' certificates; clients then need one")
 	fs.StringVar(&f.control, "control", "", "`address` of the control port, on a loopback interface (default none)")
 	fs.StringVar(&f.load, "load", "", "`file` with initial nodes, as GET /nodes of the control port shows them")
+	fs.StringVar(&f.timeline, "timeline", "", "`file` for a page that shows the run, written at the end; GET /timeline of the control port shows it before")
 	cli.Duration(fs, &f.tick, "tick", "", 2*time.Second, "the unit of the server's time")
 	cli.Duration(fs, &f.shortest, "min-session", "", 0, "the shortest session timeout that is granted; 0s is 2 ticks")
 	cli.Duration(fs, &f.longest, "max-session", "", 0, "the longest session timeout that is granted; 0s is 20 ticks")
@@ -97,6 +98,7 @@ func (f *flags) options() []zktest.Option {
 	}
 	when(len(users) > 0, zktest.WithSASL(users))
 	when(f.keeper != "", zktest.LikeKeeper(f.keeper))
+	when(f.timeline != "", zktest.WithTimeline())
 	when(f.noContainers, zktest.WithoutContainers())
 	return opts
 }

@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,11 @@ func root(a *cli.App) *cobra.Command {
 				return cli.UsageError("%s", withoutPackage(err))
 			}
 			defer server.Close()
-			if err := serve(ctx, server, f, cmd.OutOrStdout()); err != nil {
+			err = serve(ctx, server, f, cmd.OutOrStdout())
+			if err == nil && f.timeline != "" {
+				err = writeTimeline(server, f.timeline)
+			}
+			if err != nil {
 				return errors.New(withoutPackage(err))
 			}
 			return nil
@@ -64,6 +69,15 @@ func root(a *cli.App) *cobra.Command {
 // withoutPackage returns the text of an error without the name of the package that the user of a
 // program does not know.
 func withoutPackage(err error) string { return strings.TrimPrefix(err.Error(), "zktest: ") }
+
+func writeTimeline(server *zktest.Server, file string) (err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, f.Close()) }()
+	return server.Timeline().WriteHTML(f)
+}
 
 // serve lets the server listen until ctx ends.
 func serve(ctx context.Context, server *zktest.Server, f *flags, out io.Writer) error {

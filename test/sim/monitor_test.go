@@ -69,6 +69,7 @@ type monitor struct {
 	strange []*held              // holders whose nodes were deleted, though not by hand
 	writes  []write
 	history []string
+	page    []byte // the timeline, once the world has ended
 	counts  map[string]int
 	wrong   []string
 }

@@ -269,7 +269,7 @@ func describeScenario(s scenario) string {
 	return b.String()
 }
 
-// writeHistory writes what happened to a file.
+// writeHistory writes what happened to a file, and the timeline to a page beside it.
 func writeHistory(s scenario, r result) (file string, err error) {
 	f, err := os.CreateTemp("", fmt.Sprintf("sim-%d-*.txt", s.Seed))
 	if err != nil {
@@ -277,6 +277,9 @@ func writeHistory(s scenario, r result) (file string, err error) {
 	}
 	defer f.Close()
 	_, err = fmt.Fprintf(f, "%s\n%s\n%s\n", describeScenario(s), strings.Join(r.wrong, "\n"), strings.Join(r.history, "\n"))
+	if err == nil && len(r.page) > 0 {
+		err = os.WriteFile(strings.TrimSuffix(f.Name(), ".txt")+".html", r.page, 0o600)
+	}
 	return f.Name(), err
 }
 
@@ -287,7 +290,7 @@ func runOne(t *testing.T, s scenario) {
 	if err != nil {
 		t.Error(err)
 	}
-	t.Logf("%s\nhistory in %s", describeScenario(s), file)
+	t.Logf("%s\nhistory in %s, timeline beside it as .html", describeScenario(s), file)
 	if failed {
 		t.Errorf("%s", strings.Join(r.wrong, "\n"))
 		if *cut {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/timeline"
 )
 
 const (
@@ -37,6 +39,7 @@ type result struct {
 	counts  map[string]int
 	wrong   []string
 	history []string
+	page    []byte        // the timeline, if the history was recorded
 	took    time.Duration // by the clock of the simulation
 }
 
@@ -85,7 +88,7 @@ func simulate(t *testing.T, s scenario, trace bool) (r result) {
 		if m != nil {
 			m.total(r.counts)
 			r.wrong = append(m.wrong, r.wrong...)
-			r.history = m.history
+			r.history, r.page = m.history, m.page
 		}
 	}()
 	defer time.AfterFunc(*worldLimit, func() { giveUp(s, m) }).Stop()
@@ -127,10 +130,18 @@ func (w *world) run() (err error) {
 	if w.Latency > 0 {
 		opts = append(opts, zktest.WithLatency(w.Latency))
 	}
+	if w.monitor.trace {
+		opts = append(opts, zktest.WithTimeline())
+	}
 	if w.cluster, err = zktest.StartCluster(w.Members, opts...); err != nil {
 		return err
 	}
 	defer func() {
+		if w.monitor.trace {
+			var page bytes.Buffer
+			err = errors.Join(err, w.cluster.Timeline().WriteHTML(&page))
+			w.monitor.page = page.Bytes()
+		}
 		err = errors.Join(err, w.cluster.Close())
 		// callbacks return; a remaining goroutine never ends, which fails the bubble
 		time.Sleep(20 * time.Second)
@@ -259,6 +270,7 @@ func (w *world) newUser(i int, plan clientPlan) (*user, error) {
 		framework.WithRetryPolicy(retry.BoundedExponentialBackoff(20*time.Millisecond, time.Second, plan.Retries)),
 		w.delays(u),
 		w.lockDelays(u),
+		timeline.Client(w.cluster.Timeline(), fmt.Sprintf("%s %d", plan.Kind, i)),
 	}
 	if plan.Kind == hidden {
 		opts = append(opts, framework.WithAuth("digest", []byte(fmt.Sprintf("user%d:secret", i))))

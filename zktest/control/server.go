@@ -1,7 +1,9 @@
 package control
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -21,6 +23,8 @@ func (h *handler) serverRoutes() []route {
 	return []route{
 		{"GET", "/{$}", "list the requests", call(func(*http.Request, none) ([]offer, error) { return h.offered, nil })},
 		{"GET", "/status", "addresses, sessions, and counts of requests since the last reset", call(h.status)},
+		{"GET", "/timeline", "the timeline as a page, of a server with a timeline", h.timeline},
+		{"POST", "/note", `add a remark to the timeline: {"note": "deploy"}`, call(h.note)},
 		{"POST", "/reset-counts", "reset the counts", do(s.ResetCounts)},
 		{"POST", "/expire", `expire a session: {"session": "0x1"}`, call(h.expire)},
 		{"POST", "/stop", `stop the server, or one address: {"addr": "127.0.0.1:2181"}`, call(h.stop)},
@@ -30,6 +34,27 @@ func (h *handler) serverRoutes() []route {
 		{"POST", "/clock", `advance the clock: {"advance": "30s"}`, call(h.clock)},
 		{"POST", "/reap", "check containers and TTL nodes now", do(s.ReapContainers)},
 	}
+}
+
+func (h *handler) timeline(w http.ResponseWriter, _ *http.Request) {
+	var page bytes.Buffer
+	if err := h.server.Timeline().WriteHTML(&page); err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = page.WriteTo(w) // the client may have left
+}
+
+func (h *handler) note(_ *http.Request, in struct {
+	Note string `json:"note"`
+},
+) (none, error) {
+	if in.Note == "" {
+		return none{}, errors.New("missing note")
+	}
+	h.server.Timeline().Note(in.Note)
+	return none{}, nil
 }
 
 type statusAnswer struct {

@@ -43,7 +43,7 @@ func Run(t *testing.T, cases []Case) {
 		t.Parallel()
 		// Without a lag: the cases need clients that immediately see other clients' writes.
 		// Simulations try stale reads.
-		cluster := zktest.NewCluster(t, 3, zktest.WithLag(0), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
+		cluster := zktest.NewCluster(t, 3, zktest.WithTimeline(), zktest.WithLag(0), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { c.Test(t, OnCluster(cluster)) })
 		}
@@ -63,9 +63,10 @@ type Bed struct {
 	kill    func(id int64) error
 }
 
-// InProcess returns a bed on a new in-process server.
+// InProcess returns a bed on a new in-process server. If the test fails, its output has the last
+// requests and the path of a timeline.
 func InProcess(t *testing.T, opts ...zktest.Option) *Bed {
-	return On(zktest.NewServer(t, opts...))
+	return On(zktest.NewServer(t, append(opts, zktest.WithTimeline())...))
 }
 
 // On returns a bed on an in-process server.

@@ -29,7 +29,7 @@ func (w *World) Client(opts ...framework.Option) *framework.Client {
 func Virtual(t *testing.T, test func(t *testing.T, w *World), opts ...zktest.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, append(opts, zktest.WithInMemory())...)
+		server := zktest.NewServer(t, append(opts, zktest.WithInMemory(), zktest.WithTimeline())...)
 		test(t, &World{Server: server, t: t, bed: On(server)})
 	})
 }

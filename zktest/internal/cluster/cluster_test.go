@@ -73,6 +73,8 @@ type host struct{ stopped bool }
 
 func (h *host) Runs() bool               { return !h.stopped }
 func (*host) Notify(int64, []tree.Event) {}
+func (*host) Ended(int64, int64, bool)   {}
+func (*host) Leads(bool)                 {}
 func (*host) Hear()                      {}
 func (*host) HangUp()                    {}
 func (*host) Address() string            { return "" }

@@ -96,6 +96,7 @@ func (c *Cluster) begin(side []*Member) {
 	}
 	c.term = t
 	c.terms = append(c.terms, t)
+	leader.host.Leads(true)
 	for _, m := range side {
 		if m != leader {
 			t.join(m)

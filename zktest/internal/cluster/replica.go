@@ -38,6 +38,10 @@ type Host interface {
 	Runs() bool
 	// Notify sends the events of a transaction that was just applied.
 	Notify(zxid int64, events []tree.Event)
+	// Ended is called when a session has ended: closed by its client, or expired.
+	Ended(session, zxid int64, expired bool)
+	// Leads is called when the server begins to lead its cluster, and when it leads no more.
+	Leads(leads bool)
 	// Hear calls Heard of the quorum for each session that was heard since the last call.
 	Hear()
 	// HangUp cuts all connections. Requests that were not applied are lost.
@@ -93,6 +97,7 @@ func (r *Replica) apply(e *Entry, q Caller) {
 	case e.Op == proto.OpCloseSession:
 		ended = r.Sessions[e.Session]
 		delete(r.Sessions, e.Session)
+		r.host.Ended(e.Session, e.Zxid, e.Origin == nil)
 	}
 	r.host.Notify(e.Zxid, res.Events)
 	switch {

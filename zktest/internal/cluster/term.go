@@ -96,6 +96,7 @@ func (t *term) checkMajority() {
 func (t *term) end() {
 	c := t.cluster
 	t.over = true
+	t.leader.host.Leads(false)
 	c.terms = slices.DeleteFunc(c.terms, func(other *term) bool { return other == t })
 	for _, l := range t.links {
 		l.ended = true

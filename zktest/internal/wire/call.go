@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"time"
+
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/zktest/internal/cluster"
+	"github.com/gocurator/curator/zktest/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
@@ -15,8 +18,9 @@ type call struct {
 	xid      int32
 	fate     Fate
 	then     func(q *call, zxid int64, res tree.Result)
-	hangUp   bool // after the answer
-	goesOn   bool // the connection does, after the answer
+	began    time.Time // the arrival, for a timeline
+	hangUp   bool      // after the answer
+	goesOn   bool      // the connection does, after the answer
 	answered bool
 	done     chan struct{} // closed when answered; nil if that was at once
 }
@@ -157,6 +161,7 @@ func (c *Conn) handle(record []byte) bool {
 		return false
 	}
 	request := decode(c.session.ID, head.Op, &d)
+	began := time.Now()
 	if !s.hooks.Pass(request) || !c.awaitTurn(request) {
 		return false
 	}
@@ -169,7 +174,7 @@ func (c *Conn) handle(record []byte) bool {
 		s.Unlock()
 		return false // too late: the session has moved or expired
 	}
-	q := &call{conn: c, request: request, xid: head.Xid, then: (*call).reply}
+	q := &call{conn: c, request: request, xid: head.Xid, then: (*call).reply, began: began}
 	if plan != nil {
 		q.fate = plan()
 	}
@@ -195,11 +200,13 @@ func (c *Conn) refuse(q *call) {
 	s := c.server
 	if q.fate.Skip {
 		s.hooks.Answered(q.request, q.fate, nil)
+		q.record(0, s.hooks.Name(q.fate.Fault), true)
 		if q.fate.Expire {
 			s.end(c.session.ID)
 		}
 	} else {
 		s.hooks.Answered(q.request, Fate{}, func() string { return "unknown operation" })
+		q.record(0, "unknown operation", true)
 	}
 	c.Cut()
 }
@@ -291,6 +298,13 @@ func (q *call) reply(zxid int64, res tree.Result) {
 	}
 	c.record.last, c.lastXid, c.lastZxid = op, q.xid, zxid
 	s.hooks.Answered(q.request, q.fate, func() string { return outcome(op, res.Code, res.Body) })
+	if s.cfg.Timeline != nil {
+		result, bad := outcome(op, res.Code, res.Body), res.Code != proto.OK
+		if q.fate.Fault != 0 {
+			result, bad = result+" ("+s.hooks.Name(q.fate.Fault)+")", true
+		}
+		q.record(zxid, result, bad)
+	}
 	switch {
 	case q.fate.Expire:
 		s.end(c.session.ID)
@@ -301,6 +315,22 @@ func (q *call) reply(zxid int64, res tree.Result) {
 	}
 	q.sendReply(zxid, res)
 	q.goesOn = op != proto.OpCloseSession && res.Code != proto.AuthFailed && res.Code != proto.SessionClosedRequireSASL && !q.hangUp
+}
+
+// record adds the request to the timeline.
+func (q *call) record(zxid int64, result string, bad bool) {
+	s := q.conn.server
+	if s.cfg.Timeline == nil {
+		return
+	}
+	if !tree.Writes(q.request.Op) {
+		zxid = 0 // it has changed nothing
+	}
+	what, path := s.hooks.Describe(q.request)
+	s.cfg.Timeline.Add(q.began, timeline.Entry{
+		Kind: timeline.Request, Server: s.Name(), Session: timeline.SessionText(q.request.Session),
+		What: what, Path: path, Result: result, Bad: bad, Zxid: zxid,
+	})
 }
 
 // sendReply sends the answer to a request.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/zktest/internal/cluster"
+	"github.com/gocurator/curator/zktest/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
@@ -16,8 +17,9 @@ type Config struct {
 	Timing
 	Security
 	Limits
-	Unknown []proto.Op // operations on which the server cuts the connection
-	Words   []string   // allowed four-letter words; * allows all
+	Timeline *timeline.Recorder // nil without one
+	Unknown  []proto.Op         // operations on which the server cuts the connection
+	Words    []string           // allowed four-letter words; * allows all
 }
 
 // Timing configures a server's tick, session timeouts and latency.

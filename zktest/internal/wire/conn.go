@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/zktest/internal/cluster"
+	"github.com/gocurator/curator/zktest/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 
@@ -200,6 +201,11 @@ func (c *Conn) sendEvent(zxid int64, kind tree.EventType, path string) {
 	s := c.server
 	s.events++
 	s.hooks.Notified(c.session.ID, kind, path)
+	if s.cfg.Timeline != nil {
+		s.cfg.Timeline.Add(time.Now(), timeline.Entry{
+			Kind: timeline.Watch, Server: s.Name(), Session: timeline.SessionText(c.session.ID), What: kind.String(), Path: path, Zxid: s.Tree.Zxid, // the header of an event may have none
+		})
+	}
 	s.Put(&frame{to: c, bytes: proto.Seal(event.Append(header.Append(proto.Begin(28 + len(path)))))})
 }
 

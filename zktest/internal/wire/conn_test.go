@@ -57,6 +57,8 @@ func TestClientIsHeardWhileTheServerWorks(t *testing.T) {
 // noHooks are the hooks of a server without a test.
 type noHooks struct{}
 
+func (noHooks) Describe(Request) (string, string)      { return "", "" }
+func (noHooks) Name(int) string                        { return "" }
 func (noHooks) Received()                              {}
 func (noHooks) Pass(Request) bool                      { return true }
 func (noHooks) Plan(Request) func() Fate               { return nil }

@@ -46,6 +46,9 @@ type Hooks interface {
 	// Answered is called when a request is answered or meets a fault. A nil result means that it
 	// was not applied.
 	Answered(r Request, f Fate, result func() string)
+	// Describe returns a request's operation and path in words, and Name a fault's name.
+	Describe(r Request) (what, path string)
+	Name(fault int) string
 	// Notified is called when the event of a watch is sent.
 	Notified(session int64, e tree.EventType, path string)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type Server struct {
 	cfg    Config
 	quorum cluster.Quorum
 	hooks  Hooks
+	name   string    // in a timeline
 	made   time.Time // heardAt of connections is counted from here
 	wg     sync.WaitGroup
 
@@ -64,6 +66,11 @@ func New(cfg Config, q cluster.Quorum, hooks Hooks, addr string) *Server {
 		links:   links{frozen: make(map[int64]bool), flow: make(chan struct{})},
 	}
 	s.watches = newWatchIndex(&s.cfg.Rules)
+	if _, alone := q.(*cluster.Alone); alone {
+		s.name = "server"
+	} else {
+		s.name = "server " + strconv.Itoa(s.Number)
+	}
 	s.Attach(s)
 	return s
 }
@@ -125,6 +132,7 @@ func (s *Server) HangUp() {
 	for c := range s.conns {
 		if c.session != nil && c.session.Conn == c {
 			c.session.Conn = nil
+			s.cfg.Timeline.Disconnected(c.session.ID, "connection lost")
 		}
 		c.lost = true
 		c.Cut()
@@ -168,6 +176,7 @@ func (s *Server) Accept(n net.Conn, route *Route) error {
 		delete(s.conns, c)
 		if c.session != nil && c.session.Conn == c {
 			c.session.Conn = nil
+			s.cfg.Timeline.Disconnected(c.session.ID, "connection lost")
 		}
 		s.Put(&control{c, last})
 		s.Release()
@@ -187,6 +196,14 @@ func (s *Server) full(host string) bool {
 		}
 	}
 	return count >= s.cfg.MaxConns
+}
+
+// Leads records that the server begins to lead, or leads no more.
+func (s *Server) Leads(leads bool) { s.cfg.Timeline.Leads(s.Name(), leads) }
+
+// Ended records the end of a session.
+func (s *Server) Ended(session, zxid int64, expired bool) {
+	s.cfg.Timeline.Ended(session, zxid, expired)
 }
 
 // Notify sends a transaction's events to the clients whose watches it fires.
@@ -212,8 +229,12 @@ func (s *Server) bind(c *Conn, id int64, timeout time.Duration) *cluster.Session
 	}
 	sess.Timeout, sess.Conn = timeout, c
 	c.session, c.peer = sess, id
+	s.cfg.Timeline.Connected(s.Name(), id, timeout)
 	return sess
 }
+
+// Name returns the server's name in a timeline.
+func (s *Server) Name() string { return s.name }
 
 // ConnOf returns a session's connection and the time at which it was accepted, or nil without one.
 func (s *Server) ConnOf(session int64) (*Conn, time.Time) {
