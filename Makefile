@@ -25,6 +25,7 @@ check: lint
 test:
 	@scripts/test.sh -race -vet=off -p 4 -parallel 6 -timeout $(TIMEOUT) $(PACKAGES)
 	@go test -vet=off ./test/sim -run 'TestWorlds|TestSeedsWorthKeeping' -sim.seeds 300
+	@go test -vet=off ./test/matrix ./discovery/grpcresolver ./discovery/kratosregistry -run TestMatrix -matrix.core
 
 # Where the time of make test goes: the table of test/README.md.
 times:

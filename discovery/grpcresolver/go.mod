@@ -3,6 +3,7 @@ module github.com/gocurator/curator/discovery/grpcresolver
 go 1.25.0
 
 require (
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/gocurator/curator v0.1.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
@@ -12,7 +13,6 @@ require (
 
 require (
 	github.com/cenkalti/backoff/v4 v4.3.0 // indirect
-	github.com/go-zookeeper/zk v1.0.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/net v0.34.0 // indirect
 	golang.org/x/sys v0.29.0 // indirect

@@ -1,0 +1,78 @@
+package kratosregistry_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-kratos/kratos/v2/registry"
+
+	"github.com/gocurator/curator/discovery/kratosregistry"
+	"github.com/gocurator/curator/internal/test/matrix"
+)
+
+// TestMatrix runs the registry under the conditions of the matrix: see test/matrix.
+func TestMatrix(t *testing.T) {
+	matrix.Run(t, matrix.Story{Name: "Kratos", Run: registers, Dirs: []string{"/orders"}, Lookalikes: []string{"/orders/other"}})
+}
+
+// registers has A register, and B watch.
+func registers(s *matrix.Scene) error {
+	a, err := kratosregistry.New(s.A, kratosregistry.WithRootPath(s.Path))
+	if err != nil {
+		return err
+	}
+	b, err := kratosregistry.New(s.B, kratosregistry.WithRootPath(s.Path))
+	if err != nil {
+		return s.Other(err)
+	}
+	service := &registry.ServiceInstance{Name: "orders", ID: s.Name("a"), Version: "1", Endpoints: []string{"grpc://10.0.0.1:80"}}
+	if err := a.Register(s.Ctx, service); err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = a.Deregister(ctx, service) // the first error is returned
+	}()
+	w, err := b.Watch(s.Peer, "orders")
+	if err != nil {
+		return s.Other(err)
+	}
+	defer w.Stop()
+	seen := func(version string) error {
+		for {
+			list, err := w.Next()
+			if err != nil {
+				return s.Other(err)
+			}
+			if slices.ContainsFunc(list, func(i *registry.ServiceInstance) bool { return i.ID == service.ID && i.Version == version }) {
+				return nil
+			}
+		}
+	}
+	if err := seen("1"); err != nil {
+		return err
+	}
+	s.Middle()
+	service.Version = "2"
+	if err := a.Register(s.Ctx, service); err != nil {
+		return err
+	}
+	if err := seen("2"); err != nil {
+		return err
+	}
+	if err := s.CatchUp(); err != nil {
+		return err
+	}
+	list, err := b.GetService(s.Peer, "orders")
+	if err != nil {
+		return s.Other(err)
+	}
+	s.Check(len(list) > 0 || s.Forced() || s.A.State() == 0, "no instance")
+	if err := s.Expire(); err != nil {
+		return err
+	}
+	return a.Deregister(s.Ctx, service)
+}

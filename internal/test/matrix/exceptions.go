@@ -1,0 +1,246 @@
+package matrix
+
+import (
+	"errors"
+	"path"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/recipes/once"
+)
+
+// exception is a row of the table of exceptions.
+type exception struct {
+	// Story and Condition are patterns of path.Match, without slashes.
+	Story, Condition string
+	// Page contains the sentence that allows the exception.
+	Page, Sentence string
+	// Known is an open issue instead: its cells may do anything.
+	Known string
+
+	Allows  []error
+	Any     bool     // the story may end with any error
+	Silent  bool     // a wait until the deadline needs neither a reason nor a line
+	Peers   bool     // calls of B may end with these errors
+	Waits   bool     // the story may wait until its deadline
+	Lingers bool     // nodes may remain until their sessions end
+	Noisy   bool     // lines are logged
+	Leaves  []string // suffixes of nodes that may remain
+
+	indices []int
+}
+
+func (e exception) any() bool { return len(e.indices) > 0 }
+
+func (e exception) because() string {
+	if e.Known != "" {
+		return "known: " + e.Known
+	}
+	return e.Page + ": " + e.Sentence
+}
+
+func (e exception) allows(err error) bool {
+	return e.Any && err != nil || slices.ContainsFunc(e.Allows, func(target error) bool { return errors.Is(err, target) })
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, escaped(name))
+	if err != nil {
+		panic(err)
+	}
+	if ok {
+		return true
+	}
+	ok, _ = path.Match(escaped(pattern), escaped(name))
+	return ok
+}
+
+// excepted returns the union of the rows for a cell.
+func excepted(story, condition string) (all exception) {
+	for i, e := range exceptions {
+		if !matches(e.Story, story) || !matches(e.Condition, condition) {
+			continue
+		}
+		all.indices = append(all.indices, i)
+		all.Allows = append(all.Allows, e.Allows...)
+		all.Leaves = append(all.Leaves, e.Leaves...)
+		all.Any, all.Silent = all.Any || e.Any, all.Silent || e.Silent
+		all.Peers, all.Waits, all.Lingers, all.Noisy = all.Peers || e.Peers, all.Waits || e.Waits, all.Lingers || e.Lingers, all.Noisy || e.Noisy
+		if e.Known != "" {
+			all.Known = e.Known
+		}
+	}
+	return all
+}
+
+// exceptions is the table: what cells may do beyond their condition, and the sentence that says so.
+var exceptions = []exception{
+	// Nodes that look like a contender's.
+	{
+		Story: "*mutex*", Condition: "a node of a mutex below *", Page: "docs/FROM-JAVA.md", Sentence: ownKind,
+		Allows: notFree, Waits: true,
+	},
+	{Story: "*", Condition: "a persistent look-alike at *lock-0000000000", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true, Silent: true},
+	{Story: "*", Condition: "a persistent look-alike at *latch-0000000000", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true, Silent: true},
+	{Story: "*", Condition: "a persistent look-alike at *__0000000000", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "*", Condition: "a persistent look-alike at *lease-0000000000", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "queue", Condition: "a persistent look-alike at *", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "revocable", Condition: "a node of a mutex below the path", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "semaphore*", Condition: "a node of a mutex below /locks", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "semaphore*", Condition: "a node of a lease below /leases", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "multilock", Condition: "a node of a mutex below *", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "multilock", Condition: "a node of a lease below /s/leases", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "* lock", Condition: "a node of a writer below the path", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true},
+	{Story: "*job", Condition: "a node of a mutex below the path", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true, Silent: true},
+	{
+		Story: "job", Condition: "a persistent look-alike at /once", Page: "recipes/once/doc.go",
+		Sentence: "Data of another program are an error and are never overwritten.", Allows: []error{once.ErrBadValue},
+	},
+	{Story: "lock of zkconn", Condition: "a node of a mutex below the path", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Allows: notFree, Waits: true, Silent: true},
+	{Story: "election*", Condition: "a node of an election below the path", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Waits: true, Silent: true},
+	{Story: "election with a selector", Condition: "a node of a mutex below the path", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Waits: true, Silent: true},
+	{Story: "shards", Condition: "a node of an election below *", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Waits: true, Silent: true},
+	{
+		Story: "kept node that fails", Condition: "a persistent look-alike at /n", Page: "recipes/node/node.go",
+		Sentence: "ErrTaken, if the path is taken and [Fail] is given", Allows: []error{node.ErrTaken},
+	},
+	{
+		Story: "kept node", Condition: "a persistent look-alike at /n", Page: "recipes/node/node.go",
+		Sentence: "Wait waits until the other node is deleted. It is the default.", Allows: []error{node.ErrTaken}, Waits: true,
+	},
+
+	// Nodes that Close cannot delete.
+	{
+		Story: "kept persistent node", Condition: "Close*", Page: "recipes/node/node.go",
+		Sentence: "[framework.ErrClosed] if a persistent node stays because the client was closed first.", Leaves: []string{"/n"},
+	},
+	{
+		Story: "kept persistent node", Condition: "Shutdown*", Page: "framework/shutdown.go",
+		Sentence: "Persistent nodes are kept.", Leaves: []string{"/n"},
+	},
+	{
+		Story: "static service", Condition: "Close*", Page: "recipes/node/node.go",
+		Sentence: "[framework.ErrClosed] if a persistent node stays because the client was closed first.", Leaves: []string{"/orders/*"},
+	},
+	{Story: "static service", Condition: "Shutdown*", Page: "framework/shutdown.go", Sentence: "Persistent nodes are kept.", Leaves: []string{"/orders/*"}},
+	{
+		Story: "Dubbo", Condition: "Close*", Page: "recipes/node/node.go",
+		Sentence: "[framework.ErrClosed] if a persistent node stays because the client was closed first.", Leaves: []string{"/dubbo/*"},
+	},
+	{Story: "Dubbo", Condition: "Shutdown*", Page: "framework/shutdown.go", Sentence: "Persistent nodes are kept.", Leaves: []string{"/dubbo/*"}},
+	{
+		Story: "Dubbo", Condition: "denied*delete at /services/orders", Page: "discovery/dubbo/doc.go",
+		Sentence: "Close deletes the revision if no instance uses it", Leaves: []string{"/dubbo/*"},
+	},
+	{
+		Story: "double barrier", Condition: "*", Page: "recipes/barrier/barrier.go",
+		Sentence: "stays. The next Enter deletes it", Leaves: []string{"/ready"},
+	},
+
+	// Data and rights.
+	{
+		Story: "*service", Condition: "ACL of another", Page: "discovery/doc.go",
+		Sentence: "A node that the client may not read, or that is not compressed on a client with framework.WithCompression, is reported by [Discovery.Lookup], and not by a Watch.", Silent: true,
+	},
+	{
+		Story: "Kratos", Condition: "ACL of another", Page: "recipes/cache/doc.go",
+		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
+	},
+	{
+		Story: "Kratos", Condition: "denied in the middle: read at *", Page: "recipes/cache/doc.go",
+		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
+	},
+	{
+		Story: "gRPC", Condition: "another client deletes*", Page: "discovery/grpcresolver/doc.go",
+		Sentence: "Calls fail with the reason if a service has no instance", Allows: []error{discovery.ErrNoInstance},
+	},
+	{
+		Story: "group", Condition: "denied in the middle: read at *", Page: "recipes/cache/doc.go",
+		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
+	},
+	{
+		Story: "permanent service", Condition: "another client writes garbage", Page: "discovery/discovery.go",
+		Sentence: "It returns an error if the node cannot be read.", Any: true,
+	},
+	{
+		Story: "shards", Condition: "another client writes garbage", Page: "recipes/shard/doc.go",
+		Sentence: "the shards stay with their owners, and a line is logged", Waits: true,
+	},
+	{
+		Story: "service of Spring", Condition: "an unreadable child below *", Page: "discovery/doc.go",
+		Sentence: "rejects one of Spring or Dubbo with zk.ErrNoAuth", Allows: []error{zk.ErrNoAuth},
+	},
+	{
+		Story: "Dubbo", Condition: "an unreadable child below /services/orders", Page: "discovery/doc.go",
+		Sentence: "rejects one of Spring or Dubbo with zk.ErrNoAuth", Allows: []error{zk.ErrNoAuth},
+	},
+	{
+		Story: "service of Spring", Condition: "a child with an odd name below *", Page: "discovery/register.go",
+		Sentence: "[ErrOtherProfile] if the service has an instance of another profile.", Allows: []error{discovery.ErrOtherProfile},
+	},
+	{
+		Story: "Dubbo", Condition: "a child with an odd name below /services/orders", Page: "discovery/register.go",
+		Sentence: "[ErrOtherProfile] if the service has an instance of another profile.", Allows: []error{discovery.ErrOtherProfile},
+	},
+	{
+		Story: "HTTP client", Condition: "another client deletes*", Page: "discovery/httpclient/httpclient.go",
+		Sentence: "discovery.ErrNoInstance if no instance is available.", Allows: []error{discovery.ErrNoInstance},
+	},
+
+	{
+		Story: "lock of zkconn", Condition: "a node of a writer below the path", Page: "zkconn/lock.go",
+		Sentence: "Names of kazoo's lock contain \"__lock__\" before the number.", Waits: true, Silent: true,
+	},
+
+	// The errors of go-zookeeper.
+	{
+		Story: "lock of zkconn", Condition: "expire *", Page: "zkconn/conn.go",
+		Sentence: "[ErrSessionExpired]: the session in which the operation was sent has expired.", Allows: []error{zk.ErrSessionExpired}, Peers: true,
+	},
+	{
+		Story: "lock of zkconn", Condition: "an outage of a minute", Page: "zkconn/conn.go",
+		Sentence: "[ErrSessionExpired]: the session in which the operation was sent has expired.", Allows: []error{zk.ErrSessionExpired}, Peers: true,
+	},
+	{
+		Story: "lock of zkconn", Condition: "all connections freeze*", Page: "zkconn/conn.go",
+		Sentence: "[ErrSessionExpired]: the session in which the operation was sent has expired.", Allows: []error{zk.ErrSessionExpired}, Peers: true,
+	},
+
+	// Faults that are not mended yet.
+	{Story: "*", Condition: "Close*", Known: "56 A5, Close warns of nodes that it has deleted"},
+	{Story: "double barrier", Condition: "a * below *", Known: "56 A10, a foreign child counts as a member"},
+	{Story: "double barrier", Condition: "many children of *", Known: "56 A10, a foreign child counts as a member"},
+	{Story: "double barrier", Condition: "a full child of *", Known: "56 A10, a foreign child counts as a member"},
+	{Story: "double barrier", Condition: "a persistent look-alike at *", Known: "56 A10, a foreign child counts as a member"},
+	{Story: "double barrier", Condition: "an unreadable child*", Known: "56 A10, a foreign child counts as a member"},
+	{Story: "shards", Condition: "a persistent look-alike at /members/other", Known: "56 A3, a persistent look-alike gets shards"},
+	{Story: "kept node with a TTL", Condition: "Keeper*", Known: "matrix 4, Keep logs what it returns"},
+	{Story: "kept node with a TTL", Condition: "without TTL nodes", Known: "matrix 4, Keep logs what it returns"},
+	{Story: "kept persistent node", Condition: "expire *", Known: "matrix 1, Close gives up beside a server that answers"},
+	{Story: "static service", Condition: "expire *", Known: "matrix 1, Close gives up beside a server that answers"},
+	{Story: "Dubbo", Condition: "cancel*", Known: "matrix 2, a failed Register leaves its nodes"},
+	{Story: "Dubbo", Condition: "lose reply, cancel*", Known: "matrix 2, a failed Register leaves its nodes"},
+	{Story: "Dubbo", Condition: "denied*read at /services/orders", Known: "matrix 2, a failed Register leaves its nodes"},
+	{Story: "Dubbo", Condition: "observer that panics at the third operation", Known: "matrix 2, a failed Register leaves its nodes"},
+	{Story: "double barrier", Condition: "observer that panics at the third operation", Known: "matrix 3, a panic leaves a member"},
+}
+
+// ownKind is why a node with the name of a contender counts.
+const ownKind = "Go counts only nodes whose names end with the name of its kind of lock and ten digits"
+
+var notFree = []error{lock.ErrNotAcquired}
+
+// Exception is a row of the table, for the test of its sentence.
+type Exception struct{ Page, Sentence, Known string }
+
+// Exceptions returns the rows of the table.
+func Exceptions() (all []Exception) {
+	for _, e := range exceptions {
+		all = append(all, Exception{e.Page, e.Sentence, e.Known})
+	}
+	return all
+}
