@@ -334,8 +334,8 @@ func (o *Once) runner(ctx context.Context) error {
 	return fmt.Errorf("%w (by %s)", ErrRunning, identity(all[0].Data))
 }
 
-// noVersion is a version that no node has.
-const noVersion = -2
+// noVersion is a version that no lock's node reaches. A Multi of the client refuses -2.
+const noVersion = -3
 
 // claim returns the record as it is while the lock is held, after a proof that the client may write
 // it: a transaction that writes the node, or that is refused after the server has found that it
