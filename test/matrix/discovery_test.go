@@ -261,8 +261,16 @@ var dubboStories = []matrix.Story{{
 // dubs has A and B register one application.
 func dubs(s *matrix.Scene) error {
 	app := dubbo.Application{Name: "orders", Host: "10.0.0.1", Port: 1, Services: []dubbo.Service{{Name: "x.Greeter", Methods: []string{"Hello"}}}}
-	opts := []dubbo.Option{dubbo.WithBase(s.Path + "/services"), dubbo.WithRoot(s.Path + "/dubbo")}
-	a, err := dubbo.Register(s.Ctx, s.A, app, opts...)
+	// The nodes are below the root of the client.
+	first, err := s.A.Namespace(strings.TrimPrefix(s.Real(""), "/"))
+	if err != nil {
+		return err
+	}
+	second, err := s.B.Namespace(strings.TrimPrefix(s.Real(""), "/"))
+	if err != nil {
+		return s.Other(err)
+	}
+	a, err := dubbo.Register(s.Ctx, first, app)
 	if err != nil {
 		return err
 	}
@@ -274,7 +282,7 @@ func dubs(s *matrix.Scene) error {
 	}()
 	s.Middle()
 	app.Host = "10.0.0.2"
-	b, err := dubbo.Register(s.Peer, s.B, app, opts...)
+	b, err := dubbo.Register(s.Peer, second, app)
 	if err != nil {
 		return s.Other(err)
 	}

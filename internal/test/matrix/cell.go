@@ -156,7 +156,7 @@ func (s *Scene) client(name string, opts ...framework.Option) (*framework.Client
 	client, err := framework.New(b.servers, append([]framework.Option{
 		framework.WithDialer(b.dial),
 		framework.WithSessionTimeout(sessionTimeout),
-		framework.WithLogger(s.cell.journal.logger(name, s.prefix())),
+		framework.WithLogger(s.cell.journal.logger(name)),
 	}, opts...)...)
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (c *cell) round(condition Condition, first bool) {
 	s.Path = "/app/" + s.Name("day")
 	s.real = s.prefix() + s.Path
 	s.base = s.prefix() + "/app"
-	c.journal.exists = func(path string) bool { return c.node(path) }
+	c.journal.exists = c.node
 
 	if condition.Before != nil {
 		condition.Before(s)
@@ -410,14 +410,9 @@ func (c *cell) left(s *Scene, existed map[string]bool, first bool, when string) 
 	}
 }
 
-// node reports whether a node of a member is at path or below it.
+// node reports whether there is a node whose path begins with path, in any namespace.
 func (c *cell) node(path string) bool {
-	for _, n := range c.server.Dump() {
-		if n.Path == path || strings.HasPrefix(n.Path, path+"/") || strings.HasPrefix(n.Path, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.server.Dump(), func(n zktest.Node) bool { return strings.Contains(n.Path, path) })
 }
 
 // lines requires that log lines are true, and that there are none without a disturbance.

@@ -15,7 +15,7 @@ type line struct {
 	client string
 	level  slog.Level
 	text   string // the message
-	path   string // the attribute, on the server
+	path   string // the attribute
 	attrs  string
 	remain bool // the line says that nodes may remain, and a node did at that moment
 }
@@ -33,7 +33,7 @@ func (l line) remains() bool {
 type journal struct {
 	mu    sync.Mutex
 	lines []line // guarded by mu
-	// exists reports whether a node of the recipe is at path or below it.
+	// exists reports whether there is a node at path or below it.
 	exists func(path string) bool
 }
 
@@ -49,15 +49,15 @@ func (j *journal) reset() {
 	j.lines = nil
 }
 
-// logger returns the logger of a client. prefix is its namespace.
-func (j *journal) logger(client, prefix string) *slog.Logger {
-	return slog.New(&handler{journal: j, client: client, prefix: prefix})
+// logger returns the logger of a client.
+func (j *journal) logger(client string) *slog.Logger {
+	return slog.New(&handler{journal: j, client: client})
 }
 
 type handler struct {
-	journal        *journal
-	client, prefix string
-	attrs          string
+	journal *journal
+	client  string
+	attrs   string
 }
 
 func (h *handler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -66,7 +66,7 @@ func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	l := line{at: time.Now(), client: h.client, level: r.Level, text: r.Message, attrs: h.attrs}
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == "path" {
-			l.path = h.prefix + a.Value.String()
+			l.path = a.Value.String()
 		}
 		if a.Key != "stack" {
 			l.attrs += " " + a.String()
