@@ -21,17 +21,20 @@ import (
 // do that, and old ZooKeepers after a wrong password.
 func WithSASL(mechanism sasl.Mechanism) Option {
 	start := func(ctx context.Context, host string) (*conn.SASL, error) { return startSASL(ctx, mechanism, host) }
-	return opt.Checked(mechanism != nil, func(c *config) { c.SASL = start }, "nil SASL mechanism")
+	return opt.Checked(mechanism.Start != nil, func(c *config) { c.SASL = start }, "SASL mechanism %q without Start", mechanism.Name)
 }
 
 // startSASL begins an exchange with the server at host.
 func startSASL(ctx context.Context, mechanism sasl.Mechanism, host string) (*conn.SASL, error) {
-	first, next, err := mechanism.Start(ctx, host)
+	exchange, err := mechanism.Start(ctx, sasl.Server{Host: host})
+	if err == nil && exchange.Next == nil {
+		err = errors.New("exchange without Next")
+	}
 	switch {
 	case err != nil && (ctx.Err() != nil || errors.Is(err, zk.ErrNoServer)):
-		return nil, fmt.Errorf("SASL %s: %w", mechanism.Name(), err)
+		return nil, fmt.Errorf("SASL %s: %w", mechanism.Name, err)
 	case err != nil:
-		return nil, fmt.Errorf("SASL %s: %w: %w", mechanism.Name(), zk.ErrAuthFailed, err)
+		return nil, fmt.Errorf("SASL %s: %w: %w", mechanism.Name, zk.ErrAuthFailed, err)
 	}
-	return &conn.SASL{Name: mechanism.Name(), First: first, Next: next}, nil
+	return &conn.SASL{Name: mechanism.Name, First: exchange.First, Next: exchange.Next}, nil
 }

@@ -54,11 +54,8 @@ func TestSASLInACluster(t *testing.T) {
 }
 
 // broken is a mechanism that does not begin.
-type broken struct{ err error }
-
-func (broken) Name() string { return "BROKEN" }
-func (b broken) Start(context.Context, string) ([]byte, func([]byte) ([]byte, bool, error), error) {
-	return nil, nil, b.err
+func broken(err error) sasl.Mechanism {
+	return sasl.Mechanism{Name: "BROKEN", Start: func(context.Context, sasl.Server) (sasl.Exchange, error) { return sasl.Exchange{}, err }}
 }
 
 func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
@@ -73,7 +70,8 @@ func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
 		"no such user":               {zktest.NewServer(t, zktest.WithSASL(bob)), sasl.DigestMD5("eve", "secret"), "SASL DIGEST-MD5: ", nil},
 		"where it is required":       {zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"})), sasl.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", framework.ErrAuthRequired},
 		"a server without SASL":      {zktest.NewServer(t), sasl.DigestMD5("bob", "secret"), "the server may not be configured for SASL", nil},
-		"a mechanism without ticket": {zktest.NewServer(t), broken{noTicket}, "SASL BROKEN: ", noTicket},
+		"an exchange without Next":   {zktest.NewServer(t), broken(nil), "SASL BROKEN: zk: client authentication failed: exchange without Next", nil},
+		"a mechanism without ticket": {zktest.NewServer(t), broken(noTicket), "SASL BROKEN: ", noTicket},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := framework.New([]string{test.server.Addr()}, framework.WithSASL(test.mechanism))
@@ -92,23 +90,22 @@ func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
 }
 
 // outOfReach is DIGEST-MD5 as if it needed another server, which cannot be reached the first times.
-type outOfReach struct {
-	sasl.Mechanism
-	times *atomic.Int32
-}
-
-func (o outOfReach) Start(ctx context.Context, host string) ([]byte, func([]byte) ([]byte, bool, error), error) {
-	if o.times.Add(-1) >= 0 {
-		return nil, nil, fmt.Errorf("no KDC: %w", zk.ErrNoServer)
+func outOfReach(m sasl.Mechanism, times *atomic.Int32) sasl.Mechanism {
+	start := m.Start
+	m.Start = func(ctx context.Context, server sasl.Server) (sasl.Exchange, error) {
+		if times.Add(-1) >= 0 {
+			return sasl.Exchange{}, fmt.Errorf("no KDC: %w", zk.ErrNoServer)
+		}
+		return start(ctx, server)
 	}
-	return o.Mechanism.Start(ctx, host)
+	return m
 }
 
 func TestAMechanismWhoseServerIsOutOfReachIsTriedAgain(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	var times atomic.Int32
 	times.Store(3)
-	client, err := framework.New(server.Servers(), framework.WithSASL(outOfReach{sasl.DigestMD5("bob", "secret"), &times}))
+	client, err := framework.New(server.Servers(), framework.WithSASL(outOfReach(sasl.DigestMD5("bob", "secret"), &times)))
 	require.NoError(t, err)
 	defer client.Close()
 	_, _, err = client.Get(testbed.Context(t), "/")
@@ -140,7 +137,7 @@ func TestAnACLOfSASLIsInvalidOnAServerWithoutIt(t *testing.T) {
 }
 
 func TestBadOptionsOfSASLAreRefused(t *testing.T) {
-	_, err := framework.New([]string{"a:1"}, framework.WithSASL(nil))
+	_, err := framework.New([]string{"a:1"}, framework.WithSASL(sasl.Mechanism{}))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	_, err = zktest.Start(zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	require.Error(t, err)

@@ -12,22 +12,36 @@ import (
 	"github.com/gocurator/curator/internal/sasl"
 )
 
-// Mechanism authenticates a client to a server. Its methods must be safe for concurrent use.
-type Mechanism interface {
-	// Name returns the mechanism's name, for errors.
-	Name() string
+// Mechanism authenticates a client to a server. It is a struct of functions, so that later versions
+// can add to it.
+type Mechanism struct {
+	// Name is the mechanism's name, for errors.
+	Name string
 
-	// Start begins an exchange with the server at host, a name without a port. It returns the
-	// client's first token, which may be empty, and next, which returns the client's reply to each
-	// token of the server. Start must return when ctx is done, and next must not block.
+	// Start begins an exchange with a server. It must return when ctx is done, and must be safe for
+	// concurrent use.
 	//
-	// If next reports done without a reply, the exchange has succeeded. If it reports done with a
+	// An error counts as refused credentials, unless it wraps zk.ErrNoServer. That error means that
+	// a server which the mechanism needs, such as a Kerberos KDC, could not be reached. Operations
+	// are then retried.
+	Start func(ctx context.Context, server Server) (Exchange, error)
+}
+
+// Server describes the server to which a client logs in.
+type Server struct {
+	Host string // the host in the list of servers, without a port
+}
+
+// Exchange is a login on one connection.
+type Exchange struct {
+	// First is the client's first token. It may be empty.
+	First []byte
+
+	// Next returns the client's reply to each token of the server. It must not block.
+	//
+	// If it reports done without a reply, the exchange has succeeded. If it reports done with a
 	// reply, the exchange succeeds when the server has accepted that reply.
-	//
-	// An error of Start counts as refused credentials, unless it wraps zk.ErrNoServer. That error
-	// means that a server which the mechanism needs, such as a Kerberos KDC, could not be reached.
-	// Operations are then retried.
-	Start(ctx context.Context, host string) (first []byte, next func(token []byte) (answer []byte, done bool, err error), err error)
+	Next func(token []byte) (reply []byte, done bool, err error)
 }
 
 // DigestMD5 returns the mechanism DIGEST-MD5. It is for servers whose users and passwords are
@@ -38,4 +52,9 @@ type Mechanism interface {
 // 3.9.6 refuses the mechanism by default (FIPS mode); zookeeper.fips-mode=false allows it.
 // ZooKeeper 3.8.0 accepts an unknown user name with the password of the previous login; 3.9.6 does
 // not.
-func DigestMD5(user, password string) Mechanism { return sasl.Client{User: user, Password: password} }
+func DigestMD5(user, password string) Mechanism {
+	return Mechanism{Name: sasl.DigestMD5, Start: func(context.Context, Server) (Exchange, error) {
+		next, err := sasl.Begin(user, password)
+		return Exchange{First: []byte{}, Next: next}, err
+	}}
+}

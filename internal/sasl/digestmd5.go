@@ -3,7 +3,6 @@
 package sasl
 
 import (
-	"context"
 	"crypto/md5"
 	"crypto/rand"
 	"encoding/hex"
@@ -42,27 +41,18 @@ func (l Login) proof(a2 string) string {
 // nonceCount says that the client uses the nonce for the first time.
 const nonceCount = "00000001"
 
-// Client is the mechanism of a client, a sasl.Mechanism.
-type Client struct{ User, Password string }
-
-// Name returns the name of the mechanism.
-func (Client) Name() string { return DigestMD5 }
-
-// String omits the password, for logs.
-func (c Client) String() string { return DigestMD5 + " as " + c.User }
-
-// Start starts an exchange.
-func (c Client) Start(context.Context, string) (first []byte, next func(token []byte) (answer []byte, done bool, err error), err error) {
+// Begin begins the exchange of a client, whose first token is empty. next returns its replies.
+func Begin(user, password string) (next func(token []byte) (reply []byte, done bool, err error), err error) {
 	if err := usable(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var l Login
-	return []byte{}, func(token []byte) (answer []byte, done bool, err error) {
+	return func(token []byte) (reply []byte, done bool, err error) {
 		if l.Nonce != "" {
 			return nil, true, Confirm(token, l)
 		}
-		answer, l, err = Answer(token, c.User, c.Password, rand.Text())
-		return answer, false, err
+		reply, l, err = Answer(token, user, password, rand.Text())
+		return reply, false, err
 	}, nil
 }
 

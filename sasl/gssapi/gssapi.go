@@ -55,13 +55,13 @@ import (
 // is a name with a realm, such as alice@EXAMPLE.COM. If it contains no realm, the default realm of
 // krb5.conf is used.
 func Keytab(principal, file string, opts ...Option) sasl.Mechanism {
-	return build(principal, withKeytab(principal, file), opts)
+	return build(principal, withKeytab(principal, file), opts).mechanism()
 }
 
 // Password returns a mechanism that logs in as principal with its password, which is not sent. For
 // the form of principal see [Keytab].
 func Password(principal, password string, opts ...Option) sasl.Mechanism {
-	return build(principal, withPassword(principal, password), opts)
+	return build(principal, withPassword(principal, password), opts).mechanism()
 }
 
 // CredentialsCache returns a mechanism that uses the ticket that kinit has written to file. It is
@@ -72,7 +72,7 @@ func Password(principal, password string, opts ...Option) sasl.Mechanism {
 // supported.
 func CredentialsCache(file string, opts ...Option) sasl.Mechanism {
 	file = strings.TrimPrefix(file, "FILE:")
-	return build(file, withCache(file), opts)
+	return build(file, withCache(file), opts).mechanism()
 }
 
 // Option configures a mechanism of this package.
@@ -103,7 +103,7 @@ func WithConfig(file string) Option {
 	return func(m *mechanism) { m.config = file }
 }
 
-// mechanism is a sasl.Mechanism.
+// mechanism has the parameters and the tickets of a sasl.Mechanism.
 type mechanism struct {
 	who     string // logs in
 	service string
@@ -121,32 +121,30 @@ func build(who string, login login, opts []Option) *mechanism {
 	return m
 }
 
-func (*mechanism) Name() string { return "GSSAPI" }
+func (m *mechanism) mechanism() sasl.Mechanism { return sasl.Mechanism{Name: "GSSAPI", Start: m.start} }
 
-// String keeps the password out of logs.
-func (m *mechanism) String() string { return "GSSAPI as " + m.who }
-
-func (m *mechanism) Start(ctx context.Context, host string) ([]byte, func([]byte) ([]byte, bool, error), error) {
+func (m *mechanism) start(ctx context.Context, server sasl.Server) (sasl.Exchange, error) {
+	host := server.Host
 	if m.host != nil {
 		var err error
 		if host, err = m.host(ctx, host); err != nil {
-			return nil, nil, fmt.Errorf("host part of the principal: %w", err)
+			return sasl.Exchange{}, fmt.Errorf("host part of the principal: %w", err)
 		}
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	t, err := m.tickets.get(ctx, m.service, host)
 	if err != nil {
-		return nil, nil, fmt.Errorf("ticket of %s for %s/%s: %w", m.who, m.service, host, err)
+		return sasl.Exchange{}, fmt.Errorf("ticket of %s for %s/%s: %w", m.who, m.service, host, err)
 	}
 	e, first, err := begin(t)
 	if err != nil {
-		return nil, nil, err
+		return sasl.Exchange{}, err
 	}
-	return first, func(token []byte) ([]byte, bool, error) {
+	return sasl.Exchange{First: first, Next: func(token []byte) ([]byte, bool, error) {
 		answer, err := e.answer(token)
 		if err == nil {
 			m.tickets.accepted(m.service, host, t)
 		}
 		return answer, true, err
-	}, nil
+	}}, nil
 }

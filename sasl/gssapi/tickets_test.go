@@ -12,6 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/sasl"
 )
 
 // fakeKDC grants tickets of an hour, or fails with err, after a second.
@@ -115,12 +117,12 @@ func TestATicketIsAcceptedByTheServersProof(t *testing.T) {
 			offer []byte // the layers; nil: the server does not answer
 			asked int
 		}{{[]byte{1, 0, 0, 0}, 1}, {nil, 1}, {[]byte{4, 0, 0, 0}, 2}, {nil, 3}} {
-			first, next, err := m.Start(t.Context(), "host")
+			exchange, err := m.start(t.Context(), sasl.Server{Host: "host"})
 			require.NoError(t, err)
 			require.Equal(t, test.asked, asked, i)
 			if test.offer != nil {
-				a.accept(t, first)
-				_, done, err := next(a.offer(t, 1, test.offer...))
+				a.accept(t, exchange.First)
+				_, done, err := exchange.Next(a.offer(t, 1, test.offer...))
 				require.True(t, done)
 				require.Equal(t, test.offer[0] == 1, err == nil)
 			}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,29 @@ func TestSurface_Types(t *testing.T) {
 		}
 	}
 	assert.Greater(t, names, 400)
+}
+
+// TestSurface_Interfaces: CONTRIBUTING says of each interface that a user can implement how it can
+// grow. Those of zkconn are go-zookeeper's.
+func TestSurface_Interfaces(t *testing.T) {
+	text, err := os.ReadFile("../../CONTRIBUTING.md")
+	require.NoError(t, err)
+	found := 0
+	for _, p := range exported(t) {
+		for _, name := range p.Scope().Names() {
+			o, isType := p.Scope().Lookup(name).(*types.TypeName)
+			if !isType || !o.Exported() {
+				continue
+			}
+			i, ok := o.Type().Underlying().(*types.Interface)
+			if !ok || slices.ContainsFunc(slices.Collect(i.Methods()), func(m *types.Func) bool { return !m.Exported() }) {
+				continue
+			}
+			found++
+			assert.True(t, p.Name() == "zkconn" || strings.Contains(string(text), "`"+p.Name()+"."+name+"`"), "%s.%s has no row", p.Name(), name)
+		}
+	}
+	assert.Greater(t, found, 4)
 }
 
 const module = "github.com/gocurator/curator"
