@@ -79,15 +79,20 @@ func WithDownAfter(errors int, window time.Duration) Option {
 }
 
 // WithGrace sets how long [Watch.Pick] offers a deleted instance while no other is available. The
-// default is 1 s.
+// default is 5 s. After a crash of the only instance, calls fail to connect until the grace ends;
+// then there is no instance.
 func WithGrace(d time.Duration) Option {
 	return opt.Checked(d >= 0, func(c *config) { c.grace = d }, "grace %v, must not be negative", d)
 }
 
+// defaultGrace is more than twice the time in which Java's Curator 5.9.0 registers again after its
+// session has ended: 1.16 to 2.35 s.
+const defaultGrace = 5 * time.Second
+
 // New returns a Discovery of the services below base. It returns framework.ErrBadPath if base is
 // not a valid path, and framework.ErrBadArgument if client is nil or an option is invalid.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
-	d := &Discovery[T]{client: client, base: base, cfg: config{downErrors: 2, downWindow: 30 * time.Second, grace: time.Second}}
+	d := &Discovery[T]{client: client, base: base, cfg: config{downErrors: 2, downWindow: 30 * time.Second, grace: defaultGrace}}
 	d.cfg.paths = func(name string) string { return framework.Join(base, name) }
 	d.cfg.unreadable = func(path string, err error) {
 		engine.Of(client).Logger().Warn("instance skipped: its node cannot be read", slog.String("path", path), slog.Any("error", err))

@@ -55,9 +55,10 @@
 // not by a Watch.
 //
 // The grace of [WithGrace] exists because Curator's Java library, and so Spring and Dubbo, deletes
-// and creates a node at every reconnect, although the service never stops. The grace does not apply
-// to instances that were disabled before, or on which [Registration.Drain] was called.
-// [Watch.Instances] and [Watch.Observe] ignore it.
+// and creates a node at every reconnect, although the service never stops. Beside a live instance a
+// deleted one gets no call. Without another one, calls fail to connect until the grace ends. The
+// grace does not apply to instances that were disabled before, or on which [Registration.Drain] was
+// called. [Watch.Instances] and [Watch.Observe] ignore it.
 //
 // Drain adds a notice to the data of the service's node, which Java's readers ignore. It adds none
 // if the client may not read and write that node, or if the node is not a child of the base. The

@@ -25,8 +25,8 @@ func RoundRobin[T any](_ []*Instance[T]) int { return 0 }
 // Random picks a random instance.
 func Random[T any](among []*Instance[T]) int { return rand.IntN(len(among)) }
 
-// Sticky returns a Strategy that picks a random instance, and picks it again as long as it is
-// available.
+// Sticky returns a Strategy whose result the caller must keep: it picks a random instance, and
+// picks it again as long as it is available. Each result of Sticky has an instance of its own.
 func Sticky[T any]() Strategy[T] {
 	var last atomic.Pointer[string] // the path of the instance
 	return func(among []*Instance[T]) int {
@@ -42,11 +42,11 @@ func Sticky[T any]() Strategy[T] {
 
 // LeastLoaded returns a Strategy that picks the instance with the smallest load. Instances with
 // equal loads are picked in turn.
-func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
+func LeastLoaded[T any](load func(*Instance[T]) float64) Strategy[T] {
 	return func(among []*Instance[T]) int {
 		best, least := 0, math.Inf(1)
 		for n, i := range among {
-			if l := load(*i); l < least {
+			if l := load(i); l < least {
 				best, least = n, l
 			}
 		}
@@ -58,12 +58,20 @@ func LeastLoaded[T any](load func(Instance[T]) float64) Strategy[T] {
 // accept. If there is no such instance, it tries instances that were deleted within the grace (see
 // [WithGrace]). Pick sends no request.
 //
-// It returns [ErrNoInstance] if no instance is available, and framework.ErrBadArgument if strategy
-// is nil or returns an invalid index.
-func (w *Watch[T]) Pick(strategy Strategy[T], filters ...func(Instance[T]) bool) (picked Instance[T], err error) {
+// Like a Strategy, filters must not modify instances.
+//
+// Errors:
+//
+//   - [ErrNoInstance] if no instance is available.
+//   - The error of [Watch.Err] if the Watch or the client was closed.
+//   - framework.ErrBadArgument if strategy is nil or returns an invalid index.
+func (w *Watch[T]) Pick(strategy Strategy[T], filters ...func(*Instance[T]) bool) (picked Instance[T], err error) {
 	defer func() { err = operr.New("pick", w.path, err) }()
 	if strategy == nil {
 		return picked, fmt.Errorf("%w: nil strategy", framework.ErrBadArgument)
+	}
+	if err := w.Err(); err != nil {
+		return picked, err
 	}
 	o, _ := w.offer.Get()
 	among, turn := w.up(o.live, filters)
@@ -96,7 +104,7 @@ func (w *Watch[T]) ReportError(i Instance[T]) {
 }
 
 // up returns the candidates of a pick, and the number of earlier picks.
-func (w *Watch[T]) up(list []*Instance[T], filters []func(Instance[T]) bool) (among []*Instance[T], turn uint64) {
+func (w *Watch[T]) up(list []*Instance[T], filters []func(*Instance[T]) bool) (among []*Instance[T], turn uint64) {
 	w.mu.Lock()
 	among = slices.DeleteFunc(slices.Clone(list), func(i *Instance[T]) bool {
 		times := w.down[i.znode()]
@@ -106,7 +114,7 @@ func (w *Watch[T]) up(list []*Instance[T], filters []func(Instance[T]) bool) (am
 	w.picks++
 	w.mu.Unlock()
 	for _, keep := range filters {
-		among = slices.DeleteFunc(among, func(i *Instance[T]) bool { return !keep(*i) })
+		among = slices.DeleteFunc(among, func(i *Instance[T]) bool { return !keep(i) })
 	}
 	return among, turn
 }

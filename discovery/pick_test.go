@@ -49,7 +49,7 @@ func TestStrategies(t *testing.T) {
 	for n := range 10 {
 		assert.InDelta(t, 1000, seen[fmt.Sprint(n)], 300)
 	}
-	load := func(i discovery.Instance[string]) float64 {
+	load := func(i *discovery.Instance[string]) float64 {
 		if i.ID == "3" || i.ID == "7" {
 			return 1
 		}
@@ -184,4 +184,28 @@ func TestAnInstanceThatFailsIsLeftOutForAWhile(t *testing.T) {
 		require.NoError(t, one.Close())
 		require.NoError(t, two.Close())
 	})
+}
+
+// A closed Watch has an old list.
+func TestPick_OfAClosedWatch(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	d := newDiscovery[string](t, client)
+	register(t, d, at("orders", "1"))
+	w, err := d.Watch(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	other, err := newDiscovery[string](t, newClient(t, server)).Watch(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	defer other.Close()
+	require.Equal(t, "1", pick(t, w, discovery.RoundRobin))
+	require.NoError(t, w.Close())
+	_, err = w.Pick(discovery.RoundRobin)
+	require.ErrorIs(t, err, w.Err())
+	testbed.OneOp(t, err, "pick", "/services/orders")
+	require.Equal(t, "1", pick(t, other, discovery.RoundRobin))
+	again, err := d.Watch(testbed.Context(t), "orders")
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
+	_, err = again.Pick(discovery.RoundRobin)
+	require.ErrorIs(t, err, framework.ErrClosed)
 }

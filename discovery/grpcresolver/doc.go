@@ -1,7 +1,7 @@
 // Package grpcresolver finds the servers of a gRPC client with package discovery. It is a module of
 // its own, so users of the library do not inherit gRPC.
 //
-//	builder := grpcresolver.NewBuilder(d) // d is a *discovery.Discovery
+//	builder, err := grpcresolver.NewBuilder(d) // d is a *discovery.Discovery
 //	defer builder.Close()
 //	conn, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(builder), ...)
 //

@@ -39,7 +39,7 @@ func (c conn) ReportError(err error) { c.addresses <- []string{err.Error()} }
 // resolved returns the first list of addresses of a service.
 func resolved(t *testing.T, server *zktest.Server, service string, opts ...grpcresolver.Option) []string {
 	t.Helper()
-	b := grpcresolver.NewBuilder(newDiscovery(t, server), opts...)
+	b := builder(t, newDiscovery(t, server), opts...)
 	defer b.Close()
 	target, err := url.Parse(grpcresolver.Target(service))
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestTheAddressUnixIsAHost(t *testing.T) {
 	}()
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"unix","port":4444}`)))
-	b := grpcresolver.NewBuilder(newDiscovery(t, server))
+	b := builder(t, newDiscovery(t, server))
 	defer b.Close()
 	c, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(b), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestTheAddressUnixIsAHost(t *testing.T) {
 }
 
 func TestBuild_RefusesATargetThatIsNotEscaped(t *testing.T) {
-	b := grpcresolver.NewBuilder(newDiscovery(t, zktest.NewServer(t)))
+	b := builder(t, newDiscovery(t, zktest.NewServer(t)))
 	defer b.Close()
 	for _, text := range []string{"curator:///", "curator://zk1/orders", "curator:///a?b", "curator:///a?", "curator:///a#b"} {
 		target, err := url.Parse(text)
@@ -120,9 +120,15 @@ func TestBuild_RefusesATargetThatIsNotEscaped(t *testing.T) {
 		_, err = b.Build(resolver.Target{URL: *target}, conn{}, resolver.BuildOptions{})
 		require.ErrorIs(t, err, framework.ErrBadArgument, text)
 	}
-	bad := grpcresolver.NewBuilder(newDiscovery(t, zktest.NewServer(t)), grpcresolver.WithProtocol(""))
-	defer bad.Close()
-	_, err := bad.Build(resolver.Target{URL: url.URL{Scheme: "curator", Path: "/orders"}}, conn{}, resolver.BuildOptions{})
+}
+
+func TestNewBuilder_RefusesBadArguments(t *testing.T) {
+	d := newDiscovery(t, zktest.NewServer(t))
+	_, err := grpcresolver.NewBuilder(d, grpcresolver.WithProtocol(""))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = grpcresolver.NewBuilder(d, nil)
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = grpcresolver.NewBuilder[string](nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 }
 
@@ -131,7 +137,7 @@ func TestNoEmptyListWhileTheOnlyInstanceIsCreatedAgain(t *testing.T) {
 	server := zktest.NewServer(t)
 	data := []byte(`{"address":"h","port":80}`)
 	require.NoError(t, server.Create("/services/orders/1", data))
-	b := grpcresolver.NewBuilder(newDiscovery(t, server))
+	b := builder(t, newDiscovery(t, server))
 	defer b.Close()
 	c := conn{addresses: make(chan []string, 1000)}
 	r, err := b.Build(resolver.Target{URL: url.URL{Scheme: "curator", Path: "/orders"}}, c, resolver.BuildOptions{})
@@ -151,4 +157,11 @@ func TestNoEmptyListWhileTheOnlyInstanceIsCreatedAgain(t *testing.T) {
 			return
 		}
 	}
+}
+
+func builder[T any](t *testing.T, d *discovery.Discovery[T], opts ...grpcresolver.Option) *grpcresolver.Builder[T] {
+	t.Helper()
+	b, err := grpcresolver.NewBuilder(d, opts...)
+	require.NoError(t, err)
+	return b
 }

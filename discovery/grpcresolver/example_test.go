@@ -50,7 +50,10 @@ func Example() {
 	}
 	defer reg.Close()
 
-	builder := grpcresolver.NewBuilder(d)
+	builder, err := grpcresolver.NewBuilder(d)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer builder.Close()
 	conn, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

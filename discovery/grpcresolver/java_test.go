@@ -15,7 +15,6 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/dubbo"
-	"github.com/gocurator/curator/discovery/grpcresolver"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/jvm"
 	"github.com/gocurator/curator/internal/test/testlevel"
@@ -109,7 +108,7 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 	defer client.Close()
 	d, err := discovery.New[discovery.Metadata](client, "/services")
 	require.NoError(t, err)
-	b := grpcresolver.NewBuilder(d)
+	b := builder(t, d)
 	defer b.Close()
 	conn, err := grpc.NewClient("curator:///java-provider", grpc.WithResolvers(b), grpc.WithDefaultServiceConfig(roundRobin),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -46,7 +46,10 @@ func calls(s *matrix.Scene) error {
 	if err != nil {
 		return err
 	}
-	builder := grpcresolver.NewBuilder(a)
+	builder, err := grpcresolver.NewBuilder(a)
+	if err != nil {
+		return err
+	}
 	defer builder.Close()
 	conn, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {

@@ -112,7 +112,7 @@ func TestNoCallIsLostWhileServersAreDrainedAndKilled(t *testing.T) {
 		"maxAttempts":5,"initialBackoff":"0.01s","maxBackoff":"1s","backoffMultiplier":4,"retryableStatusCodes":["UNAVAILABLE"]}}]}`
 	server := zktest.NewServer(t)
 	d := newDiscovery(t, server)
-	b := grpcresolver.NewBuilder(d)
+	b := builder(t, d)
 	t.Cleanup(func() { b.Close() })
 	serve(t, d, "stays")
 	drained, service := serve(t, d, "drained")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/opt"
 )
 
 // Scheme is the scheme of gRPC targets such as "curator:///orders".
@@ -47,35 +48,30 @@ type service[T any] struct {
 	changed chan struct{}       // closed at each change of these, and replaced
 }
 
-// Option configures a Builder.
-type Option func(*config)
+// Option configures a Builder. [NewBuilder] rejects invalid values with framework.ErrBadArgument.
+type Option func(*config) error
 
-type config struct {
-	protocol string
-	err      error // of an option
-}
+type config struct{ protocol string }
 
 // WithProtocol sets the protocol whose port is used for instances of Dubbo. The default is "tri".
 func WithProtocol(name string) Option {
-	return func(c *config) {
-		c.protocol = name
-		if name == "" {
-			c.err = fmt.Errorf("%w: empty protocol", framework.ErrBadArgument)
-		}
-	}
+	return opt.Checked(name != "", func(c *config) { c.protocol = name }, "empty protocol")
 }
 
 // NewBuilder returns a Builder for the services of d. The caller must call Close after closing all
 // gRPC connections.
-func NewBuilder[T any](d *discovery.Discovery[T], opts ...Option) *Builder[T] {
+//
+// It returns framework.ErrBadArgument if d is nil or an option is invalid.
+func NewBuilder[T any](d *discovery.Discovery[T], opts ...Option) (*Builder[T], error) {
 	b := &Builder[T]{d: d, cfg: config{protocol: "tri"}, services: make(map[string]*service[T])}
-	for _, option := range opts {
-		if option != nil {
-			option(&b.cfg)
-		}
+	if d == nil {
+		return nil, fmt.Errorf("grpcresolver: %w: nil discovery", framework.ErrBadArgument)
+	}
+	if err := opt.Apply(&b.cfg, opts); err != nil {
+		return nil, fmt.Errorf("grpcresolver: %w", err)
 	}
 	b.ctx, b.stop = context.WithCancel(context.Background())
-	return b
+	return b, nil
 }
 
 // Target returns the gRPC target of a service. It escapes '%', '?' and '#'.
@@ -94,13 +90,10 @@ func (b *Builder[T]) Close() error {
 	return nil
 }
 
-// Build implements resolver.Builder. It returns framework.ErrBadArgument if an option or the target
-// is invalid, and framework.ErrClosed after Close.
+// Build implements resolver.Builder. It returns framework.ErrBadArgument if the target is invalid,
+// and framework.ErrClosed after Close.
 func (b *Builder[T]) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	name := target.Endpoint()
-	if b.cfg.err != nil {
-		return nil, fmt.Errorf("resolve %v: %w", &target.URL, b.cfg.err)
-	}
 	if u := target.URL; name == "" || u.Host != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return nil, fmt.Errorf("resolve %v: %w: target must be %s:///service, escaped by Target", &u, framework.ErrBadArgument, Scheme)
 	}

@@ -117,7 +117,7 @@ func until(t *testing.T, conn *grpc.ClientConn, want ...string) {
 func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery(t, server)
-	b := grpcresolver.NewBuilder(d)
+	b := builder(t, d)
 	t.Cleanup(func() { b.Close() })
 	conn := connect(t, b)
 	_, err := call(testbed.Context(t), conn)
@@ -150,7 +150,7 @@ func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
 func TestAListOutlivesAnIdleConnection(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery(t, server)
-	b := grpcresolver.NewBuilder(d)
+	b := builder(t, d)
 	t.Cleanup(func() { b.Close() })
 	serve(t, d, "one")
 	conn := connect(t, b, grpc.WithIdleTimeout(100*time.Millisecond))
@@ -223,7 +223,7 @@ func TestEndpointsHaveTheirInstances(t *testing.T) {
 	} {
 		require.NoError(t, server.Create("/services/orders/"+path, []byte(data)))
 	}
-	b := grpcresolver.NewBuilder(d)
+	b := builder(t, d)
 	defer b.Close()
 	r, built, _ := build(t, b, "curator:///orders")
 	defer built.Close()
@@ -241,7 +241,7 @@ func TestEndpointsHaveTheirInstances(t *testing.T) {
 }
 
 func TestBadTargetsAndAClosedBuilderAreErrors(t *testing.T) {
-	b := grpcresolver.NewBuilder(newDiscovery(t, zktest.NewServer(t)))
+	b := builder(t, newDiscovery(t, zktest.NewServer(t)))
 	for _, target := range []string{"curator:///", "curator://zk1/orders"} {
 		_, built, err := build(t, b, target)
 		require.ErrorContains(t, err, "bad argument", target)
@@ -262,7 +262,7 @@ func TestAClientThatIsClosedIsReported(t *testing.T) {
 		require.NoError(t, err)
 		d, err := discovery.New[zone](client, "/services")
 		require.NoError(t, err)
-		b := grpcresolver.NewBuilder(d)
+		b := builder(t, d)
 		if watched {
 			r, built, _ := build(t, b, "curator:///orders")
 			<-r.states

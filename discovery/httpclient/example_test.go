@@ -52,7 +52,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer watch.Close()
-	transport, err := httpclient.New(watch, discovery.RoundRobin, nil)
+	transport, err := httpclient.New(watch, discovery.RoundRobin)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestRoundTrip_HasThreeTries(t *testing.T) {
 		require.NoError(t, err)
 		defer w.Close()
 		base := &refuses{}
-		transport, err := httpclient.New(w, discovery.RoundRobin, base)
+		transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
 		require.NoError(t, err)
 		_, err = get(&http.Client{Transport: transport})
 		require.ErrorContains(t, err, "refused")
@@ -182,7 +182,7 @@ func TestRoundTrip_AProxyIsAskedForTheInstance(t *testing.T) {
 	address, err := url.Parse(proxy.URL)
 	require.NoError(t, err)
 	base := &http.Transport{Proxy: http.ProxyURL(address)}
-	transport, err := httpclient.New(w, discovery.RoundRobin, base)
+	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
 	require.NoError(t, err)
 	defer transport.CloseIdleConnections()
 	answer, err := (&http.Client{Transport: transport}).Get("http://orders/a%2Fb?q=1")
@@ -215,7 +215,7 @@ func TestRoundTrip_TheNameOfACertificateNeverComesFromZooKeeper(t *testing.T) {
 			t.Run(name+" "+scheme, func(t *testing.T) {
 				base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: c.set}}
 				defer base.CloseIdleConnections()
-				transport, err := httpclient.New(w, discovery.RoundRobin, c.base(base))
+				transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(c.base(base)))
 				require.NoError(t, err)
 				request, err := http.NewRequest(http.MethodGet, scheme+"://orders/7", nil)
 				require.NoError(t, err)
@@ -242,10 +242,10 @@ func TestRoundTrip_ARequestWithoutATLSSessionIsRepeated(t *testing.T) {
 	base := &http.Transport{TLSClientConfig: &tls.Config{ServerName: "other.example", RootCAs: roots}}
 	defer base.CloseIdleConnections()
 	var hosts []string
-	transport, err := httpclient.New(w, discovery.RoundRobin, roundTripper(func(r *http.Request) (*http.Response, error) {
+	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(roundTripper(func(r *http.Request) (*http.Response, error) {
 		hosts = append(hosts, r.URL.Hostname())
 		return base.RoundTrip(r)
-	}))
+	})))
 	require.NoError(t, err)
 	_, err = (&http.Client{Transport: transport}).Post("https://orders/7", "text/plain", strings.NewReader("x"))
 	require.ErrorContains(t, err, "certificate")
@@ -261,7 +261,7 @@ func TestRoundTrip_AnAddressInBrackets(t *testing.T) {
 		return []discovery.Instance[string]{{Name: "orders", Address: "[::1]", Port: 8080}}
 	})
 	base := &refuses{}
-	transport, err := httpclient.New(w, discovery.RoundRobin, base)
+	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
 	require.NoError(t, err)
 	_, err = get(&http.Client{Transport: transport})
 	require.Error(t, err)

@@ -1,7 +1,7 @@
 // Package httpclient sends HTTP requests to the instances of a service.
 //
 //	w, err := d.Watch(ctx, "orders") // of package discovery
-//	transport, err := httpclient.New(w, discovery.RoundRobin, nil)
+//	transport, err := httpclient.New(w, discovery.RoundRobin)
 //	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
 //	response, err := client.Get("http://orders/7") // an instance replaces the host
 //
@@ -38,9 +38,10 @@
 //
 // # The base
 //
-// The base sends the requests. A nil base is a clone of http.DefaultTransport without a proxy. Its
-// timeouts are 3 s for a connection and 30 s for the header of a response. Any other base needs
-// such timeouts as well: an instance that hangs stays in the list until its session expires.
+// The base sends the requests: see [WithBase]. The default is a clone of http.DefaultTransport
+// without a proxy. Its timeouts are 3 s for a connection and 30 s for the header of a response. Any
+// other base needs such timeouts as well: an instance that hangs stays in the list until its
+// session expires.
 //
 // For https the base must be an *http.Transport with TLSClientConfig.ServerName. A RoundTripper
 // that wraps one, for traces or metrics, belongs around the Transport rather than below it.
@@ -59,6 +60,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/opt"
 )
 
 const (
@@ -75,19 +77,32 @@ type Transport[T any] struct {
 	base     http.RoundTripper
 }
 
+// Option configures a Transport. [New] rejects invalid values with framework.ErrBadArgument.
+type Option func(*config) error
+
+type config struct{ base http.RoundTripper }
+
+// WithBase sets the base, which sends the requests. The package comment describes what it needs.
+func WithBase(base http.RoundTripper) Option {
+	return opt.Checked(base != nil, func(c *config) { c.base = base }, "nil base")
+}
+
 // New returns a Transport for the instances of watch. The caller must close watch after the
 // Transport's last use. strategy chooses among the instances to which a request was not sent yet.
 //
-// A nil base selects a default, see the package comment. New returns framework.ErrBadArgument if
-// watch or strategy is nil.
-func New[T any](watch *discovery.Watch[T], strategy discovery.Strategy[T], base http.RoundTripper) (*Transport[T], error) {
+// New returns framework.ErrBadArgument if watch or strategy is nil, or an option is invalid.
+func New[T any](watch *discovery.Watch[T], strategy discovery.Strategy[T], opts ...Option) (*Transport[T], error) {
 	if watch == nil || strategy == nil {
 		return nil, fmt.Errorf("httpclient: %w: nil watch or strategy", framework.ErrBadArgument)
 	}
-	if base == nil {
-		base = defaultBase()
+	var cfg config
+	if err := opt.Apply(&cfg, opts); err != nil {
+		return nil, fmt.Errorf("httpclient: %w", err)
 	}
-	return &Transport[T]{watch, strategy, base}, nil
+	if cfg.base == nil {
+		cfg.base = defaultBase()
+	}
+	return &Transport[T]{watch, strategy, cfg.base}, nil
 }
 
 func defaultBase() *http.Transport {
@@ -217,8 +232,8 @@ func closeBody(request *http.Request) {
 // pick chooses one of the instances that were not tried.
 func (t *Transport[T]) pick(request *http.Request, tried map[string]bool) (i discovery.Instance[T], target url.URL, err error) {
 	unnamed := false
-	i, err = t.watch.Pick(t.strategy, func(i discovery.Instance[T]) bool {
-		target := targetOf(i, request.URL.Scheme)
+	i, err = t.watch.Pick(t.strategy, func(i *discovery.Instance[T]) bool {
+		target := targetOf(*i, request.URL.Scheme)
 		if target.Host == "" || tried[i.Path()] {
 			return false
 		}

@@ -127,7 +127,7 @@ func (n *network) caller(t *testing.T) (*http.Client, *discovery.Watch[string]) 
 	require.NoError(t, err)
 	base := httpclient.DefaultBase()
 	base.DialContext = n.dial
-	transport, err := httpclient.New(w, discovery.RoundRobin, base)
+	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		base.CloseIdleConnections()
@@ -332,7 +332,7 @@ func TestErrorsSayWhy(t *testing.T) {
 		require.Equal(t, 2, closed.times)
 		_, err = httpclient.New[string](nil, discovery.RoundRobin, nil)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = httpclient.New(w, nil, nil)
+		_, err = httpclient.New(w, nil)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 
 		b := n.start(t, "b")
@@ -384,7 +384,7 @@ func TestEachTryGoesToAnotherInstance(t *testing.T) {
 				return !slices.ContainsFunc(among, func(o *discovery.Instance[string]) bool { return o.ID > i.ID })
 			})
 		}
-		transport, err := httpclient.New(w, last, base)
+		transport, err := httpclient.New(w, last, httpclient.WithBase(base))
 		require.NoError(t, err)
 		_, err = get(&http.Client{Transport: transport})
 		require.ErrorContains(t, err, "refused")
@@ -397,7 +397,7 @@ func TestHTTPSUsesTheSSLPortAndAnswersAreReturned(t *testing.T) {
 		register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: "1", Address: "::1", Port: 80, SSLPort: 443})
 		_, w := n.caller(t)
 		base := &seen{}
-		transport, err := httpclient.New(w, discovery.RoundRobin, base)
+		transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
 		require.NoError(t, err)
 		for _, scheme := range []string{"http", "https"} {
 			answer, err := (&http.Client{Transport: transport}).Get(scheme + "://orders/7?q=1")
@@ -410,7 +410,7 @@ func TestHTTPSUsesTheSSLPortAndAnswersAreReturned(t *testing.T) {
 		named := httpclient.DefaultBase()
 		named.TLSClientConfig = &tls.Config{ServerName: "orders.example"}
 		named.DialContext = n.dial
-		transport, err = httpclient.New(w, discovery.RoundRobin, named)
+		transport, err = httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(named))
 		require.NoError(t, err)
 		_, err = (&http.Client{Transport: transport}).Get("https://orders/7")
 		require.ErrorContains(t, err, "connection refused", "it was tried")

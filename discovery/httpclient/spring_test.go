@@ -45,7 +45,7 @@ func TestBesideSpring(t *testing.T) {
 	w, err := d.Watch(ctx, "spring-app")
 	require.NoError(t, err)
 	defer w.Close()
-	transport, err := httpclient.New(w, discovery.RoundRobin, nil)
+	transport, err := httpclient.New(w, discovery.RoundRobin)
 	require.NoError(t, err)
 	defer transport.CloseIdleConnections()
 	spring := func(path string) (string, error) {

@@ -62,7 +62,8 @@ func WithRootPath(path string) Option {
 }
 
 // WithGrace sets how long a Watcher delays an empty list after a service has lost its last
-// instance. The default is 1 s, and 0 disables the delay.
+// instance. The default is 5 s, as for package discovery, and 0 disables the delay. Until the grace
+// ends, calls of a crashed or deregistered instance fail to connect.
 func WithGrace(d time.Duration) Option {
 	return func(c *config) error {
 		c.grace = d
@@ -88,7 +89,7 @@ func WithUnreadable(f func(path string, err error)) Option {
 // New returns a Registry without a request to the servers. It returns framework.ErrBadPath if the
 // root path is invalid, and framework.ErrBadArgument if client is nil or another option is invalid.
 func New(client *framework.Client, opts ...Option) (*Registry, error) {
-	r := &Registry{client: client, cfg: config{root: "/microservices", grace: time.Second}, registered: make(map[string]*registration)}
+	r := &Registry{client: client, cfg: config{root: "/microservices", grace: 5 * time.Second}, registered: make(map[string]*registration)}
 	if client == nil {
 		return nil, failed("registry", r.cfg.root, fmt.Errorf("%w: nil client", framework.ErrBadArgument))
 	}

@@ -218,7 +218,7 @@ func (s *Service) balance(ctx context.Context, d *discovery.Discovery[any]) erro
 		return err
 	}
 	s.opened(w.Close)
-	transport, err := httpclient.New(w, discovery.RoundRobin, nil)
+	transport, err := httpclient.New(w, discovery.RoundRobin)
 	if err != nil {
 		return err
 	}

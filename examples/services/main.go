@@ -226,7 +226,7 @@ func (p program) caller(
 		}
 	}
 	base := &http.Transport{DialContext: (&net.Dialer{Timeout: patience}).DialContext, ResponseHeaderTimeout: patience}
-	transport, refused := httpclient.New(w, discovery.RoundRobin, base)
+	transport, refused := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
 	if err = errors.Join(err, refused); err != nil {
 		_ = w.Close() // returns nil
 		return nil, nil, err

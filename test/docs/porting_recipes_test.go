@@ -286,13 +286,13 @@ func TestRows_ServiceDiscovery(t *testing.T) {
 	defer w.Close()
 	require.Len(t, w.Instances(), 1)
 	testbed.Eventually(t, func() bool { fresh, _ := w.Current(); return fresh }, "the list of instances is current")
-	load := func(discovery.Instance[Meta]) float64 { return 1 }
+	load := func(*discovery.Instance[Meta]) float64 { return 1 }
 	for _, strategy := range []discovery.Strategy[Meta]{discovery.RoundRobin[Meta], discovery.Random[Meta], discovery.Sticky[Meta](), discovery.LeastLoaded(load)} {
 		i, err := w.Pick(strategy)
 		require.NoError(t, err)
 		require.Equal(t, id, i.ID)
 	}
-	filter := func(i discovery.Instance[Meta]) bool { return i.ID != id }
+	filter := func(i *discovery.Instance[Meta]) bool { return i.ID != id }
 	_, err = w.Pick(discovery.RoundRobin, filter)
 	require.ErrorIs(t, err, discovery.ErrNoInstance)
 	w.ReportError(i)

@@ -201,7 +201,7 @@ func calls(s *matrix.Scene) error {
 		return err
 	}
 	defer w.Close()
-	transport, err := httpclient.New(w, discovery.RoundRobin, servers{})
+	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(servers{}))
 	if err != nil {
 		return err
 	}
