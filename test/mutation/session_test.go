@@ -10,6 +10,12 @@ var sessionBugs = []mutation{
 		worlds: all, seed: 177,
 	},
 	{
+		name:  "the context ends after twice the session timeout",
+		file:  "internal/session/deadline.go",
+		edits: []edit{{old: "heard.Add((d.timeout - d.timeout/margin) / 100 * d.percent)", new: "heard.Add(2 * d.timeout)"}},
+		pkg:   "test/pictures", test: "TestLoss",
+	},
+	{
 		name:  "a read counts as proof",
 		file:  "internal/session/deadline.go",
 		edits: []edit{{old: "heard = d.proven", new: "heard = d.last"}},

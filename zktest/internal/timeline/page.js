@@ -101,9 +101,9 @@ function draw(lane) {
       const y = e.kind === "session" ? top.session : e.kind === "link" ? top.link : top.row + e.row * ROW;
       const h = e.kind === "session" ? ROW - 3 : e.kind === "link" ? 3 : ROW - 3;
       const left = Math.max(x0, -2), w = Math.max(Math.min(x1, width + 2) - left, 1.5);
-      const bar = make("rect", { x: left, y, width: w, height: h, class: ["bar", e.kind, e.bad ? "bad" : "", e.dur === OPEN ? "open" : "", e === chosen ? "chosen" : ""].join(" "), "data-id": e.id }, lane.svg);
+      const bar = make("rect", { x: left, y, width: w, height: h, class: ["bar", e.kind, e.bad ? "lost" : "", e.dur === OPEN ? "open" : "", e === chosen ? "chosen" : ""].join(" "), "data-id": e.id }, lane.svg);
       make("title", {}, bar).textContent = label(e);
-      if (e.bad && e.dur !== OPEN && e.kind !== "link") make("rect", { x: x1 - 3, y: y - 1, width: 3, height: h + 2, class: "loss" }, lane.svg);
+      if (e.bad && e.dur !== OPEN) make("rect", { x: x1 - 3, y: e.kind === "link" ? y : y - 1, width: 3, height: e.kind === "link" ? h : h + 2, class: "loss" }, lane.svg);
       if (w > 60 && e.kind !== "link") {
         const text = make("text", { x: Math.max(left, 0) + 4, y: y + h - 3, class: "on-" + e.kind }, lane.svg);
         text.textContent = short(e, w - 8);

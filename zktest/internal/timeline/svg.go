@@ -185,7 +185,10 @@ func (p *picture) lane(l *pictureLane) {
 		case Session:
 			p.bar(e, x, width, l.y+4, rowHeight-3)
 		case Link:
-			fmt.Fprintf(p, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="3"/>`, map[bool]string{false: "link", true: "loss"}[e.Bad], x, l.y+4+rowHeight-5, width)
+			fmt.Fprintf(p, `<rect class="link" x="%.1f" y="%d" width="%.1f" height="3"/>`, x, l.y+4+rowHeight-5, width)
+			if e.Bad && e.Dur != Open {
+				fmt.Fprintf(p, `<rect class="loss" x="%.1f" y="%d" width="3" height="3"/>`, x+width-3, l.y+4+rowHeight-5)
+			}
 		case Hold, Wait, Leader, Fault:
 			p.bar(e, x, width, l.y+4+(l.session+l.row[i])*rowHeight, rowHeight-3)
 		case Watch:
