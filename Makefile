@@ -15,7 +15,7 @@ ORDERED  := ./zktest ./recipes/lock ./recipes/cache ./recipes/node ./cmd/zklock 
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...' | sort -r | sed '$$d') $(ORDERED)
 LINTED = $(PACKAGES)
 
-.PHONY: check test times nightly everything race mutations model chaos sim schedules sim-coverage mutation-worlds bench bench-network bench-caches bench-elections bench-counters lint tidy
+.PHONY: check test times nightly everything race mutations model chaos sim pictures schedules sim-coverage mutation-worlds bench bench-network bench-caches bench-elections bench-counters lint tidy
 
 # Most tests wait for others or for time: several at once, of several packages, need no more processors.
 check: LINTED = ./... ./cmd/...
@@ -70,6 +70,10 @@ sim: SEEDS := 100000
 sim:
 	@go test -v -count=1 -timeout 24h -run TestWorlds ./test/sim -sim.seeds $(SEEDS) -sim.progress 5000 -sim.recipe '$(RECIPE)' \
 		$(if $(findstring command,$(origin SEED)),-sim.seed $(SEED))
+
+# The pictures of docs, from runs in virtual time.
+pictures:
+	@scripts/pictures.sh
 
 # The same worlds with goroutines that pause at random, see test/schedules/README.md.
 SCHEDULED := ./recipes/lock ./recipes/lock/internal/view ./recipes/shard ./internal/session ./internal/engine ./internal/engine/wire
