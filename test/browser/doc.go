@@ -1,0 +1,2 @@
+// Package browser tests the page of a timeline in headless Chromium.
+package browser
