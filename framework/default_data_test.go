@@ -25,8 +25,8 @@ import (
 // ownDriver writes the data that it is handed.
 type ownDriver struct{ lock.Standard }
 
-func (d ownDriver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
-	return client.Create(ctx, framework.Join(base, "own-"+name), append([]byte("own "), data...),
+func (d ownDriver) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+	return client.Create(ctx, framework.Join(n.Base, "own-"+n.Name), append([]byte("own "), n.Data...),
 		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
 }
 

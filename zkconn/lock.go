@@ -116,14 +116,14 @@ type lockDriver struct {
 }
 
 // Create creates a node, and its parents with the same ACL.
-func (d *lockDriver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+func (d *lockDriver) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
 	for first := true; ; first = false {
-		created, err := client.Create(ctx, framework.Join(base, name), data,
+		created, err := client.Create(ctx, framework.Join(n.Base, n.Name), n.Data,
 			framework.As(framework.EphemeralSequential), framework.Protected(), framework.ACL(d.acl))
 		if !first || !errors.Is(err, zk.ErrNoNode) {
 			return created, err
 		}
-		if err := d.parents(ctx, client, base); err != nil {
+		if err := d.parents(ctx, client, n.Base); err != nil {
 			return "", err
 		}
 	}

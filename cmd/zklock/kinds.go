@@ -44,14 +44,14 @@ func (q kazooQueue) SortKey(child, _ string) (key string, ours bool) {
 
 // Decide lets a reader wait for the participants ahead except readers, and others for all
 // participants ahead.
-func (q kazooQueue) Decide(children []string, own string, _ int) (lock.Decision, error) {
-	if _, reads := lock.Sequence(own, kazooReader); reads {
-		children = slices.DeleteFunc(slices.Clone(children), func(child string) bool {
+func (q kazooQueue) Decide(l lock.Line) (lock.Decision, error) {
+	if _, reads := lock.Sequence(l.Own, kazooReader); reads {
+		l.Children = slices.DeleteFunc(slices.Clone(l.Children), func(child string) bool {
 			_, reads := lock.Sequence(child, kazooReader)
-			return reads && child != own
+			return reads && child != l.Own
 		})
 	}
-	return q.Standard.Decide(children, own, 1)
+	return q.Standard.Decide(l)
 }
 
 // latchName is the name of the nodes of a LeaderLatch.

@@ -34,17 +34,15 @@ type driver struct {
 }
 
 // Create puts the group into the node's name.
-func (d driver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
-	return d.Standard.Create(ctx, client, base, d.group+name, data)
+func (d driver) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+	n.Name = d.group + n.Name
+	return d.Standard.Create(ctx, client, n)
 }
 
 // Decide grants a lease if no node ahead belongs to another group.
-func (d driver) Decide(children []string, own string, _ int) (lock.Decision, error) {
-	i := slices.Index(children, own)
-	if i < 0 {
-		return lock.Decision{}, fmt.Errorf("%s: %w", own, lock.ErrNodeDeleted)
-	}
-	inTheWay := slices.DeleteFunc(slices.Clone(children[:i]), func(child string) bool { return group(child) == group(own) })
+func (d driver) Decide(l lock.Line) (lock.Decision, error) {
+	ahead := slices.Clone(l.Children[:slices.Index(l.Children, l.Own)])
+	inTheWay := slices.DeleteFunc(ahead, func(child string) bool { return group(child) == group(l.Own) })
 	if len(inTheWay) == 0 {
 		return lock.Decision{Held: true}, nil
 	}

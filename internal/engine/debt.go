@@ -105,6 +105,13 @@ func (d *Debt) Settle() bool {
 	return true
 }
 
+// Created reports whether the create of an ephemeral node at a path of the server was answered.
+func (d *Debt) Created(path string) bool {
+	d.debts.mu.Lock()
+	defer d.debts.mu.Unlock()
+	return d.create == created && d.ephemeral && d.place.path == path
+}
+
 // GiveUp deletes the node in the background, whether it exists already or is created later. It does
 // not block.
 func (d *Debt) GiveUp() {

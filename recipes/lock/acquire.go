@@ -223,9 +223,49 @@ func (q *Queue) create(ctx context.Context, client *framework.Client) (path stri
 			err = framework.ErrClosed
 		}
 	}()
-	path, token, err = create(ctx, q.driver, engine.Owing(client, &debt), q.path, q.name, q.cfg.data)
+	path, token, err = create(ctx, q.driver, engine.Owing(client, &debt), Node{Base: q.path, Name: q.name, Data: q.cfg.data})
+	if err == nil {
+		err = q.checkNode(ctx, client, path, debt)
+	}
 	wanted = err == nil
 	return path, token, err
+}
+
+// checkNode requires that the node is an ephemeral child of the path, of the client's session. A
+// protected create proves that without a request. Other nodes are deleted, unless another session
+// owns them.
+func (q *Queue) checkNode(ctx context.Context, client *framework.Client, path string, debt *engine.Debt) (err error) {
+	if parent, _ := framework.Split(path); parent != q.path || framework.ValidatePath(path) != nil {
+		return fmt.Errorf("%w: driver %T created %q, which is no child of %s", framework.ErrBadArgument, q.driver, path, q.path)
+	}
+	if debt != nil && debt.Created(engine.Of(client).Real(path)) {
+		return nil
+	}
+	session, err := client.Session(ctx)
+	if err != nil {
+		return err
+	}
+	own := false
+	defer func() {
+		if !own {
+			mine := func(owner int64) bool { return owner == 0 || owner == session.ID() }
+			limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+			defer cancel()
+			_ = engine.Of(client).Owe(path, (*engine.Session)(session), false, mine, func() bool { return false }).Await(limited) // err says why
+		}
+	}()
+	found, stat, err := client.Exists(ctx, path)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		own = true // there is nothing to delete
+		return &locking.NodeLost{Cause: ErrNodeDeleted}
+	case stat.EphemeralOwner != session.ID():
+		return fmt.Errorf("%w: driver %T created %s, which is not an ephemeral node of its client's session", framework.ErrBadArgument, q.driver, path)
+	}
+	own = true
+	return nil
 }
 
 // listAfter returns a client for a create, by which a list with ctx is sent directly after it.
@@ -258,7 +298,7 @@ func (q *Queue) look(ctx context.Context, client *framework.Client, v *view.View
 	return q.refuse(ctx, client, v, func(children []string) error {
 		nodes, _ := q.split(children)
 		last := q.name + lastNumber
-		turn, err := q.driver.Decide(append(slices.Clone(nodes), last), last, leases)
+		turn, err := q.driver.Decide(Line{append(slices.Clone(nodes), last), last, leases})
 		switch {
 		case err == nil && !turn.Held:
 			return q.notFree(nodes)

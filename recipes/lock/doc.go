@@ -131,6 +131,11 @@
 // use a path. Its functions run on the goroutine that called Acquire. SortKey also runs on a
 // goroutine of the client, where a panic is logged and ends nothing but a watch.
 //
+// Acquire returns [framework.ErrBadArgument] if a driver does not count its own node, names a node
+// that is not in the queue, or creates a node that is not an ephemeral one of its client's session.
+// That node is deleted, unless another session owns it. A protected create needs no check; for any
+// other create Acquire sends one more request.
+//
 // A node that has a lease must have it for as long as it exists, whatever nodes are created later:
 // a holder is not asked again. So no new node may be sorted before one that holds, as a key that
 // begins with a priority does: both would hold.

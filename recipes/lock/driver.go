@@ -13,19 +13,46 @@ import (
 // Driver decides which nodes of a queue hold a lease. Implementations embed [Standard] and replace
 // methods; the package comment lists their rules. It is Curator's LockInternalsDriver.
 type Driver interface {
-	// Create creates a node below base and returns its full path. The node must be ephemeral and
-	// protected ([framework.Protected]), and must be created by client, which belongs to one
-	// session. Missing parents must be created.
-	Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error)
+	// Create creates a node and returns its full path. The node must be an ephemeral child of
+	// n.Base, must be protected ([framework.Protected]), and must be created by client, which
+	// belongs to one session. Missing parents must be created.
+	Create(ctx context.Context, client *framework.Client, n Node) (path string, err error)
 
 	// SortKey returns the part of a child's name by which the queue is sorted, bytewise. ours is
 	// false for children that do not belong to this lock; they are ignored. It must be true for the
 	// nodes that Create creates.
 	SortKey(child, name string) (key string, ours bool)
 
-	// Decide returns whether own has one of maxLeases leases and, if not, whose deletion to wait
-	// for. children are sorted and contain own. A node that has a lease must keep it.
-	Decide(children []string, own string, maxLeases int) (Decision, error)
+	// Decide returns whether l.Own has a lease and, if not, whose deletion to wait for. A node that
+	// has a lease must keep it.
+	Decide(l Line) (Decision, error)
+
+	// mustEmbedStandard makes drivers embed Standard, so that a later version can add methods.
+	mustEmbedStandard()
+}
+
+// Node describes the node that [Driver.Create] creates.
+type Node struct {
+	// Base is the path of the lock, the node's parent.
+	Base string
+
+	// Name is the name of the queue's nodes, to which the server adds a number.
+	Name string
+
+	// Data is the data of the node.
+	Data []byte
+}
+
+// Line is the queue that [Driver.Decide] decides about. Drivers must not change it.
+type Line struct {
+	// Children are the nodes of the queue, sorted. They contain Own.
+	Children []string
+
+	// Own is the node that may have a lease.
+	Own string
+
+	// MaxLeases is the number of leases.
+	MaxLeases int
 }
 
 // Decision is the result of [Driver.Decide].
@@ -40,13 +67,18 @@ type Decision struct {
 
 // Standard is the driver of Curator's mutex and semaphore: the first maxLeases nodes in the order
 // of their sequence numbers hold.
+//
+// If a later version adds a method to [Driver], Standard answers that it is unknown: a driver may
+// have replaced Decide, so an answer of Standard's could be wrong.
 type Standard struct{}
 
 var _ Driver = Standard{}
 
+func (Standard) mustEmbedStandard() {}
+
 // Create creates a protected ephemeral sequential node, and missing parents as containers.
-func (Standard) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
-	return client.Create(ctx, framework.Join(base, name), data,
+func (Standard) Create(ctx context.Context, client *framework.Client, n Node) (string, error) {
+	return client.Create(ctx, framework.Join(n.Base, n.Name), n.Data,
 		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
 }
 
@@ -58,15 +90,15 @@ func (Standard) SortKey(child, name string) (key string, ours bool) {
 
 // Decide watches the maxLeases nodes directly ahead. When fewer than maxLeases nodes are left
 // ahead, at least one of those was deleted. So a waiter wakes up whichever holder releases.
-func (Standard) Decide(children []string, own string, maxLeases int) (Decision, error) {
-	i := slices.Index(children, own)
+func (Standard) Decide(l Line) (Decision, error) {
+	i := slices.Index(l.Children, l.Own)
 	if i < 0 {
-		return Decision{}, fmt.Errorf("%s: %w", own, ErrNodeDeleted)
+		return Decision{}, fmt.Errorf("%s: %w", l.Own, ErrNodeDeleted)
 	}
-	if i < maxLeases {
+	if i < l.MaxLeases {
 		return Decision{Held: true}, nil
 	}
-	return Decision{Watch: children[i-maxLeases : i]}, nil
+	return Decision{Watch: l.Children[i-l.MaxLeases : i]}, nil
 }
 
 // Sequence returns the number that the server gave to a child whose name ends with name and that
@@ -112,10 +144,10 @@ func isStandard(driver Driver) bool {
 }
 
 // create creates a node with the driver. token is 0 if it is the node's own.
-func create(ctx context.Context, d Driver, client *framework.Client, base, name string, data []byte) (path string, token int64, err error) {
+func create(ctx context.Context, d Driver, client *framework.Client, n Node) (path string, token int64, err error) {
 	if d, ok := d.(locking.TokenDriver); ok {
-		return d.CreateWithToken(ctx, client, base, name, data)
+		return d.CreateWithToken(ctx, client, n.Base, n.Name, n.Data)
 	}
-	path, err = d.Create(ctx, client, base, name, data)
+	path, err = d.Create(ctx, client, n)
 	return path, 0, err
 }

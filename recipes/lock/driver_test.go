@@ -1,8 +1,11 @@
 package lock_test
 
 import (
+	"context"
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,7 +43,7 @@ func TestDriverThatCannotBeComparedAfterAll(t *testing.T) {
 // other is a driver that embeds Standard and decides in another way: everybody holds.
 type other struct{ lock.Standard }
 
-func (other) Decide([]string, string, int) (lock.Decision, error) {
+func (other) Decide(lock.Line) (lock.Decision, error) {
 	return lock.Decision{Held: true}, nil
 }
 
@@ -71,4 +74,81 @@ func TestADriverThatDoesNotCountItsOwnNode(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	require.ErrorContains(t, err, "driver lock_test.stranger does not count its own node")
 	length(t, server, q, 0)
+}
+
+// creator is a driver that creates nodes in its own way.
+type creator struct {
+	lock.Standard
+	create func(ctx context.Context, client *framework.Client, n lock.Node) (string, error)
+}
+
+func (d creator) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+	return d.create(ctx, client, n)
+}
+
+// TestDriver_NodeOfAnotherKind has a node that is not an ephemeral one of the session be refused at
+// once. It is deleted, unless another session owns it.
+func TestDriver_NodeOfAnotherKind(t *testing.T) {
+	for name, test := range map[string]struct {
+		create func(other *framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error)
+		stays  int
+	}{
+		"persistent": {create: func(*framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
+			return func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+				return client.Create(ctx, n.Base+"/"+n.Name, n.Data, framework.As(framework.PersistentSequential), framework.ContainerParents())
+			}
+		}},
+		"persistent and protected": {create: func(*framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
+			return func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+				return client.Create(ctx, n.Base+"/"+n.Name, n.Data, framework.As(framework.PersistentSequential), framework.Protected(), framework.ContainerParents())
+			}
+		}},
+		"of another client": {stays: 1, create: func(other *framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
+			return func(ctx context.Context, _ *framework.Client, n lock.Node) (string, error) {
+				return lock.Standard{}.Create(ctx, other, n)
+			}
+		}},
+		"somewhere else": {create: func(*framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
+			return func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+				n.Base += "/below"
+				return lock.Standard{}.Create(ctx, client, n)
+			}
+		}},
+		"not a path": {create: func(*framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
+			return func(context.Context, *framework.Client, lock.Node) (string, error) { return "", nil }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				q, err := lock.New(w.Client(), "/lock", "lock-", creator{create: test.create(w.Client())})
+				require.NoError(t, err)
+				for _, acquire := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
+					_, err = acquire(t.Context())
+					require.ErrorIs(t, err, framework.ErrBadArgument)
+					require.ErrorContains(t, err, "driver lock_test.creator created")
+				}
+				time.Sleep(time.Minute) // virtual time
+				children, _ := w.Server.Children("/lock")
+				for _, n := range w.Server.Dump() {
+					require.NotContains(t, n.Path, "/below/")
+				}
+				children = slices.DeleteFunc(children, func(name string) bool { return name == "below" })
+				require.Len(t, children, 2*test.stays)
+			})
+		})
+	}
+}
+
+// TestDriver_UnprotectedNode accepts an ephemeral node of the session, which one request proves.
+func TestDriver_UnprotectedNode(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q, err := lock.New(w.Client(), "/lock", "lock-", creator{create: func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+			return client.Create(ctx, n.Base+"/"+n.Name, n.Data, framework.As(framework.EphemeralSequential), framework.ContainerParents())
+		}})
+		require.NoError(t, err)
+		watched(t, q)
+		w.Server.ResetCounts()
+		require.NoError(t, acquire(t, q).Release())
+		require.Equal(t, map[string]int{"create": 1, "exists": 1, "delete": 1}, counted(w.Server))
+	})
 }

@@ -23,12 +23,13 @@ type perTenant struct {
 	tenant string
 }
 
-func (d perTenant) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
-	return d.Standard.Create(ctx, client, base, d.tenant+name, data)
+func (d perTenant) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+	n.Name = d.tenant + n.Name
+	return d.Standard.Create(ctx, client, n)
 }
 
-func (d perTenant) Decide(children []string, own string, _ int) (lock.Decision, error) {
-	ahead := d.same(children[:slices.Index(children, own)])
+func (d perTenant) Decide(l lock.Line) (lock.Decision, error) {
+	ahead := d.same(l.Children[:slices.Index(l.Children, l.Own)])
 	if len(ahead) == 0 {
 		return lock.Decision{Held: true}, nil
 	}

@@ -344,7 +344,7 @@ func TestFailingDriverLeavesNoNode(t *testing.T) {
 
 type badDriver struct{ lock.Standard }
 
-func (badDriver) Decide([]string, string, int) (lock.Decision, error) {
+func (badDriver) Decide(lock.Line) (lock.Decision, error) {
 	return lock.Decision{}, assert.AnError
 }
 
@@ -496,7 +496,7 @@ func TestStandardDriverNeverOversleeps(t *testing.T) {
 	for own := range 11 {
 		children = append(children, fmt.Sprintf("lock-%010d", own))
 		for leases := 1; leases <= 5; leases++ {
-			turn, err := lock.Standard{}.Decide(children, children[own], leases)
+			turn, err := lock.Standard{}.Decide(lock.Line{Children: children, Own: children[own], MaxLeases: leases})
 			require.NoError(t, err)
 			require.Equalf(t, own < leases, turn.Held, "at %d of %d leases", own, leases)
 			for gone := uint(0); !turn.Held && gone < 1<<own; gone++ { // each bit is a node ahead

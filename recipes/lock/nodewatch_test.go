@@ -186,8 +186,8 @@ func unreadable() framework.Option {
 // blind is a driver that gives nodes an ACL of its own, without the permission to read.
 type blind struct{ lock.Standard }
 
-func (blind) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
-	return client.Create(ctx, framework.Join(base, name), data, framework.As(framework.EphemeralSequential),
+func (blind) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+	return client.Create(ctx, framework.Join(n.Base, n.Name), n.Data, framework.As(framework.EphemeralSequential),
 		framework.Protected(), framework.ContainerParents(), framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermRead)))
 }
 

@@ -41,15 +41,15 @@ type fragileDriver struct {
 	before, after, decide, key fuse
 }
 
-func (d *fragileDriver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
+func (d *fragileDriver) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
 	d.before.burn()
 	defer d.after.burn()
-	return d.Standard.Create(ctx, client, base, name, data)
+	return d.Standard.Create(ctx, client, n)
 }
 
-func (d *fragileDriver) Decide(children []string, own string, leases int) (lock.Decision, error) {
+func (d *fragileDriver) Decide(l lock.Line) (lock.Decision, error) {
 	d.decide.burn()
-	return d.Standard.Decide(children, own, leases)
+	return d.Standard.Decide(l)
 }
 
 func (d *fragileDriver) SortKey(child, name string) (string, bool) {
@@ -129,8 +129,8 @@ type hesitantDriver struct {
 
 var errHesitant = errors.New("hesitant")
 
-func (d *hesitantDriver) Create(ctx context.Context, client *framework.Client, base, name string, data []byte) (string, error) {
-	path, err := d.Standard.Create(ctx, client, base, name, data)
+func (d *hesitantDriver) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+	path, err := d.Standard.Create(ctx, client, n)
 	if err == nil && d.failed.CompareAndSwap(false, true) {
 		return "", errHesitant
 	}

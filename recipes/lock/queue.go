@@ -264,7 +264,7 @@ func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
 		if errors.Is(errs[i], zk.ErrNoNode) {
 			continue
 		}
-		turn, err := q.driver.Decide(nodes, nodes[i], leases)
+		turn, err := q.driver.Decide(Line{nodes, nodes[i], leases})
 		if err = cmp.Or(errs[i], err); err != nil {
 			return nil, err
 		}

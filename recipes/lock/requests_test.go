@@ -244,7 +244,7 @@ func TestNeighbourWhoseNodeWasDeleted(t *testing.T) {
 // undecided is a driver that says nothing.
 type undecided struct{ lock.Standard }
 
-func (undecided) Decide([]string, string, int) (lock.Decision, error) { return lock.Decision{}, nil }
+func (undecided) Decide(lock.Line) (lock.Decision, error) { return lock.Decision{}, nil }
 
 func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -346,8 +346,8 @@ func TestTryAcquireFindsThatAnUnreadableNodeIsGone(t *testing.T) {
 // repeating is a driver that names each node that it waits for twice.
 type repeating struct{ lock.Standard }
 
-func (repeating) Decide(children []string, own string, maxLeases int) (lock.Decision, error) {
-	turn, err := lock.Standard{}.Decide(children, own, maxLeases)
+func (repeating) Decide(l lock.Line) (lock.Decision, error) {
+	turn, err := lock.Standard{}.Decide(l)
 	turn.Watch = slices.Concat(turn.Watch, turn.Watch)
 	return turn, err
 }
@@ -381,8 +381,8 @@ func TestDriverThatNamesANodeTwiceIsUnderstood(t *testing.T) {
 // path.
 type astray struct{ lock.Standard }
 
-func (astray) Decide(children []string, own string, maxLeases int) (lock.Decision, error) {
-	turn, err := lock.Standard{}.Decide(children, own, maxLeases)
+func (astray) Decide(l lock.Line) (lock.Decision, error) {
+	turn, err := lock.Standard{}.Decide(l)
 	if len(turn.Watch) > 0 {
 		turn.Watch = []string{"nobody"}
 	}

@@ -157,7 +157,7 @@ func (w *waiter) decide(children []string, leases int) (Decision, error) {
 	if leases == 0 {
 		return Decision{}, nil
 	}
-	turn, err := q.driver.Decide(nodes, w.node.Name(), leases)
+	turn, err := q.driver.Decide(Line{nodes, w.node.Name(), leases})
 	if err == nil && !turn.Held && len(turn.Watch) == 0 {
 		err = fmt.Errorf("%w: driver %T neither grants the lease nor names a node to watch", framework.ErrBadArgument, q.driver)
 	}

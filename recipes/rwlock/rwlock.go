@@ -188,14 +188,14 @@ func (rules) SortKey(child, _ string) (key string, ours bool) {
 
 // Decide grants a read lock if no writer is ahead, and a write lock if no node is ahead. Only a
 // node with a lower number is ahead: the reader of a downgrade has the number of its writer.
-func (r rules) Decide(children []string, own string, _ int) (lock.Decision, error) {
-	ownKey, ours := r.SortKey(own, "")
-	if !ours || !slices.Contains(children, own) {
-		return lock.Decision{}, fmt.Errorf("%s: %w", own, lock.ErrNodeDeleted)
+func (r rules) Decide(l lock.Line) (lock.Decision, error) {
+	ownKey, ours := r.SortKey(l.Own, "")
+	if !ours || !slices.Contains(l.Children, l.Own) {
+		return lock.Decision{}, fmt.Errorf("%s: %w", l.Own, lock.ErrNodeDeleted)
 	}
 	var inTheWay []string
-	for _, child := range children {
-		if key, _ := r.SortKey(child, ""); key < ownKey && !(isRead(own) && isRead(child)) {
+	for _, child := range l.Children {
+		if key, _ := r.SortKey(child, ""); key < ownKey && !(isRead(l.Own) && isRead(child)) {
 			inTheWay = append(inTheWay, child)
 		}
 	}
@@ -224,7 +224,7 @@ func (r reader) CreateWithToken(
 ) (_ string, token int64, err error) {
 	w := inside.HeldIn(ctx, r.write)
 	if w == nil {
-		path, err := r.Create(ctx, client, base, name, data)
+		path, err := r.Create(ctx, client, lock.Node{Base: base, Name: name, Data: data})
 		return path, 0, err
 	}
 	if err := w.Err(); err != nil {

@@ -101,14 +101,14 @@ var lockBugs = []mutation{
 	{
 		name:  "only one of several holders is watched",
 		file:  "recipes/lock/driver.go",
-		edits: []edit{{old: `Watch: children[i-maxLeases : i]`, new: `Watch: children[i-maxLeases : i-maxLeases+1]`}},
+		edits: []edit{{old: `Watch: l.Children[i-l.MaxLeases : i]`, new: `Watch: l.Children[i-l.MaxLeases : i-l.MaxLeases+1]`}},
 		pkg:   "recipes/lock", test: "TestStandardDriverNeverOversleeps",
 		worlds: all, seed: 165,
 	},
 	{
 		name:  "there is one holder too many",
 		file:  "recipes/lock/driver.go",
-		edits: []edit{{old: `if i < maxLeases {`, new: `if i <= maxLeases {`}},
+		edits: []edit{{old: `if i < l.MaxLeases {`, new: `if i <= l.MaxLeases {`}},
 		pkg:   "recipes/lock", test: "TestOnlyTheFirstHolds",
 		worlds: all, seed: 2,
 	},
@@ -130,6 +130,12 @@ var lockBugs = []mutation{
 		file:  "recipes/lock/line.go",
 		edits: []edit{{old: "\t\tn.state = leaving\n\t\treturn false", new: "\t\treturn false"}},
 		pkg:   "recipes/lock", test: "TestRelease_WhenAnotherJoins",
+	},
+	{
+		name:  "a driver may create a node of another session",
+		file:  "recipes/lock/acquire.go",
+		edits: []edit{{old: `case stat.EphemeralOwner != session.ID():`, new: `case false:`}},
+		pkg:   "recipes/lock", test: "TestDriver_NodeOfAnotherKind",
 	},
 	{
 		name:  "TryAcquire of a lease overtakes waiters",

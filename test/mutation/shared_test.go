@@ -31,7 +31,7 @@ var sharedBugs = []mutation{
 	{
 		name:  "two writers hold at the same time",
 		file:  "recipes/rwlock/rwlock.go",
-		edits: []edit{{old: "!(isRead(own) && isRead(child))", new: "isRead(own) != isRead(child)"}},
+		edits: []edit{{old: "!(isRead(l.Own) && isRead(child))", new: "isRead(l.Own) != isRead(child)"}},
 		pkg:   "recipes/rwlock", test: "TestReadWriteLock/inprocess",
 		worlds: all, seed: 4,
 	},
