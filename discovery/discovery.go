@@ -40,6 +40,7 @@ type config struct {
 	downErrors   int
 	downWindow   time.Duration
 	grace        time.Duration
+	format       Format
 }
 
 // WithPaths sets the function that returns the path of a service, whose children are its instances.
@@ -130,7 +131,7 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 	var wg sync.WaitGroup
 	for n, node := range nodes {
 		// The goroutine exits with the reply.
-		wg.Go(func() { found[n], errs[n] = read[T](ctx, d.client, name, framework.Join(dir, node)) })
+		wg.Go(func() { found[n], errs[n] = read[T](ctx, d.client, d.cfg.format, name, framework.Join(dir, node)) })
 	}
 	wg.Wait()
 	var first *Instance[T]
@@ -159,7 +160,7 @@ func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T],
 	if err != nil {
 		return i, false, err
 	}
-	there, err := read[T](ctx, d.client, name, path)
+	there, err := read[T](ctx, d.client, d.cfg.format, name, path)
 	if there == nil {
 		return i, false, err
 	}
@@ -168,7 +169,7 @@ func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T],
 
 // read returns the instance of a node, or nil. The error is errUnreadable if the data are not an
 // instance.
-func read[T any](ctx context.Context, client *framework.Client, name, path string) (*Instance[T], error) {
+func read[T any](ctx context.Context, client *framework.Client, f Format, name, path string) (*Instance[T], error) {
 	data, stat, err := get(ctx, client, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -178,7 +179,7 @@ func read[T any](ctx context.Context, client *framework.Client, name, path strin
 	case err != nil:
 		return nil, err
 	}
-	return decode[T](name, path, data, stat)
+	return decode[T](f, name, path, data, stat)
 }
 
 // get reads a node as a cache does: a node without data, such as a parent, is not compressed on any

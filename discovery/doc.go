@@ -22,6 +22,7 @@
 // down to the order of its fields, so Java and Go share a service. Java needs the class of a
 // payload that is an object: see [WithJavaClass]. [Spring] and [Dubbo] return instances that
 // applications of these frameworks read; package discovery/dubbo registers gRPC services for Dubbo.
+// The lists of Twitter's serversets, Airbnb's nerve and go-kit can be read: see [WithFormat].
 //
 // # What it promises
 //

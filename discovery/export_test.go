@@ -9,7 +9,7 @@ import (
 
 // Decode is what reads the data of the node /services/orders/1.
 func Decode[T any](data []byte) (Instance[T], error) {
-	i, err := decode[T]("orders", "/services/orders/1", data, new(zk.Stat))
+	i, err := decode[T](Curator, "orders", "/services/orders/1", data, new(zk.Stat))
 	if i == nil {
 		return Instance[T]{}, cmp.Or(err, errors.New("no instance"))
 	}

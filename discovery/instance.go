@@ -148,14 +148,17 @@ var errUnreadable = errors.New("unreadable instance")
 // decode reads the instance of a node. It ignores unknown fields. Missing fields and null leave the
 // default: the service's name, and the id of the path. Without data it returns nil: the node is the
 // parent of a service whose name has a slash.
-func decode[T any](name, path string, data []byte, stat *zk.Stat) (_ *Instance[T], err error) {
+func decode[T any](f Format, name, path string, data []byte, stat *zk.Stat) (_ *Instance[T], err error) {
 	defer func() {
 		if p := recover(); p != nil { // of a method of T
 			err = fmt.Errorf("%w: panic: %v", errUnreadable, p)
 		}
 	}()
-	if len(data) == 0 {
+	switch {
+	case len(data) == 0:
 		return nil, nil
+	case f != Curator:
+		return decodeMember[T](f, name, path, data, stat)
 	}
 	i := &Instance[T]{path: path, czxid: stat.Czxid}
 	r := &lenient{Payload: json.RawMessage("null"), Type: kind(Dynamic), Enabled: true}

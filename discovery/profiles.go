@@ -177,7 +177,7 @@ func (d *Discovery[T]) firstInstance(ctx context.Context, in *framework.Client, 
 			continue
 		}
 		// An unreadable instance is skipped.
-		if first, err := decode[json.RawMessage](i.Name, path, data, stat); err == nil && first != nil {
+		if first, err := decode[json.RawMessage](Curator, i.Name, path, data, stat); err == nil && first != nil {
 			return first, nested, nil
 		}
 	}

@@ -45,8 +45,8 @@ var keepAs = map[Type][]node.Option{
 //   - [ErrOtherProfile] if the service has an instance of another profile.
 //   - [ErrNested] if the service's name has a slash and lies below a service with instances, or if
 //     another service lies below its name.
-//   - [framework.ErrBadArgument] if a field is invalid, if the instance is [Permanent], or if
-//     Spring or Dubbo could not read or call it.
+//   - [framework.ErrBadArgument] if a field is invalid, if the instance is [Permanent], if Spring
+//     or Dubbo could not read or call it, or if the format is not [Curator].
 //   - [framework.ErrBadPath] if the path is invalid, and [framework.ErrTooLong] if the instance is
 //     too long.
 //   - framework.ErrClosed if the client is closed.
@@ -120,6 +120,8 @@ func filled[T any](i, from Instance[T]) Instance[T] {
 // accept encodes an instance. It refuses what no reader could use.
 func (d *Discovery[T]) accept(i Instance[T]) (data []byte, err error) {
 	switch {
+	case d.cfg.format != Curator:
+		err = fmt.Errorf("instances in the format %v are read-only", d.cfg.format)
 	case i.Address == "" && i.URISpec == nil:
 		err = errors.New("instance has neither Address nor URISpec")
 	case i.Port != int(uint16(i.Port)) || i.SSLPort != int(uint16(i.SSLPort)):

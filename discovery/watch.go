@@ -66,7 +66,7 @@ func (w *Watch[T]) take(ch cache.Change) {
 		}
 		return
 	}
-	i, err := decode[T](w.name, ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
+	i, err := decode[T](w.d.cfg.format, w.name, ch.Path, ch.New.Data, &ch.New.Stat) // a deleted one has no data
 	if err != nil {
 		defer w.d.cfg.unreadable(ch.Path, err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
@@ -28,6 +33,9 @@ type targets struct {
 type server struct {
 	services
 	listen string
+
+	mu   sync.Mutex        // guards left
+	left map[string]string // the target of each instance that was left out, by path
 }
 
 func (s *server) command(a *cli.App) *cobra.Command {
@@ -42,6 +50,7 @@ func (s *server) command(a *cli.App) *cobra.Command {
 		},
 	}
 	s.flags(a, cmd.Flags())
+	s.formatFlag(cmd.Flags())
 	cmd.Flags().StringVar(&s.listen, "listen", "127.0.0.1:9999", "`address` to listen on")
 	return cmd
 }
@@ -66,7 +75,7 @@ func (s *server) run(ctx context.Context, a *cli.App, out io.Writer) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{name...}", func(w http.ResponseWriter, r *http.Request) {
-		list, err := t.targets(r.Context(), r.PathValue("name"))
+		list, err := s.targets(r.Context(), t, r.PathValue("name"))
 		if err != nil { // Prometheus keeps its last list
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -91,7 +100,7 @@ func (s *server) run(ctx context.Context, a *cli.App, out io.Writer) error {
 }
 
 // targets lists the instances of a service, or of all if name is empty.
-func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
+func (s *server) targets(ctx context.Context, t *tool, name string) ([]targets, error) {
 	ctx, cancel := t.within(ctx)
 	defer cancel()
 	names, every := []string{name}, name == ""
@@ -112,7 +121,11 @@ func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
 			return nil, err
 		}
 		for _, i := range list {
-			if i.Disabled || i.Address == "" || i.Port == 0 && i.SSLPort == 0 {
+			if i.Disabled {
+				continue
+			}
+			if !scrapable(i) {
+				s.leaveOut(t, i)
 				continue
 			}
 			labels := map[string]string{"__meta_curator_service": name, "__meta_curator_id": i.ID}
@@ -127,6 +140,33 @@ func (t *tool) targets(ctx context.Context, name string) ([]targets, error) {
 		}
 	}
 	return all, nil
+}
+
+// scrapable reports whether Prometheus accepts the instance's address and port as a target.
+func scrapable(i instance) bool {
+	host, _, err := net.SplitHostPort(target(i))
+	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool {
+		return r <= ' ' || r == 0x7f || r == utf8.RuneError || strings.ContainsRune("/?#@[]\\", r)
+	}) {
+		return false
+	}
+	_, notIP := netip.ParseAddr(host)
+	return notIP == nil || !strings.Contains(host, ":")
+}
+
+// leaveOut reports an instance that is not served, once for each of its targets.
+func (s *server) leaveOut(t *tool, i instance) {
+	address := fmt.Sprintf("address %q, port %d", i.Address, cmp.Or(i.Port, i.SSLPort))
+	s.mu.Lock()
+	known := s.left[i.Path()] == address
+	if s.left == nil {
+		s.left = make(map[string]string)
+	}
+	s.left[i.Path()] = address
+	s.mu.Unlock()
+	if !known {
+		t.app.Say("%s is left out: Prometheus cannot scrape %s", i.Path(), address)
+	}
 }
 
 // metadata returns the metadata of a payload of Spring or Dubbo, or the text fields of another

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ func (l *list) command(a *cli.App) *cobra.Command {
 		},
 	}
 	l.flags(a, cmd.Flags())
+	l.formatFlag(cmd.Flags())
 	return cmd
 }
 
@@ -42,7 +44,15 @@ func (l *list) run(ctx context.Context, a *cli.App, out io.Writer, args []string
 	defer cancel()
 	if len(args) > 0 {
 		found, err := t.d.Lookup(ctx, args[0])
-		return errors.Join(usage(err), printInstances(out, found))
+		if err != nil {
+			return usage(err)
+		}
+		if len(found) == 0 {
+			if err := t.exists(ctx, args[0]); err != nil {
+				return err
+			}
+		}
+		return printInstances(out, found)
 	}
 	names, err := t.names(ctx)
 	if err != nil {
@@ -54,6 +64,15 @@ func (l *list) run(ctx context.Context, a *cli.App, out io.Writer, args []string
 		}
 	}
 	return nil
+}
+
+// exists returns an error if a service has no node.
+func (t *tool) exists(ctx context.Context, name string) error {
+	found, _, err := t.client.Exists(ctx, framework.Join(t.base, name))
+	if err == nil && !found {
+		err = &cli.Exit{Code: exitNoService, Err: fmt.Errorf("no service %s", cli.Printable(name))}
+	}
+	return err
 }
 
 // watch prints instances after each change.
@@ -71,6 +90,7 @@ func (w *watch) command(a *cli.App) *cobra.Command {
 		},
 	}
 	w.flags(a, cmd.Flags())
+	w.formatFlag(cmd.Flags())
 	return cmd
 }
 
@@ -117,6 +137,9 @@ func printInstances(out io.Writer, list []instance) error {
 		state := "enabled"
 		if i.Disabled {
 			state = "disabled"
+		}
+		if i.Payload == nil {
+			i.Payload = json.RawMessage("null")
 		}
 		_, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", cli.Printable(i.ID), cli.Printable(target(i)), state, cli.PrintableJSON(i.Payload))
 		if err != nil {

@@ -48,15 +48,23 @@ func root(a *cli.App) *cobra.Command {
 // instance has a payload of any form.
 type instance = discovery.Instance[json.RawMessage]
 
+// exitNoService means that there is no node of the service. zklock has the same code for no lock.
+const exitNoService = 66
+
 // services has the flags of a command that uses services.
 type services struct {
 	cli.Connection
-	base string
+	base, format string
 }
 
 func (s *services) flags(a *cli.App, fs *pflag.FlagSet) {
 	s.Connection.Flags(a, fs)
 	fs.StringVar(&s.base, "base", "/services", "`path` below which the services are")
+}
+
+// formatFlag defines the flag of a command that only reads.
+func (s *services) formatFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&s.format, "format", discovery.Curator.String(), "`format` of the nodes: curator (also Spring Cloud's and Dubbo's), serverset, nerve, or hostport (go-kit's)")
 }
 
 // tool reads and registers services.
@@ -78,9 +86,17 @@ func (s *services) connect(ctx context.Context, a *cli.App) (*tool, error) {
 
 // tool returns the tool of a client, or closes the client.
 func (s *services) tool(a *cli.App, client *framework.Client) (*tool, error) {
-	d, err := discovery.New[json.RawMessage](client, s.base, discovery.WithUnreadable(func(path string, err error) {
-		a.Say("%s: %v", path, err)
-	}))
+	format := discovery.Curator
+	var err error
+	if s.format != "" { // the command has the flag
+		format, err = discovery.ParseFormat(s.format)
+	}
+	var d *discovery.Discovery[json.RawMessage]
+	if err == nil {
+		d, err = discovery.New[json.RawMessage](client, s.base, discovery.WithFormat(format), discovery.WithUnreadable(func(path string, err error) {
+			a.Say("%s: %v", path, err)
+		}))
+	}
 	if err != nil {
 		client.Close()
 		return nil, &cli.Exit{Code: cli.ExitUsage, Err: err}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,12 +20,17 @@ import (
 
 	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/wait"
 )
 
 // stopWait is the time after --drain for which zkdiscover waits for a server to confirm that the
 // command is unregistered.
 const stopWait = 5 * time.Second
+
+// statuses are the ones of Spring: UP and OUT_OF_SERVICE of Spring Cloud ZooKeeper, and the others
+// of Spring Boot.
+var statuses = []string{"UP", "OUT_OF_SERVICE", "DOWN", "UNKNOWN"}
 
 // register runs a command that is registered as long as it runs.
 type register struct {
@@ -63,7 +70,7 @@ signal kills the command at once. SIGHUP, SIGUSR1 and SIGUSR2 are passed on at o
 	cli.Number(f, &r.SSLPort, "tls-port", "", 0, 1, 1<<16-1, "its `port` for TLS")
 	f.StringVar(&r.profile, "profile", "", "register as an application of this `framework`: spring or dubbo")
 	f.StringToStringVar(&r.metadata, "metadata", nil, "metadata of a --profile, as `key=value`; repeatable")
-	f.StringVar(&r.status, "status", "", "`status` of a Spring application, such as OUT_OF_SERVICE (default UP)")
+	f.StringVar(&r.status, "status", "", "`status` of a Spring application: OUT_OF_SERVICE, DOWN or UNKNOWN (default UP)")
 	f.StringVar(&r.uri, "uri", "", "`pattern` of the instance's URI, such as {scheme}://{address}:{port} (default none; Spring's with --profile spring)")
 	f.StringVar(&r.payload, "payload", "", "payload, as `JSON`, without a --profile (default null)")
 	f.StringVar(&r.PayloadClass, "class", "", "Java `class` of the --payload")
@@ -83,6 +90,8 @@ func (r *register) complete() (i instance, err error) {
 		return i, cli.UsageError("--profile cannot be combined with --payload or --class")
 	case r.status != "" && r.profile != "spring":
 		return i, cli.UsageError("--status requires --profile spring")
+	case r.status != "" && !slices.Contains(statuses, r.status):
+		return i, cli.UsageError("invalid --status %q: must be %s", r.status, strings.Join(statuses, ", "))
 	case r.payload != "" && !json.Valid([]byte(r.payload)):
 		return i, cli.UsageError("--payload is not valid JSON")
 	}
@@ -157,6 +166,9 @@ func (r *register) run(ctx context.Context, a *cli.App, args []string) error {
 		return cli.Interruption(ctx, err)
 	}
 	defer t.client.Close()
+	if err := t.awaitFree(ctx, i); err != nil {
+		return cli.Interruption(ctx, err)
+	}
 	r.busy.Store(true)
 	defer r.busy.Store(false)
 	c, err := start(program, args, a.Out)
@@ -178,6 +190,37 @@ func (r *register) run(ctx context.Context, a *cli.App, args []string) error {
 		_ = reg.Drain(ctx, drain) // if it fails, the session ends with this process
 	}
 	return s.serve(r.drain)
+}
+
+// awaitFree waits until no other process is registered with the instance's id: the node of a
+// crashed one exists until its session expires. It returns an error if the id stays taken.
+func (t *tool) awaitFree(ctx context.Context, i instance) error {
+	if i.ID == "" {
+		return nil // it will be random
+	}
+	limited, cancel := t.within(ctx)
+	defer cancel()
+	path := framework.Join(framework.Join(t.base, i.Name), i.ID)
+	if err := framework.ValidatePath(path); err != nil {
+		return usage(err)
+	}
+	taken := fmt.Errorf("id %s is taken: another process is registered at %s", cli.Printable(i.ID), cli.Printable(path))
+	for said := false; ; said = true {
+		found, stat, watch, err := t.client.ExistsW(limited, path)
+		switch {
+		case err != nil && limited.Err() != nil && ctx.Err() == nil && said, found && stat.EphemeralOwner == 0:
+			return taken
+		case err != nil || !found:
+			return err
+		}
+		if !said {
+			t.app.Say("waiting for the id %s: another process is registered at %s", cli.Printable(i.ID), cli.Printable(path))
+		}
+		select {
+		case <-watch.Done():
+		case <-limited.Done():
+		}
+	}
 }
 
 // serving is a command that runs and is registered.
