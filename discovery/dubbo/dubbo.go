@@ -198,8 +198,8 @@ type node struct {
 // Register registers an application, and returns when consumers can find it. ctx limits only this
 // wait. The nodes are kept until [Registration.Close].
 //
-// If Register fails, it removes its nodes. Register returns the errors of
-// discovery.Discovery.Register.
+// If Register fails, it removes its nodes, and its error names the ones that may remain. Register
+// returns the errors of discovery.Discovery.Register.
 func Register(ctx context.Context, client *framework.Client, app Application, opts ...Option) (_ *Registration, err error) {
 	cfg := config{base: "/services", root: "/dubbo"}
 	defer func() { err = operr.New("register", framework.Join(cfg.base, app.Name), err) }()
@@ -236,9 +236,10 @@ func Register(ctx context.Context, client *framework.Client, app Application, op
 		}})
 	}
 	r.closeOnce = sync.OnceValue(r.close)
-	defer func() {
-		if err != nil {
-			_ = r.closeOnce() // the first error counts
+	registered := false
+	defer func() { // also if an observer panics
+		if !registered {
+			err = operr.Join(err, r.closeOnce())
 		}
 	}()
 	for _, n := range r.nodes {
@@ -263,6 +264,7 @@ func Register(ctx context.Context, client *framework.Client, app Application, op
 		r.keepers.Go(func() { r.keep(keeping, n) }) // ends with Close or the client
 	}
 	r.keepers.Go(func() { _ = r.sweep(keeping) }) // the next process tries again
+	registered = true
 	return r, nil
 }
 
@@ -444,12 +446,30 @@ func (r *Registration) close() error {
 	var err error
 	if r.instance != nil {
 		err = r.instance.Close()
+	} else {
+		err = r.withdrawn(ctx)
 	}
 	if r.stop != nil {
 		r.stop()
 	}
 	r.keepers.Wait()
 	return operr.Join(operr.Bare(err), r.clean(ctx))
+}
+
+// withdrawn waits until this session has no instance. A Register that has failed deletes its node in
+// the background, and the instance uses the revision as long as the node exists.
+func (r *Registration) withdrawn(ctx context.Context) error {
+	path := framework.Join(framework.Join(r.cfg.base, r.app.Name), instanceOf(r.app, r.revision).ID)
+	return r.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+		found, stat, watch, err := in.ExistsW(ctx, path)
+		if err != nil || !found {
+			return nil, err
+		}
+		if session, err := in.Session(ctx); err != nil || stat.EphemeralOwner != session.ID() {
+			return nil, err
+		}
+		return watch.Done(), nil
+	})
 }
 
 // clean deletes the nodes that no instance uses any more. Its error names those that may remain.

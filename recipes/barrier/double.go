@@ -66,16 +66,29 @@ func (d *Double) Path() string { return d.path }
 // of [Barrier.Wait].
 func (d *Double) Enter(ctx context.Context) (*Entry, error) {
 	a := arrival{Double: d, values: context.WithoutCancel(ctx), member: framework.Join(d.path, uuid.New())}
-	if err := recipe.Reads(ctx, d.client, a.advance); err != nil {
-		if a.entry != nil {
-			a.entry.end(err)
+	err := errPanicked
+	defer func() {
+		if err != nil {
+			a.giveUp(err)
 		}
-		if a.first != nil { // a create was sent
-			d.discard(a.member, a.first)
-		}
+	}()
+	if err = recipe.Reads(ctx, d.client, a.advance); err != nil {
 		return nil, operr.New("enter", d.path, err)
 	}
 	return a.entry, nil
+}
+
+// errPanicked is the error of a call that an observer of the client has ended by a panic.
+var errPanicked = errors.New("panic")
+
+// giveUp deletes the member's node.
+func (a *arrival) giveUp(err error) {
+	if a.entry != nil {
+		a.entry.end(err)
+	}
+	if a.first != nil { // a create was sent
+		a.discard(a.member, a.first)
+	}
 }
 
 // discard deletes the node of a member that has given up or left, in the background. Its name is
@@ -278,13 +291,16 @@ func (e *Entry) Leave(ctx context.Context) error {
 	e.end(ErrLeft)
 	// inside has the other members when the node's deletion was first requested; nil: it was not.
 	var inside []string
-	err := recipe.Reads(ctx, e.double.client, func(ctx context.Context, in *framework.Client, _ engine.Link) (<-chan struct{}, error) {
+	err := errPanicked
+	defer func() {
+		// A create of an earlier session may be carried out late.
+		if err != nil || e.first != e.session {
+			e.double.discard(e.member, e.first)
+		}
+	}()
+	err = recipe.Reads(ctx, e.double.client, func(ctx context.Context, in *framework.Client, _ engine.Link) (<-chan struct{}, error) {
 		return e.depart(ctx, in, &inside)
 	})
-	// A create of an earlier session may be carried out late.
-	if err != nil || e.first != e.session {
-		e.double.discard(e.member, e.first)
-	}
 	return operr.New("leave", e.double.path, err)
 }
 

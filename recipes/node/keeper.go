@@ -382,11 +382,12 @@ func (k *keeper) rest(fired <-chan struct{}, timer <-chan time.Time) {
 	}
 }
 
-// report shows an obstacle. A server's refusal is logged once.
+// report shows an obstacle. A server's refusal is logged once, unless Keep returns it.
 func (k *keeper) report(err error) {
 	switch {
 	case verdict.Retryable(err) && verdict.Of(k.status().err) == verdict.Over:
 		return // the connection is in trouble, as is known
+	case k.status().shown.number == 0 && k.fails(err):
 	case isAnswer(err) && err.Error() != k.logged:
 		k.logged = err.Error()
 		engine.Of(k.client).Logger().Warn("node not kept", "path", k.asked, "reason", err)

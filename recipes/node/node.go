@@ -114,8 +114,7 @@ func Keep(ctx context.Context, client *framework.Client, path string, data []byt
 	}
 	go k.run() // ends with n.ctx or the client
 	s, err := n.now.Until(ctx, func(s status) bool {
-		return s.shown.number > 0 || s.over() || errors.Is(s.err, ErrTaken) && n.cfg.taken == Fail ||
-			errors.Is(s.err, framework.ErrTooLong) || errors.Is(s.err, framework.ErrUnimplemented)
+		return s.shown.number > 0 || s.over() || n.fails(s.err)
 	})
 	if err == nil && s.shown.number > 0 {
 		if err := n.begin(); err != nil {
@@ -129,6 +128,11 @@ func Keep(ctx context.Context, client *framework.Client, path string, data []byt
 		return nil, s.err
 	}
 	return nil, engine.Of(client).GaveUp(ctx, s.err)
+}
+
+// fails reports whether Keep returns err if it has not created its node.
+func (n *Node) fails(err error) bool {
+	return errors.Is(err, ErrTaken) && n.cfg.taken == Fail || errors.Is(err, framework.ErrTooLong) || errors.Is(err, framework.ErrUnimplemented)
 }
 
 // begin registers the Node for [framework.Client.Shutdown]. A persistent node outlives the client.

@@ -482,6 +482,9 @@ func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r
 	}
 	unknown := retry.Unknown(err)
 	if unknown {
+		// The end of ctx does not leave open what one read can tell.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hold.Session().Timeout())
+		defer cancel()
 		found, known := a.settle(ctx, hold.Path(), id, number)
 		if found != nil {
 			found.Ran = true

@@ -119,7 +119,7 @@ var compressedStories = []matrix.Story{{Name: "compressed data", Remains: []stri
 		return s.Other(err)
 	}
 	s.Check(string(data) == "2", "the node has %q", data)
-	return s.A.Delete(s.Ctx, path)
+	return s.A.Delete(s.Ctx, path, framework.Idempotent())
 }}}
 
 var zkconnStories = []matrix.Story{{

@@ -24,7 +24,7 @@ func worker(s *matrix.Scene, client *framework.Client, id string) (func(), error
 		return nil, err
 	}
 	task := s.Go(func() error {
-		_, err := job.Do(s.Peer, s.Name(id), func(ctx context.Context) error { return ctx.Err() })
+		_, err := job.Do(s.Peer, s.Name(id), func(ctx context.Context) error { return context.Cause(ctx) })
 		return err
 	})
 	return func() { _ = task.Wait() }, nil // the others decide
@@ -44,7 +44,7 @@ func jobs(s *matrix.Scene) error {
 	var ran atomic.Int32
 	var beside *matrix.Task
 	first, err := a.Do(s.Ctx, key, func(ctx context.Context) error {
-		_, err := b.TryDo(s.Peer, key, func(ctx context.Context) error { ran.Add(1); return ctx.Err() })
+		_, err := b.TryDo(s.Peer, key, func(ctx context.Context) error { ran.Add(1); return context.Cause(ctx) })
 		s.Check(ctx.Err() != nil || err != nil || s.Forced(), "B has run what A runs")
 		if err != nil && !errors.Is(err, once.ErrRunning) {
 			return s.Other(err)
@@ -52,18 +52,18 @@ func jobs(s *matrix.Scene) error {
 		beside = s.Go(func() error {
 			_, err := b.Do(s.Peer, key, func(ctx context.Context) error {
 				ran.Add(1)
-				return ctx.Err()
+				return context.Cause(ctx)
 			})
 			return err
 		})
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(time.Second):
 		}
 		s.Middle()
 		ran.Add(1)
-		return ctx.Err()
+		return context.Cause(ctx)
 	})
 	if beside != nil {
 		if err := beside.Wait(); err != nil {
@@ -90,7 +90,7 @@ func jobs(s *matrix.Scene) error {
 	if _, err := a.Do(s.Ctx, key+"2", func(context.Context) error { return failed }); !errors.Is(err, failed) {
 		return err
 	}
-	second, err := b.Do(s.Peer, key+"2", func(ctx context.Context) error { return ctx.Err() })
+	second, err := b.Do(s.Peer, key+"2", func(ctx context.Context) error { return context.Cause(ctx) })
 	if err != nil {
 		return s.Other(err)
 	}
@@ -112,7 +112,7 @@ func schedules(s *matrix.Scene) error {
 	work := func(ctx context.Context, _ time.Time) error {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(time.Second):
 		}
 		ran.Add(1)
@@ -131,6 +131,9 @@ func schedules(s *matrix.Scene) error {
 	s.Middle()
 	began := ran.Load()
 	_ = s.Eventually(s.Ctx, "two firings", func() bool { return ran.Load() >= began+2 || beside.Ended() || own.Ended() })
+	if err := context.Cause(s.Ctx); err != nil {
+		return err
+	}
 	if beside.Ended() {
 		return s.Other(fmt.Errorf("Run has returned: %w", beside.Wait()))
 	}

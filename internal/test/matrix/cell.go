@@ -62,6 +62,12 @@ func alone(t *testing.T, opts []zktest.Option) bed {
 	return bed{[]*zktest.Server{server}, server.Servers(), server.DialContext}
 }
 
+// moment is a request or a watch event, and its time.
+type moment struct {
+	zktest.Event
+	at time.Time
+}
+
 // cell is a story under a condition.
 type cell struct {
 	story     Story
@@ -75,7 +81,7 @@ type cell struct {
 
 	mu     sync.Mutex // guards the fields below
 	broken []string
-	events [shown]zktest.Event
+	events [shown]moment
 	seen   int // events
 
 	requests atomic.Int64 // of the client under the condition, in the first round
@@ -134,7 +140,7 @@ func (c *cell) failures() []string {
 func (c *cell) trace(e zktest.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.events[c.seen%shown] = e
+	c.events[c.seen%shown] = moment{e, time.Now()}
 	c.seen++
 }
 
@@ -145,7 +151,7 @@ func (c *cell) last() string {
 	var b strings.Builder
 	for i := max(0, c.seen-shown); i < c.seen; i++ {
 		e := c.events[i%shown]
-		fmt.Fprintf(&b, "  0x%x %v\n", e.Session, e)
+		fmt.Fprintf(&b, "  %s 0x%x %v\n", e.at.Format("15:04:05.000"), e.Session, e.Event)
 	}
 	return b.String()
 }
@@ -337,6 +343,9 @@ func (c *cell) judge(s *Scene, err error, deadlined bool, took time.Duration, fi
 	condition, allowed := s.condition, c.allowed
 	if !first {
 		condition, allowed = Condition{}, exception{}
+		if c.condition.Server != nil || c.condition.Always { // the second round has them too
+			condition.Allows, condition.Peers = c.condition.Allows, c.condition.Peers
+		}
 	}
 	within := "the first round"
 	if !first {

@@ -449,7 +449,7 @@ func moments() []Condition {
 		{Name: "expire before", Fault: zktest.ExpireBefore, Allows: []error{framework.ErrLost}, Noisy: true, Forced: true},
 		{Name: "expire after", Fault: zktest.ExpireAfter, Allows: []error{framework.ErrLost}, Noisy: true, Forced: true},
 		{Name: "lose reply, no retries", Fault: zktest.LoseReply, Options: onlyA(framework.WithRetryPolicy(retry.Never())),
-			Allows: []error{framework.ErrSuspended, retry.ErrExhausted, zk.ErrConnectionClosed}, Noisy: true},
+			Allows: []error{framework.ErrSuspended, retry.ErrExhausted, zk.ErrConnectionClosed, zk.ErrNoServer}, Noisy: true},
 		{Name: "lose reply, cancel", Fault: zktest.LoseReply, AtRequest: func(s *Scene) { s.cancel() }, Allows: []error{context.Canceled, framework.ErrSuspended}, Noisy: true},
 		{Name: "another client deletes an ephemeral node", AtRequest: func(s *Scene) {
 			s.tasks.Go(func() { s.deleteAll(func(n zktest.Node) bool { return n.Owner != 0 }) })

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"context"
 	"errors"
 	"path"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/recipes/once"
@@ -133,12 +135,26 @@ var exceptions = []exception{
 	},
 	{Story: "Dubbo", Condition: "Shutdown*", Page: "framework/shutdown.go", Sentence: "Persistent nodes are kept.", Leaves: []string{"/dubbo/*"}},
 	{
+		Story: "Dubbo", Condition: "denied*read at /services/orders", Page: "discovery/dubbo/dubbo.go",
+		Sentence: "its error names the ones that may remain", Leaves: []string{"/dubbo/*"},
+	},
+	{
 		Story: "Dubbo", Condition: "denied*delete at /services/orders", Page: "discovery/dubbo/doc.go",
 		Sentence: "Close deletes the revision if no instance uses it", Leaves: []string{"/dubbo/*"},
 	},
 	{
 		Story: "double barrier", Condition: "*", Page: "recipes/barrier/barrier.go",
 		Sentence: "stays. The next Enter deletes it", Leaves: []string{"/ready"},
+	},
+
+	// The nodes are deleted at once. Then the client looks for a create of the session that was lost.
+	{
+		Story: "kept persistent node", Condition: "expire *", Page: "recipes/node/node.go",
+		Sentence: "context.DeadlineExceeded if the deletion is not confirmed after 5 s.", Allows: []error{context.DeadlineExceeded},
+	},
+	{
+		Story: "static service", Condition: "expire *", Page: "recipes/node/node.go",
+		Sentence: "context.DeadlineExceeded if the deletion is not confirmed after 5 s.", Allows: []error{context.DeadlineExceeded},
 	},
 
 	// Data and rights.
@@ -196,6 +212,15 @@ var exceptions = []exception{
 		Sentence: "Names of kazoo's lock contain \"__lock__\" before the number.", Waits: true, Silent: true,
 	},
 
+	{
+		Story: "double barrier", Condition: "a persistent look-alike at *", Page: "recipes/barrier/barrier.go",
+		Sentence: "A child with another name than a UUID is not a member.", Waits: true, Silent: true,
+	},
+	{
+		Story: "double barrier", Condition: "expire *", Page: "recipes/barrier/double.go",
+		Sentence: "is returned by [Double.Enter] if its request to open the barrier was not answered before its session expired", Allows: []error{barrier.ErrMissed},
+	},
+
 	// The errors of go-zookeeper.
 	{
 		Story: "lock of zkconn", Condition: "expire *", Page: "zkconn/conn.go",
@@ -211,22 +236,8 @@ var exceptions = []exception{
 	},
 
 	// Faults that are not mended yet.
-	{Story: "*", Condition: "Close*", Known: "56 A5, Close warns of nodes that it has deleted"},
-	{Story: "double barrier", Condition: "a * below *", Known: "56 A10, a foreign child counts as a member"},
-	{Story: "double barrier", Condition: "many children of *", Known: "56 A10, a foreign child counts as a member"},
-	{Story: "double barrier", Condition: "a full child of *", Known: "56 A10, a foreign child counts as a member"},
 	{Story: "double barrier", Condition: "a persistent look-alike at *", Known: "56 A10, a foreign child counts as a member"},
-	{Story: "double barrier", Condition: "an unreadable child*", Known: "56 A10, a foreign child counts as a member"},
 	{Story: "shards", Condition: "a persistent look-alike at /members/other", Known: "56 A3, a persistent look-alike gets shards"},
-	{Story: "kept node with a TTL", Condition: "Keeper*", Known: "matrix 4, Keep logs what it returns"},
-	{Story: "kept node with a TTL", Condition: "without TTL nodes", Known: "matrix 4, Keep logs what it returns"},
-	{Story: "kept persistent node", Condition: "expire *", Known: "matrix 1, Close gives up beside a server that answers"},
-	{Story: "static service", Condition: "expire *", Known: "matrix 1, Close gives up beside a server that answers"},
-	{Story: "Dubbo", Condition: "cancel*", Known: "matrix 2, a failed Register leaves its nodes"},
-	{Story: "Dubbo", Condition: "lose reply, cancel*", Known: "matrix 2, a failed Register leaves its nodes"},
-	{Story: "Dubbo", Condition: "denied*read at /services/orders", Known: "matrix 2, a failed Register leaves its nodes"},
-	{Story: "Dubbo", Condition: "observer that panics at the third operation", Known: "matrix 2, a failed Register leaves its nodes"},
-	{Story: "double barrier", Condition: "observer that panics at the third operation", Known: "matrix 3, a panic leaves a member"},
 }
 
 // ownKind is why a node with the name of a contender counts.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -44,6 +45,9 @@ func Run(t *testing.T, stories ...Story) {
 		})
 	}
 	for _, st := range stories {
+		if !wanted(1, escaped(st.Name)) {
+			continue
+		}
 		// An ordinary day first: it says how many requests the story has.
 		calm := &cell{story: st, variant: "server"}
 		calm.run(t)
@@ -52,7 +56,9 @@ func Run(t *testing.T, stories ...Story) {
 			continue
 		}
 		for _, c := range plan(st, int(calm.requests.Load())) {
-			cells <- c
+			if wanted(2, escaped(c.variant+", "+c.condition.Name)) {
+				cells <- c
+			}
 		}
 	}
 	close(cells)
@@ -89,6 +95,17 @@ func (x *totals) unneeded(t *testing.T, stories []Story) {
 			t.Errorf("no cell needs this exception: story %q, condition %q (%s)", e.Story, e.Condition, e.because())
 		}
 	}
+}
+
+// wanted reports whether -run selects a name at a level. It saves the calls of t.Run for the others,
+// and the ordinary days.
+func wanted(level int, name string) bool {
+	patterns := strings.Split(flag.Lookup("test.run").Value.String(), "/")
+	if level >= len(patterns) {
+		return true
+	}
+	ok, err := regexp.MatchString(patterns[level], name)
+	return ok || err != nil // as go test decides
 }
 
 func filtered() bool { return flag.Lookup("test.run").Value.String() != "" }
