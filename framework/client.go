@@ -73,7 +73,8 @@ func New(servers []string, opts ...Option) (*Client, error) {
 // the client can reach a server, its ephemeral nodes are deleted at once. Operations return
 // [ErrClosed].
 //
-// The contexts of holds are cancelled with the cause ErrClosed.
+// The contexts of holds are cancelled with the cause ErrClosed. The paths of holds that were not
+// released are logged.
 //
 // Close returns nil, or [ErrBadArgument] for a view ([Client.Namespace], [Client.In]), which stays
 // open. It may be called several times, and a listener may call it.

@@ -1,7 +1,11 @@
 package framework_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -118,5 +123,45 @@ func TestClose_OfAView(t *testing.T) {
 		require.NoError(t, client.Close())
 		_, _, err = tenant.Exists(t.Context(), "/a")
 		require.ErrorIs(t, err, framework.ErrClosed)
+	})
+}
+
+// TestClose_LogsUnreleasedHolds, as Shutdown returns them. A released hold and a kept node are not
+// among them.
+func TestClose_LogsUnreleasedHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, shutdown := range []bool{false, true} {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			var text bytes.Buffer
+			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+			require.NoError(t, err)
+			var paths []string
+			for _, path := range []string{"/a", "/b", "/c"} {
+				m, err := mutex.New(client, path)
+				require.NoError(t, err)
+				hold, err := m.Acquire(t.Context())
+				require.NoError(t, err)
+				if path == "/c" {
+					require.NoError(t, hold.Release())
+					continue
+				}
+				paths = append(paths, hold.Path())
+			}
+			_, err = node.Keep(t.Context(), client, "/kept", nil)
+			require.NoError(t, err)
+			if shutdown {
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				require.ErrorContains(t, client.Shutdown(ended), paths[0])
+			}
+			require.NoError(t, client.Close())
+			require.NoError(t, client.Close())
+			want := fmt.Sprintf("level=WARN msg=\"client closed before holds were released\" paths=\"[%s %s]\"", paths[0], paths[1])
+			if shutdown {
+				require.NotContains(t, text.String(), "before holds", "Shutdown has returned them")
+			} else {
+				require.Equal(t, 1, strings.Count(text.String(), want), text.String())
+			}
+		}
 	})
 }

@@ -123,6 +123,17 @@ func OrSet() CreateOption {
 	})
 }
 
+// IfMissing lets [Client.Create] succeed if the node exists, whatever its data, mode and ACL. An
+// existing node is not changed, and [StatTo] stores its stat.
+//
+// It excludes [Protected], ephemeral and sequential modes, [OrSet] and [Idempotent].
+func IfMissing() CreateOption {
+	return createOption(func(o *creation) error {
+		o.IfMissing = true
+		return nil
+	})
+}
+
 // IdempotentOption is the type of [Idempotent], which is an option of several operations.
 type IdempotentOption interface {
 	CreateOption
@@ -162,10 +173,12 @@ func newCreation(path string, opts []CreateOption) (o creation, err error) {
 		return o, fmt.Errorf("%w: TTL with create mode %v", ErrBadArgument, mode)
 	}
 	switch {
-	case (o.OrSet || o.Idempotent) && (o.Protected || isSequential(o.Mode)):
-		return o, fmt.Errorf("%w: OrSet and Idempotent exclude Protected and sequential modes", ErrBadArgument)
-	case o.OrSet && o.Idempotent:
-		return o, fmt.Errorf("%w: OrSet excludes Idempotent", ErrBadArgument)
+	case (o.OrSet || o.Idempotent || o.IfMissing) && (o.Protected || isSequential(o.Mode)):
+		return o, fmt.Errorf("%w: OrSet, Idempotent and IfMissing exclude Protected and sequential modes", ErrBadArgument)
+	case o.OrSet && o.Idempotent || o.OrSet && o.IfMissing || o.Idempotent && o.IfMissing:
+		return o, fmt.Errorf("%w: OrSet, Idempotent and IfMissing exclude each other", ErrBadArgument)
+	case o.IfMissing && Mode(o.Mode) == Ephemeral:
+		return o, fmt.Errorf("%w: IfMissing excludes ephemeral modes", ErrBadArgument)
 	}
 	return o, validateNew(path, isSequential(o.Mode))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -129,27 +130,12 @@ func (c *Client) deleteBelow(ctx context.Context, top string) error {
 	failed := top
 	err := c.engine.Repeat(ctx, func(l *engine.Connection) error {
 		link := c.engine.On(l)
-		nodes := []string{top} // parents before children
-		err := inFlight(ctx, c.engine, func(i int, done func(func() error)) bool {
-			if i == len(nodes) {
-				return false
-			}
-			path := nodes[i]
-			link.Children(path, func(names []string, _ *zk.Stat, err error) {
-				done(func() error {
-					for _, name := range names {
-						nodes = append(nodes, child(path, name))
-					}
-					return because(&failed, path, err)
-				})
-			})
-			return true
-		})
+		nodes, err := c.tree(ctx, link, top, &failed)
 		if err != nil {
 			return err
 		}
 		return inFlight(ctx, c.engine, func(i int, done func(func() error)) bool {
-			if i == len(nodes)-1 { // the caller deletes the top
+			if i >= len(nodes)-1 { // the caller deletes the top
 				return false
 			}
 			path := nodes[len(nodes)-1-i]
@@ -165,6 +151,30 @@ func (c *Client) deleteBelow(ctx context.Context, top string) error {
 		})
 	})
 	return opError("delete", failed, err)
+}
+
+// tree returns the paths of a node and its descendants, parents before children, without nodes that
+// do not exist. The lists are sent on one connection. It stores the path of an error in failed.
+func (c *Client) tree(ctx context.Context, link engine.Link, top string, failed *string) (nodes []string, err error) {
+	nodes = []string{top}
+	missing := make(map[string]bool)
+	err = inFlight(ctx, c.engine, func(i int, done func(func() error)) bool {
+		if i == len(nodes) {
+			return false
+		}
+		path := nodes[i]
+		link.Children(path, func(names []string, _ *zk.Stat, err error) {
+			done(func() error {
+				missing[path] = errors.Is(err, zk.ErrNoNode)
+				for _, name := range names {
+					nodes = append(nodes, child(path, name))
+				}
+				return because(failed, path, err)
+			})
+		})
+		return true
+	})
+	return slices.DeleteFunc(nodes, func(path string) bool { return missing[path] }), err
 }
 
 // child returns the path of a child. It does not clean the name: other clients may create names

@@ -23,8 +23,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/examples/internal/demo"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
@@ -72,10 +70,7 @@ func (s shop) run(ctx context.Context, servers []string) error {
 	}
 	defer client.Close()
 	for n := range s.articles {
-		_, err := client.Create(ctx, s.article(n), []byte("first edition"), framework.PersistentParents())
-		if errors.Is(err, zk.ErrNodeExists) {
-			_, err = client.Set(ctx, s.article(n), []byte("first edition"))
-		}
+		_, err := client.Create(ctx, s.article(n), []byte("first edition"), framework.PersistentParents(), framework.OrSet())
 		if err != nil {
 			return err
 		}

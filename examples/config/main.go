@@ -27,8 +27,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/examples/internal/demo"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -237,10 +235,7 @@ func change(ctx context.Context, client *framework.Client, next step) error {
 	if next.data == "" {
 		return client.Delete(ctx, next.path)
 	}
-	_, err := client.Create(ctx, next.path, []byte(next.data), framework.PersistentParents())
-	if errors.Is(err, zk.ErrNodeExists) {
-		_, err = client.Set(ctx, next.path, []byte(next.data))
-	}
+	_, err := client.Create(ctx, next.path, []byte(next.data), framework.PersistentParents(), framework.OrSet())
 	return err
 }
 

@@ -104,11 +104,7 @@ func (p plant) run(ctx context.Context, servers []string) error {
 
 // reset sets the progress to zero, also after an earlier run.
 func (p plant) reset(ctx context.Context, client *framework.Client) error {
-	zero := []byte("0")
-	_, err := client.Create(ctx, p.progressPath(), zero, framework.PersistentParents())
-	if errors.Is(err, zk.ErrNodeExists) {
-		_, err = client.Set(ctx, p.progressPath(), zero)
-	}
+	_, err := client.Create(ctx, p.progressPath(), []byte("0"), framework.PersistentParents(), framework.OrSet())
 	return err
 }
 

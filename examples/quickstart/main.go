@@ -23,8 +23,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/examples/internal/demo"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -100,11 +98,7 @@ func (j job) run(ctx context.Context, servers []string) error {
 
 // reset sets a counter to zero, also one of an earlier run.
 func (j job) reset(ctx context.Context, client *framework.Client) error {
-	zero := []byte("0")
-	_, err := client.Create(ctx, j.counterPath(), zero, framework.ContainerParents())
-	if errors.Is(err, zk.ErrNodeExists) {
-		_, err = client.Set(ctx, j.counterPath(), zero)
-	}
+	_, err := client.Create(ctx, j.counterPath(), []byte("0"), framework.ContainerParents(), framework.OrSet())
 	return err
 }
 

@@ -82,8 +82,8 @@ func (s scheduler) run(ctx context.Context, servers []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Create(ctx, s.progressPath(), []byte("0"), framework.PersistentParents())
-	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+	_, err = client.Create(ctx, s.progressPath(), []byte("0"), framework.PersistentParents(), framework.IfMissing())
+	if err != nil {
 		return err
 	}
 	err = e.Run(ctx, func(ctx context.Context, term *leader.Term) error { return s.lead(ctx, client, term) })

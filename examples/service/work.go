@@ -72,10 +72,7 @@ func (s *Service) report(ctx context.Context, term *leader.Term) error {
 
 // ensure creates a node unless it exists.
 func (s *Service) ensure(ctx context.Context, path string, data []byte) error {
-	_, err := s.client.Create(ctx, path, data, framework.PersistentParents())
-	if errors.Is(err, zk.ErrNodeExists) {
-		return nil
-	}
+	_, err := s.client.Create(ctx, path, data, framework.PersistentParents(), framework.IfMissing())
 	return err
 }
 

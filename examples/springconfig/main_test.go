@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -62,10 +60,7 @@ func answers() map[string]string {
 // write creates or changes a node.
 func write(t *testing.T, client *framework.Client, path, data string) {
 	t.Helper()
-	_, err := client.Create(t.Context(), path, []byte(data), framework.PersistentParents())
-	if errors.Is(err, zk.ErrNodeExists) {
-		_, err = client.Set(t.Context(), path, []byte(data))
-	}
+	_, err := client.Create(t.Context(), path, []byte(data), framework.PersistentParents(), framework.OrSet())
 	require.NoError(t, err)
 }
 

@@ -27,6 +27,7 @@ type Creation struct {
 	// Idempotent accepts an existing node with the same data; not for a protected or sequential
 	// one.
 	Idempotent bool
+	IfMissing  bool     // accept any existing node; not for a protected, sequential or ephemeral one
 	Stat       *zk.Stat // receives the stat of the node, unless it is nil
 
 	sent func() // see Sent
@@ -64,7 +65,7 @@ func (c Client) Create(ctx context.Context, path string, data []byte, o Creation
 		}
 	}
 	switch {
-	case o.OrSet || o.Idempotent:
+	case o.OrSet || o.Idempotent || o.IfMissing:
 		created, err = real, c.createOrAccept(ctx, path, real, data, o)
 	case o.Protected:
 		dir, name := proto.Split(real)
@@ -107,6 +108,9 @@ func (c Client) createOrAccept(ctx context.Context, path, real string, data []by
 			if !errors.Is(refused, zk.ErrNodeExists) {
 				return refused
 			}
+			if o.IfMissing && o.Stat == nil {
+				return nil
+			}
 			stat, same, err := o.accept(ctx, l, real, data)
 			earlier := same && stat.EphemeralOwner != session && slices.Contains(tried, stat.EphemeralOwner)
 			switch {
@@ -135,6 +139,10 @@ func (c Client) createOrAccept(ctx context.Context, path, real string, data []by
 func (o *Creation) accept(ctx context.Context, l *Connection, path string, data []byte) (stat *zk.Stat, same bool, err error) {
 	if o.OrSet {
 		stat, err = wire.Call(ctx, l.Conn, wire.AskSet(path, data, -1))
+		return stat, err == nil, err
+	}
+	if o.IfMissing {
+		stat, err = wire.Call(ctx, l.Conn, wire.AskExists(path, false))
 		return stat, err == nil, err
 	}
 	there, err := wire.Call(ctx, l.Conn, wire.AskGet(path, false))

@@ -141,9 +141,18 @@ func (c *core) detach(l *Connection) {
 }
 
 // Close closes the session, and waits until every goroutine of the client has exited. It may be
-// called several times; each call waits.
+// called several times; each call waits. Holds that were not released are logged: Shutdown returns
+// them instead.
 func (c *core) Close() {
-	if c.end() {
+	held := c.works.paths(true)
+	if c.close() && len(held) > 0 {
+		c.cfg.Log.Warn("client closed before holds were released", "paths", held)
+	}
+}
+
+// close closes the client, and reports whether this call has.
+func (c *core) close() (first bool) {
+	if first = c.end(); first {
 		if session := c.current().session; session != nil {
 			session.over(ErrClosed) // holders notice before the servers do
 		}
@@ -152,6 +161,7 @@ func (c *core) Close() {
 	}
 	<-c.ended
 	c.states.Close() // it may call an observer, which may call Close
+	return first
 }
 
 // closeTimeout is how long a server may take to answer that it has ended the session.

@@ -10,6 +10,7 @@ import (
 type Work interface {
 	Path() string
 	Stop(cause error) // may be called several times
+	Held() bool       // a hold, which its holder has to release; false: Close may delete the node
 }
 
 // works contains the registered work of a client.
@@ -71,12 +72,14 @@ func (w *works) stop() map[Work]chan struct{} {
 	return left
 }
 
-// paths returns the paths of the work that is left, in order.
-func (w *works) paths() (paths []string) {
+// paths returns the paths of the work that is left, in order: all, or only holds.
+func (w *works) paths(onlyHeld bool) (paths []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for work := range w.left {
-		paths = append(paths, work.Path())
+		if work.Held() || !onlyHeld {
+			paths = append(paths, work.Path())
+		}
 	}
 	slices.Sort(paths)
 	return paths
@@ -96,7 +99,7 @@ func (c *core) Shutdown(ctx context.Context) (left []string) {
 		case <-c.ctx.Done():
 		}
 	}
-	left = c.works.paths()
-	c.Close()
+	left = c.works.paths(false)
+	c.close()
 	return left
 }

@@ -141,9 +141,10 @@ func (t *term) lose(cause error) {
 	go log.Warn(t.node.queue.cfg.noun+" lost", "path", t.node.path, "held", time.Since(t.began), "reason", cause)
 }
 
-// Path and Stop are for [engine.Work].
+// Path, Stop and Held are for [engine.Work].
 func (t *term) Path() string     { return t.node.path }
 func (t *term) Stop(cause error) { t.lose(cause) }
+func (t *term) Held() bool       { return true }
 
 // finished is called when nothing of the term is left to do.
 func (t *term) finished() { engine.Of(t.node.queue.client).Finished(t) }

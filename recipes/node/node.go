@@ -153,6 +153,7 @@ type work Node
 
 func (w *work) Path() string { return w.path }
 func (w *work) Stop(error)   { (*Node)(w).shut() }
+func (w *work) Held() bool   { return false }
 
 // status returns the present status.
 func (n *Node) status() status {

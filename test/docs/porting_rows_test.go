@@ -238,6 +238,11 @@ func TestRows_Operations(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.SetACL(ctx, "/a", acl, framework.IfVersion(stat.Aversion))
 	require.NoError(t, err)
+	_, err = client.Create(ctx, "/a", nil, framework.IfMissing())
+	require.NoError(t, err)
+	for _, err := range framework.Walk(ctx, client, "/a") {
+		require.NoError(t, err)
+	}
 	_, err = client.Multi(ctx, framework.CreateOp("/e", nil), framework.DeleteOp("/a"))
 	require.NoError(t, err)
 	require.NoError(t, client.Delete(ctx, "/e"))

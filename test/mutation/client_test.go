@@ -515,6 +515,18 @@ var clientBugs = []mutation{
 		pkg:   "framework", test: "TestNilDataAreEmpty",
 	},
 	{
+		name:  "Walk fails if a node is deleted between two lists",
+		file:  "framework/delete.go",
+		edits: []edit{{old: "return because(failed, path, err)\n\t\t\t})\n\t\t})\n\t\treturn true\n\t})\n\treturn slices", new: "return err\n\t\t\t})\n\t\t})\n\t\treturn true\n\t})\n\treturn slices"}},
+		pkg:   "framework", test: "TestWalk_BesideDeletions",
+	},
+	{
+		name:  "Close is silent about holds that were not released",
+		file:  "internal/engine/run.go",
+		edits: []edit{{old: "held := c.works.paths(true)", new: "held := c.works.paths(true)[:0]"}},
+		pkg:   "framework", test: "TestClose_LogsUnreleasedHolds",
+	},
+	{
 		name:  "a SetOp without options matches version 0 only",
 		file:  "framework/op.go",
 		edits: []edit{{old: "\tversion := anyVersion\n", new: "\tversion := int32(0)\n"}},

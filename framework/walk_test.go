@@ -1,0 +1,142 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/zktest"
+)
+
+// walked returns the paths of a walk, and its error.
+func walked(walk iter.Seq2[string, error]) (paths []string, err error) {
+	for path, failed := range walk {
+		if failed != nil {
+			return paths, failed
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+func TestWalk(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server, framework.WithNamespace("ns"))
+	ctx := t.Context()
+	for _, path := range []string{"/a/c/x", "/a/b", "/a/b-1/y", "/a/b/z"} {
+		_, err := client.Create(ctx, path, nil, framework.PersistentParents(), framework.IfMissing())
+		require.NoError(t, err)
+	}
+	paths, err := walked(framework.Walk(ctx, client, "/a"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"/a", "/a/b", "/a/b/z", "/a/b-1", "/a/b-1/y", "/a/c", "/a/c/x"}, paths)
+	paths, err = walked(framework.Walk(ctx, client, "/"))
+	require.NoError(t, err)
+	require.Equal(t, "/", paths[0])
+	require.Len(t, paths, 8)
+	for path := range framework.Walk(ctx, client, "/a") {
+		require.Equal(t, "/a", path)
+		break
+	}
+	_, err = walked(framework.Walk(ctx, client, "/missing"))
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.EqualError(t, err, "walk /missing: zk: node does not exist")
+	_, err = walked(framework.Walk(ctx, client, "bad"))
+	require.ErrorIs(t, err, framework.ErrBadPath)
+	_, err = client.Create(ctx, "/a/secret", nil, framework.ACL(zk.WorldACL(zk.PermWrite)))
+	require.NoError(t, err)
+	paths, err = walked(framework.Walk(ctx, client, "/a"))
+	require.Empty(t, paths)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.ErrorContains(t, err, "walk /a/secret: ")
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = walked(framework.Walk(done, client, "/a"))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestWalk_BesideDeletions: nodes that are deleted between two lists are left out.
+func TestWalk_BesideDeletions(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := t.Context()
+	for i := range 5 {
+		_, err := client.Create(ctx, fmt.Sprintf("/a/%d", i), nil, framework.PersistentParents())
+		require.NoError(t, err)
+	}
+	gate := server.Block(zktest.OnOp("getChildren2"), zktest.OnPath("/a/2"))
+	type result struct {
+		paths []string
+		err   error
+	}
+	ended := make(chan result, 1)
+	go func() { // ends with the test
+		paths, err := walked(framework.Walk(ctx, client, "/a"))
+		ended <- result{paths, err}
+	}()
+	<-gate.Arrived()
+	require.NoError(t, server.Delete("/a/2"))
+	gate.Open()
+	got := <-ended
+	require.NoError(t, got.err)
+	require.Equal(t, []string{"/a", "/a/0", "/a/1", "/a/3", "/a/4"}, got.paths)
+}
+
+func TestIfMissing(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := newClient(t, server)
+	ctx := t.Context()
+	for range 2 {
+		path, err := client.Create(ctx, "/a/b", []byte("first"), framework.IfMissing(), framework.ContainerParents())
+		require.NoError(t, err)
+		require.Equal(t, "/a/b", path)
+	}
+	var stat zk.Stat
+	_, err := client.Create(ctx, "/a/b", []byte("second"), framework.IfMissing(), framework.StatTo(&stat))
+	require.NoError(t, err)
+	data, want, err := client.Get(ctx, "/a/b")
+	require.NoError(t, err)
+	require.Equal(t, "first", string(data))
+	require.Equal(t, *want, stat)
+	require.Zero(t, stat.Version)
+	_, err = client.Create(ctx, "/missing/b", nil, framework.IfMissing())
+	require.ErrorIs(t, err, zk.ErrNoNode, "only the node itself may exist")
+
+	// A lost reply is no refusal.
+	fault := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
+	_, err = client.Create(ctx, "/lost", nil, framework.IfMissing())
+	require.NoError(t, err)
+	require.True(t, fault.Met())
+
+	// The node is deleted between the create and the read of its stat.
+	gate := server.Block(zktest.OnOp("exists"), zktest.OnPath("/lost"))
+	ended := make(chan error, 1)
+	go func() { // ends with the test
+		_, err := client.Create(ctx, "/lost", []byte("again"), framework.IfMissing(), framework.StatTo(&stat))
+		ended <- err
+	}()
+	<-gate.Arrived()
+	require.NoError(t, server.Delete("/lost"))
+	gate.Open()
+	require.NoError(t, <-ended)
+	data, _, err = client.Get(ctx, "/lost")
+	require.NoError(t, err)
+	require.Equal(t, "again", string(data))
+
+	for _, opts := range [][]framework.CreateOption{
+		{framework.Protected()}, {framework.As(framework.Ephemeral)}, {framework.As(framework.PersistentSequential)},
+		{framework.OrSet()}, {framework.Idempotent()},
+	} {
+		_, err := client.Create(ctx, "/c", nil, append(opts, framework.IfMissing())...)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+	}
+	if _, _, err := client.Get(ctx, "/c"); !errors.Is(err, zk.ErrNoNode) {
+		t.Error(err)
+	}
+}
