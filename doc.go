@@ -24,6 +24,8 @@
 //   - [github.com/gocurator/curator/zkconn] is go-zookeeper's API on this client.
 //   - [github.com/gocurator/curator/zktest] is a ZooKeeper server in the process of a test.
 //
-// The README has a first program. docs/FROM-JAVA.md lists every class of Curator beside its
+// The README has a first program. [FROM-JAVA] lists every class of Curator beside its
 // counterpart. This module is not affiliated with the Apache Software Foundation.
+//
+// [FROM-JAVA]: https://github.com/gocurator/curator/blob/main/docs/FROM-JAVA.md
 package curator

@@ -18,7 +18,7 @@
 //
 // A [Session] ends when the servers expire it, when the client is closed, or when no server has
 // confirmed it for so long that the servers may expire it at any moment. The client decides the
-// last case without a server: see docs/GUARANTEES.md. An expired session is never restored; the
+// last case without a server: see [GUARANTEES]. An expired session is never restored; the
 // client creates a new one. [Client.In] returns a view of the client that stays in one session.
 //
 // While a function is registered with [Session.Depend], the client confirms the session with a
@@ -95,7 +95,7 @@
 //
 // ZooKeeper 3.6.0 to 3.8.0 can leave a request unanswered until the next one arrives
 // (ZOOKEEPER-4537). If a request takes longer than 50 ms, and longer than 20 times what writes
-// usually take, the client sends one sync behind it, which frees it: see docs/PERFORMANCE.md.
+// usually take, the client sends one sync behind it, which frees it: see [PERFORMANCE].
 //
 // # Servers other than ZooKeeper 3.8 and 3.9
 //
@@ -112,4 +112,7 @@
 // ones report the path of the watch instead of the node's. If the context of a [Watch] is done, a
 // Keeper still keeps the watch until it fires or the connection is lost. A Keeper never restores a
 // session, so every lost connection is a lost session.
+//
+// [GUARANTEES]: https://github.com/gocurator/curator/blob/main/docs/GUARANTEES.md
+// [PERFORMANCE]: https://github.com/gocurator/curator/blob/main/docs/PERFORMANCE.md
 package framework

@@ -1,5 +1,9 @@
-// Package retry provides the policies by which a client retries its operations: see
-// framework.WithRetryPolicy.
+// Package retry provides the policies by which a client retries its operations.
+//
+//	policy := retry.ExponentialBackoff(100*time.Millisecond, 5)
+//	client, err := framework.New(servers, framework.WithRetryPolicy(policy))
+//	_, err = client.Set(ctx, "/balance", data)
+//	if retry.Unknown(err) { ... } // perhaps written
 //
 // A [Policy] determines how often an operation is retried, and after which pauses. An operation
 // whose retries all fail returns [ErrExhausted]. [Unknown] reports whether the server may have

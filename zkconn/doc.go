@@ -3,9 +3,13 @@
 //
 //	import zk "github.com/gocurator/curator/zkconn"
 //
+//	conn, events, err := zk.Connect(servers, 10*time.Second)
+//	path, err := conn.Create("/jobs/job-", data, zk.FlagSequence, zk.WorldACL(zk.PermAll))
+//	data, stat, watch, err := conn.GetW(path)
+//
 // Types, constants and errors are go-zookeeper's own, so values can be passed to packages that
 // still use it, and errors can be compared with ==. Only [Conn], [Lock] and [Option] are types of
-// this package. docs/FROM-GO-ZOOKEEPER.md describes the migration to package framework.
+// this package. [FROM-GO-ZOOKEEPER] describes the migration to package framework.
 //
 // # What is the same
 //
@@ -55,5 +59,6 @@
 //     "unknown error: -6".
 //   - Containers of a ClickHouse Keeper: the EphemeralOwner of their stat is 0, as on ZooKeeper.
 //
+// [FROM-GO-ZOOKEEPER]: https://github.com/gocurator/curator/blob/main/docs/FROM-GO-ZOOKEEPER.md
 // [framework.Client.In]: https://pkg.go.dev/github.com/gocurator/curator/framework#Client.In
 package zkconn

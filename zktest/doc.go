@@ -7,6 +7,14 @@
 //	client, err := framework.New(server.Servers())               // with this library
 //	conn, _, err := zk.Connect(server.Servers(), 10*time.Second) // with go-zookeeper
 //
+//	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create")) // one reply is lost
+//	gate := server.Block(zktest.OnPath("/jobs"))              // requests wait until gate.Open
+//	server.ExpireSession(session.ID())                        // its ephemeral nodes are deleted
+//	server.Stop()                                             // an outage, until Restart
+//
+//	cluster := zktest.NewCluster(t, 3)
+//	cluster.Partition(cluster.Members()[0])                   // until Heal
+//
 // [WithProperties] sets the properties of a real server, by the same names.
 //
 // # Faults of requests

@@ -51,7 +51,9 @@ func timelineOf(r *timeline.Recorder) *Timeline {
 var errNoTimeline = errors.New("zktest: nothing was recorded: option WithTimeline is missing")
 
 // WriteHTML writes the timeline as a page: one file with its styles and script, which a browser
-// shows without a network. See docs/TIMELINE.md.
+// shows without a network. See [TIMELINE].
+//
+// [TIMELINE]: https://github.com/gocurator/curator/blob/main/docs/TIMELINE.md
 func (t *Timeline) WriteHTML(w io.Writer) error {
 	if t == nil {
 		return errNoTimeline

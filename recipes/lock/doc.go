@@ -20,7 +20,7 @@
 //
 // # How it works
 //
-// Step 2 is a list request, or no request at all: docs/PROTOCOL.md has the rule, its proof and
+// Step 2 is a list request, or no request at all: [PROTOCOL] has the rule, its proof and
 // pictures. Other clients on the path, also Java's Curator, see the same nodes in all cases. With
 // [WithRetention] steps 1 and 5 are skipped while the Queue is alone.
 //
@@ -196,4 +196,6 @@
 // a wait, and a Release none. An operator can delete the child, which ends the delay. If no
 // contender acquires after a death, a client that knows the mark deletes it an hour after the
 // delay.
+//
+// [PROTOCOL]: https://github.com/gocurator/curator/blob/main/docs/PROTOCOL.md
 package lock

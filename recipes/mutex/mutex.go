@@ -9,7 +9,7 @@
 //
 // The node with the lowest sequence number holds. The others wait until no node is ahead of theirs.
 // This is the lock recipe of the ZooKeeper documentation with Curator's names, so Java and Go
-// exclude each other on one path. docs/PROTOCOL.md has the details.
+// exclude each other on one path. [PROTOCOL] has the details.
 //
 // # What it promises
 //
@@ -22,6 +22,8 @@
 //
 // See package lock for the limits of every lock: a suspended process, a node that another client
 // deletes, servers that are too slow.
+//
+// [PROTOCOL]: https://github.com/gocurator/curator/blob/main/docs/PROTOCOL.md
 package mutex
 
 import (

@@ -2,6 +2,11 @@
 // its SharedCount, [Int64] its DistributedAtomicLong, and [JSON] a value of any type.
 // [Value.Update] changes the present value atomically; [Reserve] hands out numbers.
 //
+//	visits, err := shared.Int64(client, "/visits")
+//	n, err := visits.Update(ctx, func(n int64) (int64, error) { return n + 1, nil })
+//	limits, err := shared.JSON[Limits](client, "/limits")
+//	for l, err := range limits.Observe(ctx) { ... } // now, and after each change
+//
 // # On the wire
 //
 // A value is the data of one persistent node, as in Java: an Int32 has four bytes and an Int64

@@ -2,6 +2,7 @@ package shared_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -61,6 +62,50 @@ func ExampleReserve() {
 	// 1
 	// 100
 	// 2
+}
+
+// A counter that all processes share.
+func ExampleInt64() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	stock, err := shared.Int64(client, "/stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := stock.Set(ctx, 2); err != nil {
+		log.Fatal(err)
+	}
+	errSoldOut := errors.New("sold out")
+	for range 3 {
+		left, err := stock.Update(ctx, func(n int64) (int64, error) {
+			if n == 0 {
+				return 0, errSoldOut // nothing is written
+			}
+			return n - 1, nil
+		})
+		if errors.Is(err, errSoldOut) {
+			fmt.Println("sold out")
+			continue
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(left)
+	}
+	// Output:
+	// 1
+	// 0
+	// sold out
 }
 
 func ExampleValue_Update() {
