@@ -3,7 +3,7 @@
 // them would see prices of two editions.
 //
 // Readers hold the read side of a read/write lock while they read, many at a time. The publisher
-// holds the write side while it writes. Then it downgrades: it acquires the read side, releases the
+// holds the write side while it writes. Then it downgrades: it continues as a reader, releases the
 // write side, and checks what it has written together with the other readers, while the next
 // publisher still waits.
 //
@@ -164,7 +164,7 @@ func (s shop) edit(ctx context.Context, client *framework.Client, l *rwlock.Lock
 	}
 
 	// From here on others may read, but none can write before this reader has finished.
-	read, err := l.Read().Acquire(write.Context())
+	read, err := l.Downgrade(write.Context())
 	if err != nil {
 		return err
 	}

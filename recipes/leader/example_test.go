@@ -233,7 +233,7 @@ func ExampleWithSelector() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = e.Lead(ctx, func(ctx context.Context, term *leader.Term) error { // takeLeadership, once
+	err = e.Lead(ctx, func(_ context.Context, term *leader.Term) error { // takeLeadership, once
 		fmt.Println(term.ID(), "leads")
 		m, err := mutex.New(client, "/batch")
 		if err != nil {

@@ -87,8 +87,7 @@ func New(client *framework.Client, path string, opts ...Option) (_ *Election, er
 	if cfg.id == "" && cfg.name == selectorName {
 		cfg.id = string(engine.Of(client).DefaultData())
 	}
-	// The context of a term does not re-enter: each Campaign is a candidate.
-	own := inside.With(locking.Settings[*lock.Queue]{NoReentry: true, Noun: "leadership", Data: []byte(cfg.id)})
+	own := inside.With(locking.Settings[*lock.Queue]{Noun: "leadership", Data: []byte(cfg.id)})
 	candidates, err := lock.New(client, path, cfg.name, nil, append(cfg.lock, own)...)
 	if err != nil {
 		return nil, err
@@ -105,7 +104,8 @@ func (e *Election) ID() string { return e.id }
 // Campaign joins the election and blocks until it leads. The caller must call [Term.Release]. If
 // Campaign fails, its node is deleted.
 //
-// After a loss it joins again, behind all other candidates if its node was deleted. The package
+// After a loss it joins again, behind all other candidates if its node was deleted. With the context
+// of a term of this election it returns [lock.ErrHeld]: it would wait for that term. The package
 // comment lists the errors.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	term, err := e.campaign(ctx)
@@ -113,6 +113,10 @@ func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 }
 
 func (e *Election) campaign(ctx context.Context) (*Term, error) {
+	// Before the loop, which would wait for a term that is suspended, too.
+	if err := inside.Refuse(ctx, e.queue, lock.ErrHeld, "release the term first"); err != nil {
+		return nil, err
+	}
 	pauses := wait.Pauses{First: engine.RefusedPause, Last: lastPause}
 	for {
 		hold, err := e.queue.Acquire(ctx)

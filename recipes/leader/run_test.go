@@ -318,16 +318,7 @@ func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 		require.NoError(t, term.Err())
 		require.Equal(t, "value", term.Context().Value(key{}))
 
-		// A campaign in a term's context is another candidate, which can only wait for the end.
-		c := w.campaigning(term.Context(), e)
-		require.Len(t, w.nodes(), 2)
 		require.NoError(t, term.Release())
-		r := testbed.Receive(t, c, "the end of the campaign")
-		if r.err == nil { // it was elected at the same moment
-			require.NoError(t, r.term.Release())
-		} else {
-			require.ErrorIs(t, r.err, lock.ErrReleased)
-		}
 		w.soon()
 		require.Empty(t, w.nodes())
 	})
@@ -632,5 +623,49 @@ func TestRun_DoesNotLogTheEndOfTheContext(t *testing.T) {
 		require.NoError(t, c.Close())
 		require.Contains(t, log.String(), "session lost")
 		require.NotContains(t, log.String(), "function failed after its term")
+	})
+}
+
+// TestCampaign_InsideATermOfTheElection: the candidate would wait for its caller's term. A second
+// Election of the client at the path is the same one.
+func TestCampaign_InsideATermOfTheElection(t *testing.T) {
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		one, two := electionOn(w.T, client, "/election"), electionOn(w.T, client, "/election")
+		nothing := func(context.Context, *leader.Term) error { assert.Fail(t, "called"); return nil }
+		inside := func(ctx context.Context) {
+			for _, e := range []*leader.Election{one, two} {
+				_, err := e.Campaign(ctx)
+				require.ErrorIs(t, err, lock.ErrHeld)
+				testbed.OneOp(t, err, "campaign", e.Path())
+				require.ErrorIs(t, e.Lead(ctx, nothing), lock.ErrHeld)
+				require.ErrorIs(t, e.Run(ctx, nothing), lock.ErrHeld)
+			}
+			require.Len(t, w.nodes(), 1)
+		}
+		term, err := one.Campaign(t.Context())
+		require.NoError(t, err)
+		late := func(term *leader.Term) context.Context { // it would wait for itself
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(term.Context()), time.Hour)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		inside(late(term))
+		require.NoError(t, term.Release())
+		limited, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.NoError(t, one.Lead(limited, func(ctx context.Context, _ *leader.Term) error { inside(ctx); return nil }))
+
+		term, err = two.Campaign(late(term))
+		require.NoError(t, err, "the term is over")
+		w.server.CutConnections()
+		testbed.Receive(t, term.Done(), "the suspension")
+		began := time.Now()
+		_, err = one.Campaign(late(term))
+		require.ErrorIs(t, err, framework.ErrSuspended, "its node exists until Release")
+		require.Zero(t, time.Since(began), "at once")
+		_ = term.Release()
+		w.soon()
+		require.Empty(t, w.nodes())
 	})
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for
-// as long as the client's retry policy allows. If Acquire fails, its node is deleted. If ctx
-// derives from the [Hold.Context] of a hold of this Queue, it re-enters.
+// as long as the client's retry policy allows. If Acquire fails, its node is deleted. With a context
+// from inside a hold of the same lock it returns [ErrHeld], or re-enters: see [WithReentry].
 //
 // The package comment lists the errors.
 func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
@@ -44,17 +44,11 @@ func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return locking.Do(ctx, q.path, q.Acquire, f)
 }
 
-// heldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended.
-func (q *Queue) heldIn(ctx context.Context) *Hold {
-	h, _ := ctx.Value(q).(*Hold)
-	return h
-}
-
-// acquire re-enters, or takes over the node that is kept for this Queue, or acquires with a new
-// node: in one session after the other.
+// acquire refuses or re-enters inside a hold. Otherwise it takes over the node that is kept for this
+// Queue, or acquires with a new node: in one session after the other.
 func (q *Queue) acquire(ctx context.Context, how locking.How) (h *Hold, err error) {
-	if outer := q.heldIn(ctx); outer != nil && !q.cfg.noReentry {
-		return outer.again(ctx)
+	if h, err := q.nested(ctx); h != nil || err != nil {
+		return h, err
 	}
 	if !how.Reported {
 		var done func(error, ...*Hold) error

@@ -112,7 +112,7 @@ func TestReleaseWithAnyRequestFailing(t *testing.T) {
 func TestReleaseWith_OfAReenteredLeaseIsRefused(t *testing.T) {
 	for name, opts := range map[string][]lock.Option{"plain": nil, "retention": {lock.WithRetention(time.Hour)}} {
 		t.Run(name, func(t *testing.T) {
-			q := newQueue(t, testbed.On(zktest.NewServer(t)).Client(t), "/lock", opts...)
+			q := newQueue(t, testbed.On(zktest.NewServer(t)).Client(t), "/lock", append(opts, lock.WithReentry())...)
 			hold := acquire(t, q)
 			inner, err := q.Acquire(hold.Context())
 			require.NoError(t, err)

@@ -852,7 +852,7 @@ func TestLockDelay_BadOptions(t *testing.T) {
 	for _, opts := range [][]lock.Option{
 		{lock.WithLockDelay(0)}, {lock.WithLockDelay(-1)},
 		{lock.WithLockDelay(1), lock.WithMaxLeases(2)}, {lock.WithLockDelay(1), lock.WithRetention(1)},
-		{lock.WithLockDelay(1), locks.Inside.With(locking.Settings[*lock.Queue]{NoReentry: true})},
+		{lock.WithLockDelay(1), locks.Inside.With(locking.Settings[*lock.Queue]{Another: true})},
 	} {
 		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
 		assert.ErrorIs(t, err, framework.ErrBadArgument)

@@ -60,6 +60,7 @@
 //   - the cause of the loss, if the lease was lost while an observer was notified of it;
 //   - zk.ErrNoAuth, also if the contender may not read its own node or the one that it waits for,
 //     since servers do not report the end of such a node;
+//   - [ErrHeld], inside a hold of the same lock;
 //   - [framework.ErrClosed], [ErrSequenceExhausted], [framework.ErrBadArgument], and ZooKeeper's
 //     errors.
 //
@@ -82,11 +83,26 @@
 // A value of Do's context hides one of Acquire's, and one that an observer has added to the context
 // of both hides both.
 //
-// # Re-entry
+// # Acquire inside a hold
 //
-// With the [Hold.Context] of a hold of the same Queue, Acquire returns at once another hold of the
-// same lease. If that hold has ended, the error is the cause of its end. The lease is released when
-// all its holds are released.
+// A caller whose context comes from a hold of the same lock would wait for itself. So Acquire and
+// TryAcquire return [ErrHeld] at once, without a request: with [Hold.Context], with the context
+// inside Do, and with all that derive from them. Goroutines that are started inside a hold do not
+// enter together.
+//
+// The same lock is one with the same node names, at the same path of the same client: a second
+// object counts, and a view of the client does. A hold that was released or lost does not count,
+// unless its node still exists: after [framework.ErrSuspended], until Release, Acquire returns the
+// cause.
+//
+// With [WithReentry] the same object returns another hold of the same lease, and the cause if the
+// lease has ended. The lease is released when all its holds are released. A lock with several
+// leases acquires another lease.
+//
+// Acquire cannot find a caller that uses a context from outside of its own hold: it waits for
+// itself until that context is done. For work that is started inside a hold and outlives it, see
+// [Outside]. With a driver that grants several nodes one lease, such as a reader's, ErrHeld may
+// refuse what would not have waited.
 //
 // # Results of Release
 //

@@ -40,9 +40,9 @@ var (
 )
 
 var (
-	// errHeldHere is ErrNotAcquired if the holder has the lock from the same Queue: in Java the
-	// thread would re-enter.
-	errHeldHere = fmt.Errorf("%w: held by this client (pass hold.Context() to re-enter)", ErrNotAcquired)
+	// See Queue.heldHere.
+	errHeldHere     = fmt.Errorf("%w: held by this client", ErrNotAcquired)
+	errNotReentered = fmt.Errorf("%w (pass hold.Context() to re-enter)", errHeldHere)
 
 	// errPanicked is what an observer is told of an acquire in which a function of the user
 	// panicked.

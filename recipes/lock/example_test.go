@@ -122,7 +122,7 @@ func ExampleQueue() {
 	_, err = queue.TryAcquire(ctx)
 	fmt.Println(err)
 	// Output:
-	// try /jobs: not free: held by this client (pass hold.Context() to re-enter)
+	// try /jobs: not free
 }
 
 func ExampleQueue_Participants() {

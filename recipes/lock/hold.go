@@ -31,7 +31,7 @@ type Hold struct {
 // acquire it: see the package comment. [ErrReleased] and the variables beside it list the causes.
 //
 // It has the values of Acquire's context, but not its deadline or cancellation. Acquire of the same
-// lock with this context re-enters.
+// lock with this context returns [ErrHeld], or re-enters: see [WithReentry].
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Done returns Context().Done().
@@ -228,8 +228,7 @@ func (h *Hold) hasValues(ctx context.Context) {
 	h.ctx = &heldContext{wait.Join(h.own, ctx), h}
 }
 
-// again re-enters: it returns another hold of the same lease, with the values of ctx. The error is
-// why this one has ended.
+// again returns another hold of the lease with the values of ctx, or why this one has ended.
 func (h *Hold) again(ctx context.Context) (*Hold, error) {
 	t := h.term
 	t.node.mu.Lock()

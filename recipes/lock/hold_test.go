@@ -90,7 +90,7 @@ func releasedWhileTheLeaseEnds(t *testing.T, lead time.Duration) {
 	t.Helper()
 	const d = 500 * time.Millisecond
 	bed := testbed.InProcess(t)
-	q, other := newQueue(t, bed.Client(t), "/lock", lock.WithMaxHold(d)), newQueue(t, bed.Client(t), "/lock")
+	q, other := newQueue(t, bed.Client(t), "/lock", lock.WithMaxHold(d), lock.WithReentry()), newQueue(t, bed.Client(t), "/lock")
 	outer := acquire(t, q)
 	began := time.Now()
 	inner, err := q.Acquire(outer.Context())

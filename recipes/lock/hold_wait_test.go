@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/lock"
 )
 
 // TestReleaseWith_OfALostHoldDoesNotWaitForARelease has another goroutine release the hold while no
@@ -38,7 +39,7 @@ func TestReleaseWith_OfALostHoldDoesNotWaitForARelease(t *testing.T) {
 // loss of the connection, while its other hold is not released: its work may continue.
 func TestReleaseWith_OfALostHoldLeavesTheNodeToOthers(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := newQueue(t, w.Client(), "/lock")
+		q := newQueue(t, w.Client(), "/lock", lock.WithReentry())
 		outer := acquire(t, q)
 		inner, err := q.Acquire(outer.Context())
 		require.NoError(t, err)

@@ -14,10 +14,15 @@ import (
 
 func init() {
 	locking.Filled = locking.Lock[*Queue, *Hold, *Group, Participant, Option]{
-		With:         with,
-		Acquire:      func(ctx context.Context, q *Queue, how locking.How) (*Hold, error) { return q.acquire(ctx, how) },
-		Again:        again,
-		HeldIn:       func(ctx context.Context, q *Queue) *Hold { return q.heldIn(ctx) },
+		With:    with,
+		Acquire: func(ctx context.Context, q *Queue, how locking.How) (*Hold, error) { return q.acquire(ctx, how) },
+		Again:   again,
+		HeldIn:  func(ctx context.Context, q *Queue) *Hold { return q.heldIn(ctx) },
+		Refuse: func(ctx context.Context, q *Queue, held error, wayOut string) error {
+			return q.refuseNested(ctx, held, wayOut)
+		},
+		Without:      without,
+		Reenters:     func(q *Queue) bool { return q.cfg.nesting == reenters },
 		SetMaxLeases: func(q *Queue, n int) { q.setMaxLeases(n) },
 		Observe:      observe,
 		Leave:        leave,
@@ -51,7 +56,7 @@ func with(s locking.Settings[*Queue]) Option {
 		if s.Noun != "" {
 			c.noun = s.Noun
 		}
-		c.noReentry, c.unobserved, c.front = s.NoReentry, s.Unobserved, s.Front
+		c.another, c.unobserved, c.front = s.Another, s.Unobserved, s.Front
 		c.numbered = c.numbered || s.Numbered
 	}))
 }

@@ -31,7 +31,7 @@ func TestNodeOfALostSessionStaysUntilRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 				client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold))
-				q, err := lock.New(client, "/lock", "lock-", nil, opts...)
+				q, err := lock.New(client, "/lock", "lock-", nil, append(opts, lock.WithReentry())...)
 				require.NoError(t, err)
 				hold, other := acquire(t, q), acquire(t, newQueue(t, client, "/other"))
 				group := lock.NewGroup([]*lock.Hold{other, hold})

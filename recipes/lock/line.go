@@ -74,7 +74,7 @@ func (q *Queue) takeTurn(ctx context.Context, mayWait bool) (*node, error) {
 	}
 	notFree := ErrNotAcquired
 	if q.line.state != acquiring {
-		notFree = errHeldHere
+		notFree = q.heldHere()
 	}
 	if !mayWait {
 		q.mu.Unlock()

@@ -79,7 +79,7 @@ func as(t *testing.T, who string) context.Context {
 func TestObserversAreNotifiedOfWaitsAndHolds(t *testing.T) {
 	server := zktest.NewServer(t)
 	recorded := newRecorder()
-	q := newQueue(t, testbed.On(server).Client(t, recorded.option()), "/lock")
+	q := newQueue(t, testbed.On(server).Client(t, recorded.option()), "/lock", lock.WithReentry())
 	other := newQueue(t, testbed.On(server).Client(t, recorded.option()), "/lock")
 
 	first, err := q.Acquire(as(t, "a"))
@@ -184,7 +184,7 @@ func TestASlowObserverDoesNotKeepALossFromOthers(t *testing.T) {
 func TestAcquiresWithAHoldsContextAreReported(t *testing.T) {
 	recorded := newRecorder()
 	client := testbed.InProcess(t).Client(t, recorded.option())
-	leases := newQueue(t, client, "/leases", lock.WithMaxLeases(2), locks.Inside.With(locking.Settings[*lock.Queue]{NoReentry: true}))
+	leases := newQueue(t, client, "/leases", lock.WithMaxLeases(2), locks.Inside.With(locking.Settings[*lock.Queue]{Another: true}))
 	first := acquire(t, leases)
 	recorded.expect(t, "<nil>: acquiring /leases lock-", "<nil>+: joined /leases behind 0", "<nil>+: acquired /leases")
 	second, err := leases.Acquire(first.Context())
@@ -315,7 +315,7 @@ func TestNothingIsBegunForAHoldThatHasEnded(t *testing.T) {
 func TestRefusalNamesReentry(t *testing.T) {
 	bed := testbed.InProcess(t)
 	client := bed.Client(t)
-	q, other := newQueue(t, client, "/lock"), newQueue(t, bed.Client(t), "/lock")
+	q, other := newQueue(t, client, "/lock", lock.WithReentry()), newQueue(t, bed.Client(t), "/lock")
 	hold := acquire(t, q)
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	waiting := inLine(ctx, q)
@@ -333,6 +333,6 @@ func TestRefusalNamesReentry(t *testing.T) {
 	passed := handingOff(t, client)
 	hold = acquire(t, passed)
 	_, err = passed.TryAcquire(testbed.Context(t))
-	require.EqualError(t, err, "try /lock: not free: held by this client (pass hold.Context() to re-enter)")
+	require.EqualError(t, err, "try /lock: not free: held by this client", "without the option")
 	require.NoError(t, hold.Release())
 }

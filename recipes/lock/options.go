@@ -19,10 +19,12 @@ type config struct {
 	policy    connstate.ErrorPolicy
 	retention time.Duration // how long a node is kept without a holder; 0: not at all
 	delay     time.Duration // before a hold after the death of a holder; 0: none
+	reentry   bool          // by WithReentry
+	nesting   nesting       // by the options: see nestingOf
 
 	// The rest is for recipes of this module: see locking.Settings.
 	noun       string
-	noReentry  bool
+	another    bool
 	unobserved bool
 	front      *Queue
 	numbered   bool

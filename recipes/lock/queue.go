@@ -37,6 +37,7 @@ type Queue struct {
 	path   string
 	name   string
 	driver Driver
+	place  placeKey
 	cfg    config
 	views  *view.Views
 	order  view.Order
@@ -81,12 +82,16 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 	if err := opt.Apply(&cfg, opts); err != nil {
 		return nil, err
 	}
-	simple := !cfg.noReentry && isStandard(driver) && cfg.maxLeases == 1
+	var err error
+	if cfg.nesting, err = nestingOf(cfg); err != nil {
+		return nil, err
+	}
+	simple := cfg.nesting != another && isStandard(driver)
 	switch {
 	case cfg.retention > 0 && !simple:
-		return nil, fmt.Errorf("%w: retention requires one lease, the Standard driver and re-entry", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: retention requires one lease and the Standard driver", framework.ErrBadArgument)
 	case cfg.delay > 0 && !simple:
-		return nil, fmt.Errorf("%w: a lock delay requires one lease, the Standard driver and re-entry", framework.ErrBadArgument)
+		return nil, fmt.Errorf("%w: a lock delay requires one lease and the Standard driver", framework.ErrBadArgument)
 	case cfg.delay > 0 && cfg.retention > 0:
 		return nil, fmt.Errorf("%w: a lock delay and retention cannot be combined", framework.ErrBadArgument)
 	case cfg.delay > 0 && occursInMarks(name):
@@ -97,6 +102,7 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 		path:   path,
 		name:   name,
 		driver: driver,
+		place:  newPlace(client, path, name),
 		cfg:    cfg,
 		views:  view.Of(client),
 		order:  newOrder(driver, name, cfg.delay > 0),
@@ -216,15 +222,23 @@ func (q *Queue) left(n *node) {
 	}
 }
 
-// notFree returns ErrNotAcquired. It says so if the first of children is a node of this Queue: a
-// user of Curator for Java expects to re-enter.
+// notFree returns ErrNotAcquired. It says so if the first of children is a node of this Queue.
 func (q *Queue) notFree(children []string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.cfg.noReentry && len(children) > 0 && q.nodes[children[0]] {
-		return errHeldHere
+	if q.cfg.nesting != another && len(children) > 0 && q.nodes[children[0]] {
+		return q.heldHere()
 	}
 	return ErrNotAcquired
+}
+
+// heldHere returns ErrNotAcquired for a lock that is held from the same Queue. A user of Curator for
+// Java, where a thread re-enters, may have used the context outside.
+func (q *Queue) heldHere() error {
+	if q.cfg.nesting == reenters {
+		return errNotReentered
+	}
+	return errHeldHere
 }
 
 // Participant is a holder or a waiter.

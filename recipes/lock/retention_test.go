@@ -312,7 +312,7 @@ func TestKeptNodeAndWaitersInMemory(t *testing.T) {
 func TestRetentionNeedsOneLeaseAndTheStandardDriver(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	for _, opts := range [][]lock.Option{
-		{lock.WithRetention(0)}, {lock.WithRetention(-1)}, {lock.WithRetention(1), lock.WithMaxLeases(2)}, {lock.WithRetention(1), locks.Inside.With(locking.Settings[*lock.Queue]{NoReentry: true})},
+		{lock.WithRetention(0)}, {lock.WithRetention(-1)}, {lock.WithRetention(1), lock.WithMaxLeases(2)}, {lock.WithRetention(1), locks.Inside.With(locking.Settings[*lock.Queue]{Another: true})},
 	} {
 		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument)

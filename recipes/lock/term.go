@@ -128,6 +128,16 @@ func (t *term) newHold(ctx context.Context) *Hold {
 	return h
 }
 
+// again returns another hold of the lease with the values of ctx, or why the term has ended.
+func (t *term) again(ctx context.Context) (*Hold, error) {
+	t.node.mu.Lock()
+	defer t.node.mu.Unlock()
+	if t.cause != nil {
+		return nil, t.cause
+	}
+	return t.newHold(ctx), nil
+}
+
 // lose ends the term because it was lost, unless it has ended. It does not block.
 func (t *term) lose(cause error) {
 	if !t.end(cause) || errors.Is(cause, framework.ErrClosed) { // also ErrShutdown
@@ -354,6 +364,13 @@ func (t *term) why() error {
 	t.node.mu.Lock()
 	defer t.node.mu.Unlock()
 	return t.cause
+}
+
+// isHeld reports whether a hold of the term has not been released.
+func (t *term) isHeld() bool {
+	t.node.mu.Lock()
+	defer t.node.mu.Unlock()
+	return len(t.holds) > 0
 }
 
 // fencingToken asks for the czxid of the node, once.

@@ -69,8 +69,9 @@ func badArgument(format string, args ...any) error {
 	return &framework.OpError{Op: "multilock", Err: fmt.Errorf("%w: "+format, append([]any{framework.ErrBadArgument}, args...)...)}
 }
 
-// Acquire waits until it holds all locks, as [lock.Queue.Acquire] does for one. With the context of
-// a hold of some of the locks, it re-enters each of them that allows it.
+// Acquire waits until it holds all locks, as [lock.Queue.Acquire] does for one. With a context from
+// inside a hold of one of the locks it returns [lock.ErrHeld], unless that lock re-enters: see
+// [lock.WithReentry]. Two objects for one lock return it as well.
 //
 // Errors are the errors of the locks. If one lock is lost while Acquire waits for another, it
 // returns the cause.

@@ -256,9 +256,9 @@ func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
-	a, err := mutex.New(client, "/a")
+	a, err := mutex.New(client, "/a", lock.WithReentry())
 	require.NoError(t, err)
-	b, err := mutex.New(client, "/b")
+	b, err := mutex.New(client, "/b", lock.WithReentry())
 	require.NoError(t, err)
 	l, err := multilock.New(a, b)
 	require.NoError(t, err)
@@ -276,6 +276,22 @@ func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	free(t, []lock.Locker{a, b})
 }
 
+// TestAcquire_TwoLocksAtOnePath: the second would wait for the first.
+func TestAcquire_TwoLocksAtOnePath(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	a, err := mutex.New(client, "/a")
+	require.NoError(t, err)
+	twin, err := mutex.New(client, "/a")
+	require.NoError(t, err)
+	l, err := multilock.New(a, twin)
+	require.NoError(t, err)
+	_, err = l.Acquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrHeld)
+	_, err = l.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrHeld)
+	free(t, []lock.Locker{a})
+}
+
 // TestManyLocksTakeNoLongerThanOneByOne: with contexts that look for a value twice, 64 locks would
 // take for ever.
 func TestManyLocksTakeNoLongerThanOneByOne(t *testing.T) {
@@ -283,7 +299,7 @@ func TestManyLocksTakeNoLongerThanOneByOne(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	var locks []lock.Locker
 	for i := range 64 {
-		m, err := mutex.New(client, fmt.Sprintf("/lock-%d", i))
+		m, err := mutex.New(client, fmt.Sprintf("/lock-%d", i), lock.WithReentry())
 		require.NoError(t, err)
 		locks = append(locks, m)
 	}

@@ -33,7 +33,7 @@ func Example() {
 	// Output:
 	// alone, with a token: true
 	// somebody else: not free
-	// from inside: <nil>
+	// from inside, held already: true
 }
 
 func nightly(ctx context.Context, client *framework.Client) error {
@@ -57,8 +57,9 @@ func nightly(ctx context.Context, client *framework.Client) error {
 	if errors.Is(err, lock.ErrNotAcquired) {
 		fmt.Println("somebody else:", lock.ErrNotAcquired)
 	}
-	err = m.Do(hold.Context(), func(context.Context) error { return nil }) // re-enters
-	fmt.Println("from inside:", err)
+	// The caller would wait for itself. With lock.WithReentry it enters, as a thread in Java does.
+	err = m.Do(hold.Context(), func(context.Context) error { return nil })
+	fmt.Println("from inside, held already:", errors.Is(err, lock.ErrHeld))
 	return nil
 }
 

@@ -59,7 +59,8 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 
 // Acquire waits until it holds the mutex, until ctx is done, or until no server could be reached
 // for as long as the client's retry policy allows: about 90 s by default. If it fails, its node is
-// deleted. With the context of a hold of this Mutex it re-enters.
+// deleted. With a context from inside a hold of the mutex it returns [lock.ErrHeld], or re-enters:
+// see [lock.WithReentry].
 //
 // Package lock lists the errors.
 func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queue.Acquire(ctx) }

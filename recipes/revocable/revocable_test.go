@@ -248,7 +248,7 @@ func secondAcquire(t *testing.T, bed *testbed.Bed) {
 func reentered(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	l := newLock(t, newMutex(t, client, testbed.Path(t)))
+	l := newLock(t, newMutex(t, client, testbed.Path(t), lock.WithReentry()))
 	outer := acquire(t, l)
 	inner, err := l.Acquire(outer.Context())
 	require.NoError(t, err)
@@ -424,7 +424,7 @@ func deletedUnasked(t *testing.T, bed *testbed.Bed) {
 func readersAndWriters(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	rw, err := rwlock.New(bed.Client(t), testbed.Path(t))
+	rw, err := rwlock.New(bed.Client(t), testbed.Path(t), lock.WithReentry())
 	require.NoError(t, err)
 	reading, writing := newLock(t, rw.Read()), newLock(t, rw.Write())
 	a, b := acquire(t, reading), acquire(t, reading)
@@ -516,7 +516,7 @@ func lockPathRefused(t *testing.T, bed *testbed.Bed) {
 func do(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	m := newMutex(t, client, testbed.Path(t))
+	m := newMutex(t, client, testbed.Path(t), lock.WithReentry())
 	l := newLock(t, m)
 	err := l.Do(ctx, func(ctx context.Context, revoked <-chan struct{}) error {
 		n, err := revocable.RevokeAll(ctx, m)

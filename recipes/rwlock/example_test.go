@@ -54,7 +54,7 @@ func Example() {
 }
 
 // A writer becomes a reader, and no other writer holds in between.
-func Example_downgrade() {
+func ExampleLock_Downgrade() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
@@ -75,7 +75,7 @@ func Example_downgrade() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	reading, err := catalogue.Read().Acquire(writing.Context())
+	reading, err := catalogue.Downgrade(writing.Context())
 	if err != nil {
 		log.Fatal(err)
 	}

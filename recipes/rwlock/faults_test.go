@@ -26,7 +26,7 @@ func TestDowngradeWithAnyRequestFailing(t *testing.T) {
 		}()
 		write, err := subject.Write().Acquire(testbed.Context(t))
 		require.NoError(t, err)
-		read, err := subject.Read().Acquire(write.Context())
+		read, err := subject.Downgrade(write.Context())
 		if err != nil {
 			// The fault may have ended the write hold, which cannot be downgraded then.
 			require.True(t, locksuite.Lost(s, err), "%v", err)

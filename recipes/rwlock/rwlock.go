@@ -13,15 +13,23 @@
 // shared lock recipe of the ZooKeeper documentation with Curator's names, so Java and Go exclude
 // each other on one path.
 //
-// A writer may acquire the read lock, and so continue as a reader after it has released the write
-// lock (downgrade). The reader's node has the writer's number and is not sequential, as in Curator
-// since CURATOR-621: a contender behind the writer is behind the reader too.
+// A writer can continue as a reader after it has released the write lock: see [Lock.Downgrade]. The
+// reader's node has the writer's number and is not sequential, as in Curator since CURATOR-621: a
+// contender behind the writer is behind the reader too.
 //
-// # Re-entry
+// # Acquire inside a hold
 //
-// With the context of a hold of one side, [Side.Acquire] of the same side re-enters. With the
-// context of a write hold, the read side is granted at once, and may outlive the write hold. With
-// the context of a read hold alone, the write side returns [ErrUpgrade].
+// A caller whose context comes from a hold of the lock would wait for itself. So [Side.Acquire] and
+// [Side.TryAcquire] return an error at once:
+//
+//	acquires      inside      error             with lock.WithReentry
+//	a read lock   a read      lock.ErrHeld      another hold of the same lease
+//	a read lock   a write     lock.ErrHeld      downgrades, as Java's lock does
+//	a write lock  a write     lock.ErrHeld      another hold of the same lease
+//	a write lock  a read      ErrUpgrade        ErrUpgrade
+//
+// A hold of a second Lock of the same client and path counts, and the option does not apply to it. A
+// reader inside a read would wait for a writer in between, which waits for the reader outside.
 //
 // # What it promises
 //
@@ -38,7 +46,6 @@ package rwlock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -52,8 +59,11 @@ import (
 )
 
 // ErrUpgrade means that a reader tried to acquire the write lock. It would have waited for itself.
-// Release the read lock first; others may write in between.
-var ErrUpgrade = errors.New("a reader cannot become a writer")
+// Release the read lock first; others may write in between. It wraps [lock.ErrHeld].
+var ErrUpgrade = fmt.Errorf("%w: a reader cannot become a writer", lock.ErrHeld)
+
+// releaseFirst is the way out that ErrUpgrade names.
+const releaseFirst = "release it first"
 
 // Curator's names for the nodes. Its sorting needs both to have the same length.
 const (
@@ -117,10 +127,8 @@ type Side struct {
 }
 
 // Acquire waits until it holds this side, as [lock.Queue.Acquire] does. If it fails, its node is
-// deleted.
-//
-// With the context of a hold it re-enters, downgrades, or returns [ErrUpgrade]: see the package
-// comment. If that hold was released or lost, it returns the cause of the hold's context.
+// deleted. Inside a hold of the lock it returns [lock.ErrHeld] or [ErrUpgrade]: see the package
+// comment.
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := s.acquire(ctx, locking.How{Wait: true})
 	return hold, operr.New("acquire", s.Path(), err)
@@ -133,26 +141,67 @@ func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return hold, operr.New("try", s.Path(), err)
 }
 
-// acquire refuses a caller that would wait for itself, and one whose hold in ctx has ended. The
-// queue does that for holds of its own side.
+// acquire refuses a caller that would wait for itself. The queue does that for holds of its own
+// side.
 func (s *Side) acquire(ctx context.Context, how locking.How) (*lock.Hold, error) {
-	w, r := inside.HeldIn(ctx, s.lock.write), inside.HeldIn(ctx, s.lock.read)
+	l, reads := s.lock, s.queue == s.lock.read
+	w := inside.HeldIn(ctx, l.write)
+	var err error
 	switch {
-	case s.queue == s.lock.read && w != nil: // a downgrade
-		if r == nil && w.Err() != nil {
-			return nil, w.Err()
-		}
-		// In no other session: it would be tried again and again. It does not wait: only the writer
-		// could be in the way.
-		how.Wait, how.Session = true, w.Session()
-	case s.queue == s.lock.read, r == nil, w != nil && w.Err() == nil:
+	case reads:
+		err = inside.Refuse(ctx, l.write, lock.ErrHeld, "Lock.Downgrade continues as a reader")
+	case w == nil || w.Err() != nil:
+		err = inside.Refuse(ctx, l.read, ErrUpgrade, releaseFirst)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case reads && w != nil && inside.Reenters(s.queue):
+		return l.downgrade(ctx, w)
+	case reads:
+		// A write hold in ctx has been released or lost. The driver must not take this for a downgrade.
+		return inside.Acquire(inside.Without(ctx, l.write), s.queue, how)
+	}
+	r := inside.HeldIn(ctx, l.read)
+	switch {
+	case r == nil || w != nil && w.Err() == nil || !inside.Reenters(s.queue):
+		return inside.Acquire(ctx, s.queue, how)
 	case r.Err() == nil:
-		return nil, ErrUpgrade
+		return nil, fmt.Errorf("%w: %s (%s, or use the context outside)", ErrUpgrade, r.Path(), releaseFirst)
 	default:
 		// Another hold of the same lease may still exist, and this caller would wait for it.
 		return nil, r.Err()
 	}
-	return inside.Acquire(ctx, s.queue, how)
+}
+
+// Downgrade acquires the read lock inside a write hold, at once: ctx comes from the write hold, such
+// as the context inside Do. The write hold continues. When it is released, other readers may
+// acquire, and no writer before the reader has released.
+//
+// Errors are [framework.ErrBadArgument] if ctx does not come from a write hold of this Lock, the
+// cause if that hold has ended, and the errors of [lock.Queue.Acquire] except
+// [lock.ErrNotAcquired].
+func (l *Lock) Downgrade(ctx context.Context) (*lock.Hold, error) {
+	w := inside.HeldIn(ctx, l.write)
+	if w == nil {
+		return nil, operr.New("downgrade", l.Path(), fmt.Errorf("%w: the context is not that of a write hold", framework.ErrBadArgument))
+	}
+	if !inside.Reenters(l.read) {
+		ctx = inside.Without(ctx, l.read) // another reader does not wait for the one in ctx
+	}
+	hold, err := l.downgrade(ctx, w)
+	return hold, operr.New("downgrade", l.Path(), err)
+}
+
+// downgrade acquires the read lock with the context of a write hold, or again with that of a read
+// hold inside it.
+func (l *Lock) downgrade(ctx context.Context, w *lock.Hold) (*lock.Hold, error) {
+	if w.Err() != nil && inside.HeldIn(ctx, l.read) == nil {
+		return nil, w.Err()
+	}
+	// In no other session: it would be tried again and again. It does not wait: only the writer
+	// could be in the way.
+	return inside.Acquire(ctx, l.read, locking.How{Wait: true, Session: w.Session()})
 }
 
 // Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also

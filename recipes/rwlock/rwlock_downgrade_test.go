@@ -101,7 +101,7 @@ func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, be
 		second <- hold
 	}()
 	testbed.Receive(t, reached, "the second one's node")
-	inner, err := l.Read().Acquire(first.Context())
+	inner, err := l.Downgrade(first.Context())
 	require.NoError(t, err)
 	before(t, first, inner)
 	goOn()
@@ -141,7 +141,7 @@ func TestTokenDoesNotFallAfterADowngrade(t *testing.T) {
 		next <- hold
 	}()
 	testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 2 }, "another writer queues")
-	reader, err := l.Read().Acquire(writer.Context())
+	reader, err := l.Downgrade(writer.Context())
 	require.NoError(t, err)
 	require.Equal(t, token(writer), token(reader), "it is the same holder")
 	require.NoError(t, writer.Release())
@@ -177,7 +177,7 @@ func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
 		second <- hold
 	}()
 	testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 2 }, "another writer queues")
-	reader, err := l.Read().Acquire(writer.Context())
+	reader, err := l.Downgrade(writer.Context())
 	require.NoError(t, err)
 	require.NoError(t, writer.Release())
 	select {
@@ -217,7 +217,7 @@ func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
 			second <- hold
 		}()
 		synctest.Wait() // another writer queues
-		reader, err := l.Read().Acquire(writer.Context())
+		reader, err := l.Downgrade(writer.Context())
 		require.NoError(t, err)
 		require.NoError(t, writer.Release())
 		time.Sleep(time.Second) // virtual time, in which it must not hold
@@ -247,7 +247,7 @@ func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	gate := server.Block(zktest.OnOp("create"), zktest.OnSession(writer.Session().ID()))
 	done := make(chan error, 1)
 	go func() {
-		_, err := l.Read().Acquire(inner.Context())
+		_, err := l.Downgrade(inner.Context())
 		done <- err
 	}()
 	testbed.Receive(t, gate.Arrived(), "the reader's create")

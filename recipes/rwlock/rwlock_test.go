@@ -325,12 +325,12 @@ func strangers(t *testing.T, bed *testbed.Bed) {
 	twin, err := rwlock.New(client, path)
 	require.NoError(t, err)
 	_, err = twin.Write().TryAcquire(hold.Context())
-	require.ErrorIs(t, err, lock.ErrNotAcquired, "another Lock at the same path is another contender")
+	require.ErrorIs(t, err, rwlock.ErrUpgrade, "another Lock of the client at the same path is the same lock")
 	release(t, hold)
 }
 
 func upgrade(t *testing.T, bed *testbed.Bed) {
-	l, _ := newLock(t, bed, testbed.Path(t))
+	l, _ := newLock(t, bed, testbed.Path(t), lock.WithReentry())
 	hold := acquire(t, l.Read())
 	_, err := l.Write().Acquire(hold.Context())
 	require.ErrorIs(t, err, rwlock.ErrUpgrade)
@@ -351,9 +351,17 @@ func upgrade(t *testing.T, bed *testbed.Bed) {
 	release(t, acquire(t, l.Write()))
 }
 
+func downgraded(t *testing.T, l *rwlock.Lock, write *lock.Hold) *lock.Hold {
+	t.Helper()
+	read, err := l.Downgrade(write.Context())
+	require.NoError(t, err)
+	require.NoError(t, read.Err())
+	return read
+}
+
 func downgrade(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	a, _ := newLock(t, bed, path)
+	a, _ := newLock(t, bed, path, lock.WithReentry())
 	b, _ := newLock(t, bed, path)
 	write := acquire(t, a.Write())
 	writer := start(t, testbed.Context(t), b.Write(), a, 2)
@@ -383,7 +391,7 @@ func downgrade(t *testing.T, bed *testbed.Bed) {
 }
 
 func readsWhileWriting(t *testing.T, bed *testbed.Bed) {
-	l, _ := newLock(t, bed, testbed.Path(t))
+	l, _ := newLock(t, bed, testbed.Path(t), lock.WithReentry())
 	write := acquire(t, l.Write())
 	read, err := l.Read().TryAcquire(write.Context())
 	require.NoError(t, err)
@@ -406,7 +414,7 @@ func readersJoinDowngraded(t *testing.T, bed *testbed.Bed) {
 	b, _ := newLock(t, bed, path)
 	write := acquire(t, a.Write())
 	reader := start(t, testbed.Context(t), b.Read(), a, 2)
-	read := acquireIn(t, write.Context(), a.Read())
+	read := downgraded(t, a, write)
 	waits(t, reader)
 	release(t, write)
 	joined := received(t, reader)
@@ -426,7 +434,7 @@ func downgradeRace(t *testing.T, bed *testbed.Bed) {
 		next := start(t, testbed.Context(t), b.Write(), a, 2)
 		released := make(chan error, 1)
 		go func() { released <- write.Release() }()
-		read, err := a.Read().Acquire(write.Context())
+		read, err := a.Downgrade(write.Context())
 		require.NoError(t, testbed.Receive(t, released, "the release"))
 		if err != nil {
 			require.ErrorIs(t, err, lock.ErrReleased)
@@ -463,7 +471,7 @@ func downgradeOvertaken(t *testing.T, bed *testbed.Bed) {
 	write = acquire(t, a.Write())
 	// Not in the write hold's context alone: that would end the call by itself.
 	ctx := context.WithoutCancel(write.Context())
-	_, err = a.Read().Acquire(ctx)
+	_, err = a.Downgrade(ctx)
 	require.ErrorIs(t, err, lock.ErrReleased)
 	require.NotNil(t, next)
 	require.NoError(t, next.Err())
@@ -473,7 +481,7 @@ func downgradeOvertaken(t *testing.T, bed *testbed.Bed) {
 
 func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	a, client := newLock(t, bed, path)
+	a, client := newLock(t, bed, path, lock.WithReentry())
 	b, _ := newLock(t, bed, path)
 	write := acquire(t, a.Write())
 	release(t, write)
@@ -482,6 +490,9 @@ func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
 	require.ErrorIs(t, err, lock.ErrReleased)
 	_, err = a.Read().TryAcquire(write.Context())
 	require.ErrorIs(t, err, lock.ErrReleased, "and does not wait")
+	_, err = a.Downgrade(context.WithoutCancel(write.Context()))
+	require.ErrorIs(t, err, lock.ErrReleased)
+	testbed.OneOp(t, err, "downgrade", a.Path())
 	require.ErrorIs(t, a.Read().Do(write.Context(), func(context.Context) error { return nil }), lock.ErrReleased)
 	release(t, other)
 
@@ -489,6 +500,8 @@ func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
 	bed.KillSession(t, client)
 	testbed.Receive(t, write.Done(), "word of the loss")
 	_, err = a.Read().Acquire(write.Context())
+	require.ErrorIs(t, err, write.Err())
+	_, err = a.Downgrade(write.Context())
 	require.ErrorIs(t, err, write.Err())
 	require.Error(t, write.Release())
 	queued(t, b, 0)
@@ -498,7 +511,7 @@ func nodeData(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	l, client := newLock(t, bed, testbed.Path(t), lock.WithData([]byte("data")))
 	write := acquire(t, l.Write())
-	read := acquireIn(t, write.Context(), l.Read())
+	read := downgraded(t, l, write)
 	for _, hold := range []*lock.Hold{write, read} {
 		data, _, err := client.Get(ctx, hold.Path())
 		require.NoError(t, err)
@@ -514,7 +527,7 @@ func aclProvider(t *testing.T, bed *testbed.Bed) {
 	l, err := rwlock.New(client, testbed.Path(t))
 	require.NoError(t, err)
 	write := acquire(t, l.Write())
-	read := acquireIn(t, write.Context(), l.Read())
+	read := downgraded(t, l, write)
 	for _, path := range []string{l.Path(), write.Path(), read.Path()} {
 		got, _, err := client.GetACL(ctx, path)
 		require.NoError(t, err)
@@ -530,8 +543,8 @@ func cancelLeavesNothing(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, a.Write())
 	ctx, cancel := context.WithCancel(hold.Context())
 	cancel()
-	_, err := a.Read().Acquire(ctx)
-	require.ErrorIs(t, err, context.Canceled, "a downgrade")
+	_, err := a.Downgrade(ctx)
+	require.ErrorIs(t, err, context.Canceled)
 	queued(t, a, 1)
 	release(t, hold)
 
@@ -581,7 +594,7 @@ func downgradedCrashes(t *testing.T, bed *testbed.Bed) {
 	a, client := newLock(t, bed, path)
 	b, _ := newLock(t, bed, path)
 	write := acquire(t, a.Write())
-	read := acquireIn(t, write.Context(), a.Read())
+	read := downgraded(t, a, write)
 	next := start(t, testbed.Context(t), b.Write(), b, 3)
 	bed.KillSession(t, client)
 	hold := received(t, next)
@@ -665,7 +678,7 @@ func writeThenRead(ctx context.Context, l *rwlock.Lock, c *checker) (err error) 
 		return err
 	}
 	c.enter(0, 1)
-	read, err := l.Read().Acquire(write.Context())
+	read, err := l.Downgrade(write.Context())
 	if err != nil {
 		return errors.Join(err, write.Release())
 	}
@@ -704,7 +717,7 @@ func TestADowngradeThatLosesItsCallerLeavesNoNode(t *testing.T) {
 	ctx, cancel := context.WithCancel(write.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := l.Read().Acquire(ctx)
+		_, err := l.Downgrade(ctx)
 		done <- err
 	}()
 	testbed.Receive(t, gate.Arrived(), "the look at the writer's node")

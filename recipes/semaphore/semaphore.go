@@ -84,7 +84,7 @@ var inside = locks.Inside
 // Semaphore is a semaphore at one path. A holder has a [lock.Hold] for each lease; the Semaphore
 // itself has no state, except the shared count that it has read. It is safe for concurrent use.
 //
-// It is not re-entrant: Acquire with the context of a hold acquires another lease.
+// Acquire with the context of a hold acquires another lease. [lock.WithReentry] is refused.
 type Semaphore struct {
 	client *framework.Client
 	path   string
@@ -136,11 +136,11 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 	// A suspended connection does not end a wait: the node exists as long as the session. No
 	// observer is notified of it: the caller waits for a lease.
 	waiters, err := lock.New(client, framework.Join(path, queueDir), queueName, nil,
-		inside.With(locking.Settings[*lock.Queue]{NoReentry: true, Unobserved: true, SuspensionEndsNothing: true}))
+		inside.With(locking.Settings[*lock.Queue]{Another: true, Unobserved: true, SuspensionEndsNothing: true}))
 	if err != nil {
 		return nil, err
 	}
-	own := inside.With(locking.Settings[*lock.Queue]{NoReentry: true, MaxLeases: max, Front: waiters})
+	own := inside.With(locking.Settings[*lock.Queue]{Another: true, MaxLeases: max, Front: waiters})
 	if leases, err = lock.New(client, framework.Join(path, leaseDir), leaseName, nil, append(slices.Clone(opts), own)...); err != nil {
 		return nil, err
 	}

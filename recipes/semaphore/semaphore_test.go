@@ -399,6 +399,11 @@ func notReentrant(t *testing.T, bed *testbed.Bed) {
 	release(t, one)
 	require.NoError(t, two.Err(), "each lease stands alone")
 	release(t, two)
+	for _, max := range []int{1, 2} {
+		_, err = semaphore.New(bed.Client(t), "/s", max, lock.WithReentry())
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+		testbed.OneOp(t, err, "semaphore", "/s")
+	}
 }
 
 func closingFrees(t *testing.T, bed *testbed.Bed) {

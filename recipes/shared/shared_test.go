@@ -481,6 +481,28 @@ func TestAnUpdateThatIsOvertakenTakesTurns(t *testing.T) {
 	})
 }
 
+// TestUpdate_InsideItsMutex: the caller has the turn, and the Update does not wait for itself.
+func TestUpdate_InsideItsMutex(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		v, other := int64s(t, client, "/a", shared.WithMutex("/mutex")), int64s(t, w.Client(), "/a")
+		m, err := mutex.New(client, "/mutex")
+		require.NoError(t, err)
+		calls := 0
+		require.NoError(t, m.Do(testbed.Context(t), func(ctx context.Context) error {
+			x, err := v.Update(ctx, func(x int64) (int64, error) {
+				if calls++; calls <= 10 {
+					require.NoError(t, other.Set(t.Context(), 10*int64(calls)))
+				}
+				return x + 1, nil
+			})
+			require.EqualValues(t, 101, x)
+			return err
+		}))
+		require.Equal(t, 11, calls)
+	})
+}
+
 // TestAnUpdateThatWaitsForTheMutexNamesItself: the error names the update, and nothing was written.
 func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {

@@ -156,12 +156,14 @@ func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error
 		case err != ErrChanged: // an ErrChanged of f is wrapped
 			return x, operr.New("update", v.path, err)
 		case n == optimisticTries && v.mutex != nil:
+			// The mutex only orders the writers. If it is lost, versions still decide which of them
+			// writes.
 			var hold *lock.Hold
 			if hold, err = v.mutex.Acquire(ctx); err == nil {
-				// The mutex only orders the writers. If it is lost, versions still decide which of
-				// them writes.
 				// Unlike Release, Leave returns soon also without a server.
 				defer locks.Inside.Leave([]*lock.Hold{hold})
+			} else if errors.Is(err, lock.ErrHeld) {
+				err = nil // the caller has the turn
 			}
 		default:
 			err = engine.Sleep(ctx, engine.Of(v.client), pauses.Next())

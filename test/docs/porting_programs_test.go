@@ -25,7 +25,7 @@ import (
 // The programs of FROM-JAVA.md. TestPrograms_MatchTheDocument compares them.
 
 func nightly(ctx context.Context, client *framework.Client, bill func(context.Context) error) error {
-	m, err := mutex.New(client, "/billing/nightly")
+	m, err := mutex.New(client, "/billing/nightly") // with lock.WithReentry() if bill acquires it again
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *catalogue) refresh(ctx context.Context, rebuild, load func(context.Cont
 	if err := rebuild(writing.Context()); err != nil {
 		return err
 	}
-	reading, err := c.rw.Read().Acquire(writing.Context()) // a downgrade: no writer in between
+	reading, err := c.rw.Downgrade(writing.Context()) // no writer in between
 	if err != nil {
 		return err
 	}

@@ -78,10 +78,12 @@ func TestRows_LeaderSelector(t *testing.T) {
 	m, err := mutex.New(client, "/selector")
 	require.NoError(t, err)
 	terms := 0
-	err = e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
+	err = e.Run(ctx, func(in context.Context, term *leader.Term) error {
 		terms++
 		_, err := m.TryAcquire(ctx)
 		require.ErrorIs(t, err, lock.ErrNotAcquired, "a leader selector is a mutex")
+		_, err = m.TryAcquire(in)
+		require.ErrorIs(t, err, lock.ErrHeld, "the caller leads")
 		if terms < 3 {
 			return nil // autoRequeue
 		}

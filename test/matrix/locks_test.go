@@ -218,7 +218,7 @@ func readers(s *matrix.Scene) (err error) {
 		return err
 	}
 	defer write.Release()
-	read, err := a.Read().Acquire(write.Context())
+	read, err := a.Downgrade(write.Context())
 	if err != nil {
 		return err
 	}

@@ -232,7 +232,7 @@ func makeMutex(c *contender) (acquirer, error) {
 	m := c.user.mutex
 	if m == nil {
 		var err error
-		if m, err = mutex.New(c.client, lockPath, c.options()...); err != nil {
+		if m, err = mutex.New(c.client, lockPath, append(c.options(), lock.WithReentry())...); err != nil {
 			return nil, err
 		}
 		c.user.mutex = m // all goroutines of a client, for the hand-off
@@ -276,7 +276,7 @@ func makeRWLock(c *contender) (acquirer, error) {
 			return []*held{first}, nil
 		}
 		// A downgrade: the write side is released first, so it is the last.
-		r, err := l.Read().Acquire(h.Context())
+		r, err := l.Downgrade(h.Context())
 		if err != nil {
 			c.monitor.count("downgrade failed: " + reason(err))
 			return []*held{first}, nil

@@ -38,7 +38,9 @@ func Run(t *testing.T, kind Kind, own ...testbed.Case) {
 		add("participants are listed in order", participants)
 	}
 	if kind.Reentrant {
-		add("a hold's context re-enters", reenters)
+		add("a hold's context is refused at once", refusesItself)
+		add("a fan-out inside a hold does not enter", fanOut)
+		add("a hold's context re-enters with the option", reenters)
 		add("a released hold's context is refused", releasedContext)
 	}
 	add("a wait that times out leaves no node", timesOut)
@@ -193,8 +195,64 @@ func participants(s *stage) {
 	}
 }
 
+// refusesItself uses the object of the hold, and another of the same client.
+func refusesItself(s *stage) {
+	twin, err := s.New(s.root, s.path)
+	require.NoError(s.t, err)
+	hold := acquire(s.t, s.view)
+	for _, c := range []Contender{s.view, twin} {
+		for _, ctx := range []context.Context{hold.Context(), context.WithoutCancel(hold.Context())} {
+			_, acquired := c.Acquire(ctx)
+			_, tried := c.TryAcquire(ctx)
+			for _, err := range []error{acquired, tried, c.Do(ctx, s.nothing)} {
+				require.ErrorIs(s.t, err, lock.ErrHeld)
+				require.ErrorContains(s.t, err, paths(hold)[0])
+				require.NotErrorIs(s.t, err, lock.ErrNotAcquired, "a loop would spin")
+				require.NotErrorIs(s.t, err, framework.ErrLost)
+			}
+		}
+	}
+	s.queued(1)
+	require.NoError(s.t, hold.Err())
+
+	outside := lock.Outside(context.WithoutCancel(hold.Context()))
+	if !s.Shared {
+		_, err = s.view.TryAcquire(outside)
+		require.ErrorIs(s.t, err, lock.ErrNotAcquired, "a caller from outside is a contender")
+	}
+	release(s.t, hold)
+	later, err := s.view.Acquire(outside)
+	require.NoError(s.t, err)
+	release(s.t, later)
+	later, err = s.view.Acquire(context.WithoutCancel(hold.Context()))
+	require.NoError(s.t, err, "what has been released is in no one's way")
+	release(s.t, later)
+	s.empty()
+}
+
+func fanOut(s *stage) {
+	errs := make([]error, 8)
+	require.NoError(s.t, s.view.Do(testbed.Context(s.t), func(ctx context.Context) error {
+		var all sync.WaitGroup
+		for i := range errs {
+			all.Go(func() { errs[i] = s.view.Do(ctx, s.nothing) })
+		}
+		all.Wait()
+		return ctx.Err()
+	}))
+	for _, err := range errs {
+		require.ErrorIs(s.t, err, lock.ErrHeld)
+	}
+	s.empty()
+}
+
 func reenters(s *stage) {
+	s.view, s.root = s.contender(lock.WithReentry())
+	twin, err := s.New(s.root, s.path, lock.WithReentry())
+	require.NoError(s.t, err)
 	outer := acquire(s.t, s.view)
+	_, err = twin.Acquire(outer.Context())
+	require.ErrorIs(s.t, err, lock.ErrHeld, "another object")
 	middle, err := s.view.Acquire(outer.Context())
 	require.NoError(s.t, err)
 	inner, err := s.view.TryAcquire(middle.Context())
@@ -218,10 +276,13 @@ func reenters(s *stage) {
 }
 
 func releasedContext(s *stage) {
-	hold := acquire(s.t, s.view)
-	release(s.t, hold)
-	_, err := s.view.Acquire(hold.Context())
-	require.ErrorIs(s.t, err, lock.ErrReleased)
+	reentrant, _ := s.contender(lock.WithReentry())
+	for _, c := range []Contender{s.view, reentrant} {
+		hold := acquire(s.t, c)
+		release(s.t, hold)
+		_, err := c.Acquire(hold.Context())
+		require.ErrorIs(s.t, err, lock.ErrReleased)
+	}
 	s.empty()
 }
 

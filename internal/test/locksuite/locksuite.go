@@ -62,7 +62,7 @@ type Kind struct {
 	Op        string   // the operation in an error of New
 	Rivals    []New    // the contenders that New's exclude; if empty, New itself
 	Shared    bool     // New's contenders hold together
-	Reentrant bool     // the context of a hold re-enters
+	Reentrant bool     // the context of a hold is refused, and re-enters with lock.WithReentry
 	Late      bool     // a waiter watches the node ahead only, and sees then that its own was deleted
 	Several   bool     // it is several locks: Acquire fails if one is lost during the wait for the next
 	Dirs      []string // the parents of the nodes, as suffixes of the path; if empty, the path itself

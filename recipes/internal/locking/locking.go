@@ -25,8 +25,9 @@ type Settings[Queue any] struct {
 	// MaxLeases, if not 0, overrides the number set by lock.WithMaxLeases.
 	MaxLeases int
 
-	// NoReentry makes Acquire with the context of a hold acquire another lease.
-	NoReentry bool
+	// Another makes Acquire with the context of a hold acquire another lease, as if the queue had
+	// several.
+	Another bool
 
 	// Unobserved turns off the observer.
 	Unobserved bool
@@ -65,6 +66,17 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	// HeldIn returns the hold of a queue from whose context ctx derives, or nil. The hold may have
 	// ended.
 	HeldIn func(ctx context.Context, q Queue) Hold
+
+	// Refuse returns why a caller whose context comes from a hold at the place of q must not wait
+	// for that hold, or nil. It is held, with the node and the way out, if the hold's lease lives. A
+	// hold that re-enters q is not refused.
+	Refuse func(ctx context.Context, q Queue, held error, wayOut string) error
+
+	// Without returns ctx without the holds at the place of q.
+	Without func(ctx context.Context, q Queue) context.Context
+
+	// Reenters reports whether q was created with lock.WithReentry.
+	Reenters func(q Queue) bool
 
 	// SetMaxLeases changes the number of leases for this Queue only: the caller must change all
 	// Queues at the path. A higher number wakes waiters. A lower number takes no lease from a

@@ -1,0 +1,111 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/wait"
+)
+
+// ErrHeld means that the context of the call comes from a hold of the same lock, so that the caller
+// would wait for itself. It wraps neither [ErrNotAcquired] nor [framework.ErrLost]: a retry does
+// not help. The package comment has the rules, under "Acquire inside a hold".
+var ErrHeld = errors.New("held by the caller already")
+
+// WithReentry makes Acquire with the context of a hold return another hold of the same lease, as
+// Curator's locks do for a thread. Without it, Acquire returns [ErrHeld].
+//
+// All goroutines that have the context of one hold enter: they do not exclude each other. The lock
+// must have one lease. Otherwise constructors return [framework.ErrBadArgument].
+func WithReentry() Option { return func(c *config) error { c.reentry = true; return nil } }
+
+// nesting is what Acquire does with the context of a hold at its place. nestingOf chooses it:
+//
+//	leases                   option         nesting
+//	one                      -              refuses
+//	one                      WithReentry    reenters
+//	several, or semaphore    -              another
+//	several, or semaphore    WithReentry    ErrBadArgument
+type nesting int8
+
+const (
+	refuses  nesting = iota // ErrHeld
+	reenters                // another hold of the same lease
+	another                 // another lease
+)
+
+func nestingOf(c config) (nesting, error) {
+	switch several := c.another || c.maxLeases > 1; {
+	case several && c.reentry:
+		return another, fmt.Errorf("%w: WithReentry requires a lock with one lease", framework.ErrBadArgument)
+	case several:
+		return another, nil
+	case c.reentry:
+		return reenters, nil
+	default:
+		return refuses, nil
+	}
+}
+
+// nested returns another hold of the caller's lease, or why the caller, whose context comes from a
+// hold at the place of q, must not wait. If it returns neither, the Queue acquires.
+//
+//	the lease of that hold       refuses, or of another Queue    reenters
+//	any, and ctx is done         ctx's reason                    the next rows
+//	lives                        ErrHeld                         another hold
+//	suspended and not released   the cause: its node exists      the cause
+//	lost, or released            acquires                        the cause
+//
+// The lease counts, not the hold: a hold may have been released while others of its lease live. If
+// ctx is done, the hold counts as well.
+func (q *Queue) nested(ctx context.Context) (*Hold, error) {
+	h, _ := ctx.Value(q.place).(*Hold)
+	switch {
+	case h == nil || q.cfg.nesting == another:
+		return nil, nil
+	case !q.reenters(h):
+		return nil, q.refuseNested(ctx, ErrHeld, "lock.WithReentry allows it")
+	case ctx.Err() != nil:
+		return h.again(ctx)
+	default:
+		return h.term.again(ctx)
+	}
+}
+
+// reenters reports whether Acquire with the context of h returns another hold of its lease.
+func (q *Queue) reenters(h *Hold) bool {
+	return q.cfg.nesting == reenters && h.term.node.queue == q
+}
+
+// refuseNested returns why a caller whose context comes from a hold at the place of q must not wait
+// for q, or nil. It returns held with a way out if the lease lives, and nil if q re-enters.
+func (q *Queue) refuseNested(ctx context.Context, held error, wayOut string) error {
+	h, _ := ctx.Value(q.place).(*Hold)
+	if h == nil || q.reenters(h) {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return wait.Err(ctx)
+	}
+	switch cause := h.term.why(); {
+	case cause == nil && h.term.node.queue != q:
+		return fmt.Errorf("%w: %s, by another object for this path (use the context outside)", held, h.Path())
+	case cause == nil:
+		return fmt.Errorf("%w: %s (%s, or use the context outside)", held, h.Path(), wayOut)
+	case outlasts(cause) && h.term.isHeld(): // the node is in the queue until Release
+		return cause
+	default:
+		return nil
+	}
+}
+
+// heldIn returns the hold of this Queue that ctx comes from, or nil. The hold may have ended.
+func (q *Queue) heldIn(ctx context.Context) *Hold {
+	h, _ := ctx.Value(q.place).(*Hold)
+	if h == nil || h.term.node.queue != q {
+		return nil
+	}
+	return h
+}

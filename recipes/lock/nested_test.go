@@ -1,0 +1,244 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestAcquire_InsideAHold is the table above nested. The context comes from the hold, but does not
+// end with it: cells that have no result acquire.
+func TestAcquire_InsideAHold(t *testing.T) {
+	enough := errors.New("enough")
+	for name, c := range map[string]struct {
+		opts             []lock.Option
+		then             func(t *testing.T, w *testbed.World, h *lock.Hold) // what ends the hold, or nil
+		done             bool                                               // the caller's context is done
+		refuses, another error                                              // the results of the same Queue and of another, without the option
+		reenters         error                                              // the result of the same Queue with it; errAgain is another hold
+	}{
+		"the lease lives":      {nil, nil, false, lock.ErrHeld, lock.ErrHeld, errAgain},
+		"the caller has ended": {nil, nil, true, enough, enough, errAgain},
+		"suspended": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
+			w.Server.CutConnections()
+			testbed.Receive(t, h.Done(), "the suspension")
+		}, false, framework.ErrSuspended, framework.ErrSuspended, framework.ErrSuspended},
+		"suspended and released": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
+			w.Server.CutConnections()
+			testbed.Receive(t, h.Done(), "the suspension")
+			_ = h.Release()
+		}, false, nil, nil, framework.ErrSuspended},
+		"deleted": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
+			require.NoError(t, w.Server.Delete(h.Path()))
+			testbed.Receive(t, h.Done(), "the deletion")
+		}, false, nil, nil, lock.ErrNodeDeleted},
+		"held for too long": {[]lock.Option{lock.WithMaxHold(time.Minute)}, func(t *testing.T, w *testbed.World, h *lock.Hold) {
+			<-h.Done()
+		}, false, nil, nil, lock.ErrMaxHold},
+		"released": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
+			require.NoError(t, h.Release())
+		}, false, nil, nil, lock.ErrReleased},
+	} {
+		for mode, opts := range map[string][]lock.Option{"refuses": c.opts, "reenters": append(c.opts, lock.WithReentry())} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+					client := w.Client()
+					q, other := newQueue(t, client, "/lock", opts...), newQueue(t, client, "/lock", opts...)
+					h := acquire(t, q)
+					ctx, cancel := context.WithCancelCause(context.WithoutCancel(h.Context()))
+					ctx, stop := context.WithTimeout(ctx, 5*time.Minute) // it would wait for itself
+					defer stop()
+					defer cancel(nil)
+					if c.done {
+						cancel(enough)
+					}
+					if c.then != nil {
+						c.then(t, w, h)
+						require.NoError(t, client.WaitConnected(t.Context()))
+					}
+					want := c.refuses
+					if mode == "reenters" {
+						want = c.reenters
+					}
+					check := func(q *lock.Queue, acquire func(context.Context) (*lock.Hold, error), want error) {
+						w.Server.ResetCounts()
+						got, err := acquire(ctx)
+						switch want {
+						case nil:
+							require.NoError(t, err)
+							require.NotEqual(t, h.Path(), got.Path())
+							require.NoError(t, got.Release())
+							return
+						case errAgain:
+							require.NoError(t, err)
+							require.Equal(t, h.Path(), got.Path())
+							require.NoError(t, got.Release())
+						default:
+							require.ErrorIs(t, err, want)
+						}
+						require.Empty(t, w.Server.Requests().Requests, "refused or granted without a request")
+					}
+					for _, tries := range []bool{false, true} {
+						one, two := q.Acquire, other.Acquire
+						if tries {
+							one, two = q.TryAcquire, other.TryAcquire
+						}
+						check(q, one, want)
+						check(other, two, c.another)
+					}
+				})
+			})
+		}
+	}
+}
+
+// errAgain stands for another hold of the same lease.
+var errAgain = errors.New("again")
+
+// TestAcquire_TheLeaseCounts: the hold that the context comes from has been released, while another
+// one of its lease lives.
+func TestAcquire_TheLeaseCounts(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	q, other := newQueue(t, client, "/lock", lock.WithReentry()), newQueue(t, client, "/lock")
+	outer := acquire(t, q)
+	inner, err := q.Acquire(outer.Context())
+	require.NoError(t, err)
+	ctx := context.WithoutCancel(inner.Context())
+	require.NoError(t, inner.Release())
+	_, err = other.Acquire(ctx)
+	require.ErrorIs(t, err, lock.ErrHeld)
+	require.ErrorContains(t, err, outer.Path())
+	again, err := q.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, outer.Release())
+	require.NoError(t, again.Err())
+	require.NoError(t, again.Release())
+	later, err := other.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, later.Release())
+}
+
+// TestAcquire_Place: views of one client meet at the real path. Another client, path or name is
+// another lock.
+func TestAcquire_Place(t *testing.T) {
+	bed := testbed.InProcess(t)
+	client := bed.Client(t)
+	view, err := client.Namespace("app")
+	require.NoError(t, err)
+	hold := acquire(t, newQueue(t, view, "/lock"))
+	_, err = newQueue(t, client, "/app/lock").TryAcquire(hold.Context())
+	require.ErrorIs(t, err, lock.ErrHeld)
+	_, err = newQueue(t, bed.Client(t), "/app/lock").TryAcquire(hold.Context())
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NotErrorIs(t, err, lock.ErrHeld)
+	inner, err := newQueue(t, client, "/lock").TryAcquire(hold.Context())
+	require.NoError(t, err)
+	require.NoError(t, inner.Release())
+	named, err := lock.New(client, "/app/lock", "other-", nil)
+	require.NoError(t, err)
+	inner, err = named.TryAcquire(hold.Context())
+	require.NoError(t, err)
+	require.NoError(t, inner.Release())
+	require.NoError(t, hold.Release())
+}
+
+// TestAcquire_RefusedWithoutTheObserver: it is an error of the program, and not a wait.
+func TestAcquire_RefusedWithoutTheObserver(t *testing.T) {
+	var calls atomic.Int32
+	client := testbed.InProcess(t).Client(t, lock.WithObserver(lock.Observer{Acquiring: func(ctx context.Context, _ lock.AcquiringEvent) context.Context {
+		calls.Add(1)
+		return ctx
+	}}))
+	q := newQueue(t, client, "/lock")
+	hold := acquire(t, q)
+	_, err := q.Acquire(hold.Context())
+	require.ErrorIs(t, err, lock.ErrHeld)
+	require.EqualError(t, err, "acquire /lock: held by the caller already: "+hold.Path()+" (lock.WithReentry allows it, or use the context outside)")
+	require.EqualValues(t, 1, calls.Load())
+	require.NoError(t, hold.Release())
+}
+
+// TestDo_CarriesTheHolds: of the hold, and of those outside of it.
+func TestDo_CarriesTheHolds(t *testing.T) {
+	client := testbed.InProcess(t).Client(t)
+	a, b := newQueue(t, client, "/a"), newQueue(t, client, "/b")
+	held := func(ctx context.Context, queues ...*lock.Queue) {
+		for _, q := range queues {
+			_, err := q.TryAcquire(ctx)
+			require.ErrorIs(t, err, lock.ErrHeld, q.Path())
+		}
+	}
+	ctx := testbed.Context(t)
+	require.NoError(t, a.Do(ctx, func(ctx context.Context) error {
+		held(ctx, a)
+		return b.Do(ctx, func(ctx context.Context) error { held(ctx, a, b); return nil })
+	}))
+	outer := acquire(t, a)
+	inner, err := b.Acquire(outer.Context())
+	require.NoError(t, err)
+	require.NoError(t, inner.Do(ctx, func(ctx context.Context) error { held(ctx, a, b); return nil }), "another context")
+	require.NoError(t, outer.Do(lock.Outside(ctx), func(ctx context.Context) error { held(ctx, a); return nil }))
+
+	group := lock.NewGroup([]*lock.Hold{acquire(t, b)})
+	require.NoError(t, group.Do(ctx, func(ctx context.Context) error { held(ctx, b); return nil }))
+	require.NoError(t, a.Do(ctx, func(in context.Context) error {
+		one, err := b.Acquire(ctx)
+		require.NoError(t, err)
+		return one.Do(in, func(ctx context.Context) error { held(ctx, a, b); return nil })
+	}), "the hold of the caller")
+}
+
+// TestOutside keeps deadline, cancellation and values.
+func TestOutside(t *testing.T) {
+	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
+	ctx, cancel := context.WithTimeoutCause(with(testbed.Context(t), "value", "key"), time.Hour, errors.New("late"))
+	defer cancel()
+	require.NoError(t, q.Do(ctx, func(in context.Context) error {
+		out := lock.Outside(in)
+		require.Equal(t, "value", out.Value(valueKey("key")))
+		want, _ := ctx.Deadline()
+		deadline, _ := out.Deadline()
+		require.Equal(t, want, deadline)
+		_, err := q.TryAcquire(out)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		derived, cancel := context.WithCancel(out)
+		defer cancel()
+		_, err = q.TryAcquire(derived)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		return nil
+	}))
+}
+
+func TestWithReentry_RequiresOneLease(t *testing.T) {
+	client := testbed.On(zktest.NewServer(t)).Client(t)
+	_, err := lock.New(client, "/lock", "lock-", nil, lock.WithReentry(), lock.WithMaxLeases(2))
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, err = lock.New(client, "/lock", "lock-", nil, lock.WithMaxLeases(2), lock.WithReentry())
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	for _, opt := range []lock.Option{lock.WithRetention(time.Minute), lock.WithLockDelay(time.Minute)} {
+		_, err = lock.New(client, "/lock", "lock-", nil, lock.WithReentry(), opt)
+		require.NoError(t, err)
+	}
+}
+
+// TestAcquire_SeveralLeases: the context of a hold acquires another lease.
+func TestAcquire_SeveralLeases(t *testing.T) {
+	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock", lock.WithMaxLeases(2))
+	one := acquire(t, q)
+	two, err := q.Acquire(one.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, one.Path(), two.Path())
+	_, err = q.TryAcquire(two.Context())
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.NoError(t, two.Release())
+	require.NoError(t, one.Release())
+}

@@ -1,0 +1,143 @@
+package rwlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/rwlock"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestAcquire_InsideAHold is the table of the package comment. A second Lock of the client refuses
+// in both modes.
+func TestAcquire_InsideAHold(t *testing.T) {
+	read, write := (*rwlock.Lock).Read, (*rwlock.Lock).Write
+	reading := func(t *testing.T, l *rwlock.Lock) context.Context { return acquire(t, l.Read()).Context() }
+	writing := func(t *testing.T, l *rwlock.Lock) context.Context { return acquire(t, l.Write()).Context() }
+	for name, c := range map[string]struct {
+		outside  func(t *testing.T, l *rwlock.Lock) context.Context
+		acquires func(*rwlock.Lock) *rwlock.Side
+		refused  error // without the option
+		reenters error // with it
+		says     string
+	}{
+		"a read in a read":   {reading, read, lock.ErrHeld, nil, "lock.WithReentry"},
+		"a read in a write":  {writing, read, lock.ErrHeld, nil, "Lock.Downgrade"},
+		"a write in a write": {writing, write, lock.ErrHeld, nil, "lock.WithReentry"},
+		"a write in a read":  {reading, write, rwlock.ErrUpgrade, rwlock.ErrUpgrade, "release it first"},
+		"a write in a downgrade": {func(t *testing.T, l *rwlock.Lock) context.Context {
+			w := acquire(t, l.Write())
+			r := downgraded(t, l, w)
+			release(t, w)
+			return r.Context()
+		}, write, rwlock.ErrUpgrade, rwlock.ErrUpgrade, "release it first"},
+		"a read in a downgrade": {func(t *testing.T, l *rwlock.Lock) context.Context {
+			w := acquire(t, l.Write())
+			r := downgraded(t, l, w)
+			release(t, w)
+			return r.Context()
+		}, read, lock.ErrHeld, nil, "lock.WithReentry"},
+	} {
+		for mode, opts := range map[string][]lock.Option{"refuses": nil, "reenters": {lock.WithReentry()}} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				server := zktest.NewServer(t)
+				client := testbed.On(server).Client(t)
+				l, err := rwlock.New(client, "/lock", opts...)
+				require.NoError(t, err)
+				other, err := rwlock.New(client, "/lock", opts...)
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(c.outside(t, l)), 20*time.Second) // it would wait for itself
+				defer cancel()
+				refused := func(l *rwlock.Lock, want error, says string) {
+					server.ResetCounts()
+					_, err := c.acquires(l).Acquire(ctx)
+					require.ErrorIs(t, err, want)
+					require.ErrorIs(t, err, lock.ErrHeld)
+					require.NotErrorIs(t, err, lock.ErrNotAcquired)
+					require.ErrorContains(t, err, says)
+					_, err = c.acquires(l).TryAcquire(ctx)
+					require.ErrorIs(t, err, want)
+					require.ErrorIs(t, c.acquires(l).Do(ctx, func(context.Context) error { return nil }), want)
+					require.Empty(t, server.Requests().Requests)
+				}
+				want := c.refused
+				if opts != nil {
+					want = c.reenters
+				}
+				if want != nil {
+					refused(l, want, c.says)
+				} else {
+					hold, err := c.acquires(l).Acquire(ctx)
+					require.NoError(t, err)
+					release(t, hold)
+				}
+				refused(other, c.refused, "another object")
+			})
+		}
+	}
+}
+
+// TestAcquire_AfterTheHold: what was released is in no one's way. The reader queues as any other.
+func TestAcquire_AfterTheHold(t *testing.T) {
+	l, _ := newLock(t, testbed.InProcess(t), "/lock")
+	w := acquire(t, l.Write())
+	r := downgraded(t, l, w)
+	ctx := context.WithoutCancel(r.Context())
+	release(t, w, r)
+	for _, side := range []*rwlock.Side{l.Write(), l.Read()} {
+		hold := acquireIn(t, ctx, side)
+		require.NotEqual(t, w.Path(), hold.Path())
+		require.NotContains(t, hold.Path(), "__READ__"+w.Path()[len(w.Path())-10:], "not in the writer's place")
+		release(t, hold)
+	}
+	queued(t, l, 0)
+}
+
+func TestDowngrade(t *testing.T) {
+	for mode, opts := range map[string][]lock.Option{"refuses": nil, "reenters": {lock.WithReentry()}} {
+		t.Run(mode, func(t *testing.T) {
+			bed := testbed.InProcess(t)
+			l, client := newLock(t, bed, "/lock", opts...)
+			other, err := rwlock.New(client, "/lock", opts...)
+			require.NoError(t, err)
+			rival, _ := newLock(t, bed, "/lock")
+
+			w := acquire(t, l.Write())
+			for l, ctx := range map[*rwlock.Lock]context.Context{l: testbed.Context(t), other: w.Context()} {
+				_, err = l.Downgrade(ctx)
+				require.ErrorIs(t, err, framework.ErrBadArgument)
+				testbed.OneOp(t, err, "downgrade", "/lock")
+			}
+			release(t, w)
+			reader := acquire(t, l.Read())
+			_, err = l.Downgrade(reader.Context())
+			require.ErrorIs(t, err, framework.ErrBadArgument, "not a writer")
+			release(t, reader)
+			queued(t, l, 0)
+
+			var r *lock.Hold
+			require.NoError(t, l.Write().Do(testbed.Context(t), func(ctx context.Context) error {
+				r, err = l.Downgrade(ctx)
+				require.NoError(t, err)
+				again, err := l.Downgrade(r.Context())
+				require.NoError(t, err)
+				release(t, again)
+				require.NoError(t, ctx.Err(), "the write hold continues")
+				refused(t, rival.Read())
+				return nil
+			}))
+			require.NoError(t, r.Err())
+			joined := try(t, rival.Read())
+			refused(t, rival.Write())
+			release(t, joined, r)
+			release(t, try(t, rival.Write()))
+			queued(t, l, 0)
+		})
+	}
+}
