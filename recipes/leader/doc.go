@@ -44,9 +44,9 @@
 // # Errors
 //
 // A wait that ends with its context returns ctx's error, which also wraps zk.ErrNoServer if there
-// is no connection. [framework.ErrClosed] means that the client is closed. [lock.ErrHeld] means that
-// ctx is the context of a term of the same election, or of a mutex at the path of a selector. All
-// other errors are permanent, such as zk.ErrNoAuth and [lock.ErrSequenceExhausted].
+// is no connection. [framework.ErrClosed] means that the client is closed. [lock.ErrHeld] means
+// that ctx derives from a term of the same election, or from a hold of a mutex at the path of a
+// selector. All other errors are permanent, such as zk.ErrNoAuth and [lock.ErrSequenceExhausted].
 //
 // # What it cannot promise
 //

@@ -104,9 +104,9 @@ func (e *Election) ID() string { return e.id }
 // Campaign joins the election and blocks until it leads. The caller must call [Term.Release]. If
 // Campaign fails, its node is deleted.
 //
-// After a loss it joins again, behind all other candidates if its node was deleted. With the context
-// of a term of this election it returns [lock.ErrHeld]: it would wait for that term. The package
-// comment lists the errors.
+// After a loss it joins again, behind all other candidates if its node was deleted. Inside a term
+// of the same election it returns [lock.ErrHeld]: it would wait for that term. The package comment
+// lists the errors.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	term, err := e.campaign(ctx)
 	return term, e.opError("campaign", err)

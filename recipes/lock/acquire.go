@@ -19,8 +19,8 @@ import (
 )
 
 // Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for
-// as long as the client's retry policy allows. If Acquire fails, its node is deleted. With a context
-// from inside a hold of the same lock it returns [ErrHeld], or re-enters: see [WithReentry].
+// as long as the client's retry policy allows. If Acquire fails, its node is deleted. Inside a hold
+// of the same lock it returns [ErrHeld], or re-enters: see [WithReentry].
 //
 // The package comment lists the errors.
 func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
@@ -44,7 +44,7 @@ func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return locking.Do(ctx, q.path, q.Acquire, f)
 }
 
-// acquire refuses or re-enters inside a hold. Otherwise it takes over the node that is kept for this
+// acquire refuses or re-enters inside a hold. Otherwise it takes over the node that is kept for the
 // Queue, or acquires with a new node: in one session after the other.
 func (q *Queue) acquire(ctx context.Context, how locking.How) (h *Hold, err error) {
 	if h, err := q.nested(ctx); h != nil || err != nil {

@@ -74,12 +74,12 @@ func (c *doContext) Value(key any) any {
 	return c.held.Value(key)
 }
 
-// Outside returns a context with the deadline, the cancellation and the values of ctx that counts
-// as one from outside of all locks: Acquire does not find the holds that ctx comes from.
+// Outside returns ctx without the holds from which it derives: Acquire with it queues, as from
+// outside of all locks. Its deadline, its cancellation and its other values are the same.
 //
 // It is for work that is started inside a hold and outlives it, such as a goroutine that acquires
-// the same lock later: with context.WithoutCancel(ctx) alone it would find [ErrHeld], or the lock,
-// depending on when the hold ends.
+// the same lock later. With context.WithoutCancel(ctx) alone, Acquire returns [ErrHeld] or the
+// lock, depending on when the hold ends.
 //
 //	go next(lock.Outside(context.WithoutCancel(ctx)))
 //

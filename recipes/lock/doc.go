@@ -85,10 +85,10 @@
 //
 // # Acquire inside a hold
 //
-// A caller whose context comes from a hold of the same lock would wait for itself. So Acquire and
+// A caller whose context derives from a hold of the same lock would wait for itself. So Acquire and
 // TryAcquire return [ErrHeld] at once, without a request: with [Hold.Context], with the context
-// inside Do, and with all that derive from them. Goroutines that are started inside a hold do not
-// enter together.
+// inside Do, and with every context that derives from these. Goroutines that are started inside a
+// hold do not enter together.
 //
 // The same lock is one with the same node names, at the same path of the same client: a second
 // object counts, and a view of the client does. A hold that was released or lost does not count,

@@ -9,7 +9,7 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// ErrHeld means that the context of the call comes from a hold of the same lock, so that the caller
+// ErrHeld means that the context of the call derives from a hold of the same lock, so the caller
 // would wait for itself. It wraps neither [ErrNotAcquired] nor [framework.ErrLost]: a retry does
 // not help. The package comment has the rules, under "Acquire inside a hold".
 var ErrHeld = errors.New("held by the caller already")

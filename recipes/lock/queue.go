@@ -232,8 +232,8 @@ func (q *Queue) notFree(children []string) error {
 	return ErrNotAcquired
 }
 
-// heldHere returns ErrNotAcquired for a lock that is held from the same Queue. A user of Curator for
-// Java, where a thread re-enters, may have used the context outside.
+// heldHere returns ErrNotAcquired for a lock that is held from the same Queue. A user of Java's
+// Curator may have used a context from outside.
 func (q *Queue) heldHere() error {
 	if q.cfg.nesting == reenters {
 		return errNotReentered

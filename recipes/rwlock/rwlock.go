@@ -19,8 +19,8 @@
 //
 // # Acquire inside a hold
 //
-// A caller whose context comes from a hold of the lock would wait for itself. So [Side.Acquire] and
-// [Side.TryAcquire] return an error at once:
+// A caller whose context derives from a hold of the lock would wait for itself. So [Side.Acquire]
+// and [Side.TryAcquire] return an error at once:
 //
 //	acquires      inside      error             with lock.WithReentry
 //	a read lock   a read      lock.ErrHeld      another hold of the same lease
@@ -28,8 +28,8 @@
 //	a write lock  a write     lock.ErrHeld      another hold of the same lease
 //	a write lock  a read      ErrUpgrade        ErrUpgrade
 //
-// A hold of a second Lock of the same client and path counts, and the option does not apply to it. A
-// reader inside a read would wait for a writer in between, which waits for the reader outside.
+// A hold of a second Lock of the same client and path counts, and the option does not apply to it.
+// A reader inside a read would wait for a writer in between, which waits for the reader outside.
 //
 // # What it promises
 //
@@ -58,8 +58,8 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// ErrUpgrade means that a reader tried to acquire the write lock. It would have waited for itself.
-// Release the read lock first; others may write in between. It wraps [lock.ErrHeld].
+// ErrUpgrade means that a reader tried to acquire the write lock: it would have waited for itself.
+// Release the read lock first; others may write in between. ErrUpgrade wraps [lock.ErrHeld].
 var ErrUpgrade = fmt.Errorf("%w: a reader cannot become a writer", lock.ErrHeld)
 
 // releaseFirst is the way out that ErrUpgrade names.
@@ -159,7 +159,7 @@ func (s *Side) acquire(ctx context.Context, how locking.How) (*lock.Hold, error)
 	case reads && w != nil && inside.Reenters(s.queue):
 		return l.downgrade(ctx, w)
 	case reads:
-		// A write hold in ctx has been released or lost. The driver must not take this for a downgrade.
+		// A write hold in ctx has ended. The driver must not take this for a downgrade.
 		return inside.Acquire(inside.Without(ctx, l.write), s.queue, how)
 	}
 	r := inside.HeldIn(ctx, l.read)
@@ -174,13 +174,14 @@ func (s *Side) acquire(ctx context.Context, how locking.How) (*lock.Hold, error)
 	}
 }
 
-// Downgrade acquires the read lock inside a write hold, at once: ctx comes from the write hold, such
-// as the context inside Do. The write hold continues. When it is released, other readers may
-// acquire, and no writer before the reader has released.
+// Downgrade acquires the read lock inside a write hold, at once. ctx derives from the write hold,
+// as the context inside Do does. The write hold continues; after its release other readers may
+// acquire, and no writer before the new reader has released.
 //
-// Errors are [framework.ErrBadArgument] if ctx does not come from a write hold of this Lock, the
-// cause if that hold has ended, and the errors of [lock.Queue.Acquire] except
-// [lock.ErrNotAcquired].
+// Errors are
+//   - [framework.ErrBadArgument] if ctx does not derive from a write hold of this Lock,
+//   - the cause, if that hold has ended,
+//   - the errors of [lock.Queue.Acquire] except [lock.ErrNotAcquired].
 func (l *Lock) Downgrade(ctx context.Context) (*lock.Hold, error) {
 	w := inside.HeldIn(ctx, l.write)
 	if w == nil {
@@ -193,8 +194,8 @@ func (l *Lock) Downgrade(ctx context.Context) (*lock.Hold, error) {
 	return hold, operr.New("downgrade", l.Path(), err)
 }
 
-// downgrade acquires the read lock with the context of a write hold, or again with that of a read
-// hold inside it.
+// downgrade acquires the read lock with the context of a write hold, or again with the context of a
+// read hold inside it.
 func (l *Lock) downgrade(ctx context.Context, w *lock.Hold) (*lock.Hold, error) {
 	if w.Err() != nil && inside.HeldIn(ctx, l.read) == nil {
 		return nil, w.Err()

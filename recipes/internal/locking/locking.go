@@ -182,8 +182,9 @@ func Repeat[T any](ctx context.Context, client *framework.Client, acquire func()
 	}
 }
 
-// Do is the Do of a recipe: it acquires, calls f and releases. The errors are framework.ErrBadArgument
-// if f is nil, the error of acquire, and the error of the Do of what acquire returns.
+// Do is the Do of a recipe: it acquires, calls f and releases. The errors are
+// framework.ErrBadArgument if f is nil, the error of acquire, and the error of the Do of what
+// acquire returns.
 func Do[H interface {
 	Do(ctx context.Context, f func(ctx context.Context) error) error
 }](ctx context.Context, path string, acquire func(ctx context.Context) (H, error), f func(ctx context.Context) error) error {
