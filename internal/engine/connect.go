@@ -272,7 +272,7 @@ func (f *connector) reopen(ctx context.Context, session *Session) *Connection {
 		for j, t := range targets {
 			n := len(servers) - i + len(targets) - j - 1
 			opened, err := c.open(ctx, t, session, share(n))
-			if errors.Is(err, conn.ErrExpired) && len(c.debts.sessions()) > 0 {
+			if errors.Is(err, conn.ErrExpired) && len(c.debts.Sessions()) > 0 {
 				opened, err = c.open(ctx, t, nil, share(n))
 			}
 			switch {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine/debt"
 	"github.com/gocurator/curator/internal/engine/wire"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/proto"
@@ -33,7 +34,7 @@ type core struct {
 
 	unknown wire.Unknown // operations
 	works   works
-	debts   *debts
+	debts   *debt.Ledger
 	pace    pace
 	reports reports
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/internal/conn"
+	"github.com/gocurator/curator/internal/engine/debt"
 	"github.com/gocurator/curator/internal/engine/wire"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/uuid"
@@ -160,7 +161,7 @@ func (o *Creation) accept(ctx context.Context, l *Connection, path string, data 
 // protected is a create that finds its node again by the id in the node's name. Each session gets
 // an id of its own, so the node of an earlier session is never taken for this one's. So does each
 // request: if the node of an unanswered request is not found, a server that stood still may create
-// it later, and then the node with the old id is unwanted. The comment of [debts] says who owns the
+// it later, and then the node with the old id is unwanted. Package debt says who owns the
 // node.
 type protected struct {
 	client    Client
@@ -191,7 +192,7 @@ func (p *protected) create(ctx context.Context, asked string) (path string, err 
 			earlier.Settle()
 		}
 		*p.client.owing = p.debt
-		p.debt.createEnded(path, nil) // also if it was found
+		p.debt.CreateEnded(path, nil) // also if it was found
 	case !p.debt.Settle():
 		return "", ErrClosed // Close has removed it, or is about to
 	}
@@ -199,15 +200,17 @@ func (p *protected) create(ctx context.Context, asked string) (path string, err 
 }
 
 func (p *protected) try(ctx context.Context, l *Connection) (path string, err error) {
-	if p.debt != nil && p.debt.mayBeMadeBy(l.session) {
-		if path, err = p.client.findOwn(ctx, l, p.dir, p.debt.id, p.options.Stat); err != nil || path != "" {
+	if p.debt != nil && p.debt.MayBeMadeBy(l.session) {
+		if path, err = p.client.findOwn(ctx, l, p.dir, p.debt.ID(), p.options.Stat); err != nil || path != "" {
 			return path, err
 		}
 	}
 	p.giveUp()
-	p.debt = p.client.debts.add(&Debt{owed: owed{place: place{p.dir, protectedID}, id: uuid.New()}, origin: origin{session: l.session, ephemeral: p.options.ephemeral()}})
+	node := debt.Protected(p.dir, uuid.New())
+	node.Session, node.Ephemeral = l.session, p.options.ephemeral()
+	p.debt = p.client.debts.Owe(node)
 	p.options.debt = p.debt
-	return p.client.createOn(ctx, l, proto.Join(p.dir, protectedName(p.debt.id, p.name)), p.data, p.options)
+	return p.client.createOn(ctx, l, proto.Join(p.dir, debt.ProtectedName(p.debt.ID(), p.name)), p.data, p.options)
 }
 
 // giveUp gives up the node of the last request.
@@ -243,7 +246,7 @@ func (c *core) findOwn(ctx context.Context, l *Connection, dir, id string, found
 			return "", err
 		}
 		if owner := stat.EphemeralOwner; owner != 0 && owner != l.session.ID() {
-			c.debts.discard(&Debt{owed: owed{place: place{path, uniqueName}}})
+			c.debts.Discard(debt.Unique(path))
 			continue
 		}
 		if found != nil {
@@ -262,7 +265,7 @@ const parentTries = 20
 func (c *core) createOn(ctx context.Context, l *Connection, path string, data []byte, o Creation) (string, error) {
 	for try := 1; ; try++ {
 		if o.debt != nil {
-			o.debt.sends()
+			o.debt.Asks()
 		}
 		created, err := wire.Call(ctx, l.Conn, askCreate(path, data, o))
 		if !o.Parents || try == parentTries || !errors.Is(err, zk.ErrNoNode) {
@@ -337,7 +340,7 @@ func askCreate(path string, data []byte, o Creation) wire.Request[wire.WithStat[
 		return created
 	}}
 	if d := o.debt; d != nil {
-		q.Done = func(r wire.WithStat[string], err error) { d.createEnded(r.Value, err) }
+		q.Done = func(r wire.WithStat[string], err error) { d.CreateEnded(r.Value, err) }
 	}
 	if o.TTL > 0 {
 		r.WithTTL, r.TTL, r.Flags = true, o.TTL.Milliseconds(), proto.FlagTTL

@@ -3,15 +3,41 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/engine/debt"
 	"github.com/gocurator/curator/internal/engine/wire"
-	"github.com/gocurator/curator/internal/proto"
-	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
 )
+
+// Debt is a node that this client has created, or may have created: see package debt.
+type Debt = debt.Debt
+
+// Companion is a node that is deleted together with another one: see package debt.
+type Companion = debt.Companion
+
+// host is the client for its ledger.
+type host struct{ core *core }
+
+func (h host) Life() context.Context    { return h.core.ctx }
+func (h host) Background(f func()) bool { return h.core.background(f) }
+func (h host) Log() *slog.Logger        { return h.core.cfg.Log }
+func (h host) Unreachable() error       { return h.core.unreachable(nil) }
+
+// ledgered returns a session for the ledger: a nil interface if there is none.
+func ledgered(s *Session) debt.Session {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+// Unprotected implements framework.Unprotected.
+func Unprotected(child string) (name, id string) { return debt.Unprotected(child) }
 
 // DeleteGuaranteed deletes a node, however long it takes. When ctx is done first, the deletion
 // continues in the background; in a view of one session, while the session lives. If the node is
@@ -36,102 +62,47 @@ func (c Client) DeleteBoth(ctx context.Context, path string, with Companion, cer
 		c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: 1, Err: err})
 		return false, err
 	}
-	owed := &struct {
-		Debt
-		ticket
-	}{Debt: Debt{only: only, owed: owed{place: place{c.Real(path), uniqueName}, with: with}}}
-	d := &owed.Debt
+	node := debt.Unique(c.Real(path))
+	node.Only, node.With = ledgered(only), with
 	if with.Path != "" {
-		d.with.Path = c.Real(with.Path)
+		node.With.Path = c.Real(with.Path)
 	}
 	if ctx.Err() != nil {
-		c.debts.discard(d)
+		c.debts.Discard(node)
 		return false, wait.Err(ctx)
 	}
-	owed.ticket.done = make(chan struct{})
-	d.ticket = &owed.ticket
-	c.debts.discard(d)
-	t, err := d.wait(ctx)
+	o, err := c.debts.Delete(ctx, node)
+	if err != nil {
+		err = c.notDeleted(ctx, only, o, err)
+	}
 	switch {
 	case err != nil:
-	case errors.Is(t.last, zk.ErrNoNode):
-		found = t.unknown && !certain
+	case errors.Is(o.Last, zk.ErrNoNode):
+		found = o.Unknown && !certain
 	default:
 		found = true
 	}
-	c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: max(t.tries, 1), Err: err})
+	c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: max(o.Tries, 1), Err: err})
 	return found, err
 }
 
-// Companion is a persistent node of a unique name that is deleted together with an ephemeral one,
-// which must exist when the companion is created. The zero value stands for no companion.
-type Companion struct {
-	Path string
-	Sure bool // known to be created; otherwise its create may still be applied
-}
-
-// deletion is the requests that delete the node of a debt and its companion, one after the other on
-// one connection. They may be repeated. A companion that is known to be created stays if the node is
-// missing: the error is zk.ErrNoNode.
-type deletion struct {
-	debt *Debt
-	link *Connection
-	last bool // see [conn.Request]
-	done func(err error)
-}
-
-// ask sends a request of a deletion.
-func ask[T any](d *deletion, q wire.Request[T], done func(T, error)) {
-	q.Last, q.Done = d.last, done
-	wire.Post(d.link.Conn, q)
-}
-
-func (d *deletion) begin() {
-	if d.debt.with.Sure {
-		d.both()
-	} else {
-		d.alone()
+// notDeleted is the error of a deletion that has failed with err, or goes on without its caller.
+// If the caller has lost patience, it says why.
+func (c Client) notDeleted(ctx context.Context, only *Session, o debt.Outcome, err error) error {
+	now := c.current()
+	switch {
+	case o.Settled:
+	case o.InFlight:
+		return wire.Abandoned(err)
+	case ctx.Err() == nil || c.ctx.Err() != nil:
+	case now.authErr != nil:
+		err = fmt.Errorf("%w: %w", err, now.authErr)
+	case !now.usable(only):
+		err = c.unreachable(err)
+	case o.Last != nil:
+		err = fmt.Errorf("%w: %w", err, o.Last)
 	}
-}
-
-// both deletes the node and its companion, or neither.
-func (d *deletion) both() {
-	ops := make([]proto.MultiOp, 2)
-	for i, path := range []string{d.debt.place.path, d.debt.with.Path} {
-		ops[i] = proto.MultiOp{Op: proto.OpDelete, Body: &proto.VersionRequest{Path: path, Version: -1}}
-	}
-	ask(d, wire.AskMulti(proto.OpMulti, ops), func(results []proto.MultiResult, err error) {
-		failed := -1
-		if err == nil {
-			failed, err = wire.MultiFailure(results, len(ops))
-		}
-		if failed == 1 && !verdict.MayPass(err) {
-			d.alone() // the companion is missing, or has children
-			return
-		}
-		d.done(err)
-	})
-}
-
-// alone deletes the node without its companion.
-func (d *deletion) alone() {
-	ask(d, wire.AskDelete(d.debt.place.path, -1), func(_ wire.None, err error) {
-		if d.debt.with.Sure || !isGone(err) {
-			d.done(err)
-			return
-		}
-		d.companion(err) // it is not created any more
-	})
-}
-
-// companion deletes the companion. deleted is the reply to the deletion of the node.
-func (d *deletion) companion(deleted error) {
-	ask(d, wire.AskDelete(d.debt.with.Path, -1), func(_ wire.None, err error) {
-		if verdict.MayPass(err) {
-			deleted = err
-		}
-		d.done(deleted)
-	})
+	return afterTries(err, o.Unknown)
 }
 
 // Discard deletes a node of a unique name in the background, unless Close or the expiry of the
@@ -140,9 +111,11 @@ func (d *deletion) companion(deleted error) {
 //
 // first is the first session in which a create of the node was sent. If another session deletes the
 // node, the create may be applied later. So the node stays owed (see [Client.Owed]), and is deleted
-// again, until the servers have ended first. A node that is not ephemeral needs a nil first.
+// again, until the servers have ended first. A nil first is for a persistent node that exists.
 func (c Client) Discard(path string, first *Session) {
-	c.debts.discard(&Debt{only: c.session, owed: owed{place: place{c.Real(path), uniqueName}}, origin: origin{session: first, ephemeral: true}})
+	node := debt.Unique(c.Real(path))
+	node.Session, node.Ephemeral, node.Only = ledgered(first), first != nil, ledgered(c.session)
+	c.debts.Discard(node)
 }
 
 // Owe registers a node before its create is sent. Until Settle or GiveUp, Close deletes the node.
@@ -152,9 +125,28 @@ func (c Client) Discard(path string, first *Session) {
 // reports whether a node with this owner belongs to this client. wanted reports whether another
 // owner in this process wants the node: then it stays. Neither may block.
 func (c Client) Owe(path string, session *Session, ephemeral bool, mine func(owner int64) bool, wanted func() bool) *Debt {
-	d := &Debt{owed: owed{place: place{c.Real(path), reusableName}, mine: mine, wanted: wanted}, origin: origin{session: session, ephemeral: ephemeral}}
+	node := debt.Reusable(c.Real(path), mine, wanted)
+	node.Session, node.Ephemeral = ledgered(session), ephemeral
 	if ephemeral {
-		d.only = session
+		node.Only = node.Session
 	}
-	return c.debts.add(d)
+	return c.debts.Owe(node)
+}
+
+// AwaitPlace waits for deletions that this client still owes for an earlier call and that could hit
+// a new node at one of the paths creates, which are the server's. op and path name the caller's
+// operation in errors.
+func (c Client) AwaitPlace(ctx context.Context, op, path string, creates ...string) error {
+	began := time.Now()
+	err := c.debts.AwaitPlace(ctx, creates...)
+	if err != nil {
+		c.report(ctx, Operation{Op: op, Path: path, Began: began, Attempts: 1, Err: err})
+	}
+	return err
+}
+
+// Owed returns the names of the children of dir that this client owes. While the deletion of one is
+// unanswered, changed is a channel that is closed when the answer may have arrived.
+func (c Client) Owed(dir string) (names []string, changed <-chan struct{}) {
+	return c.debts.Owed(c.Real(dir))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/internal/engine/debt"
 	"github.com/gocurator/curator/internal/session"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -22,7 +23,7 @@ func New(cfg Config) Client {
 	for _, auth := range cfg.Auths {
 		c.addAuth(auth)
 	}
-	c.debts = newDebts(c)
+	c.debts = debt.New(host{c})
 	c.works = works{stopping: make(chan struct{}), left: make(map[Work]chan struct{})}
 	c.begin()
 	c.now.Set(func(n *inUse) { n.since = time.Now() })
@@ -37,7 +38,7 @@ func (c *core) Start() {
 		c.wg.Go(t.run) // ends with c.ctx
 	}
 	c.wg.Go(c.run)       // ends with c.ctx
-	c.wg.Go(c.debts.run) // ends with c.ctx
+	c.wg.Go(c.debts.Run) // ends with c.ctx
 	c.wg.Go(c.outages)   // ends with c.ctx
 }
 
@@ -115,7 +116,7 @@ func (c *core) attach(l *Connection) bool {
 	// Before the link is published: a caller that waited for it sees the matching state.
 	c.states.Set(connstate.Connected)
 	c.cfg.Events.State(zk.StateHasSession, l.target.address, l.session.ID())
-	c.debts.attached(l)
+	c.debts.Attach(l.Conn, l.session)
 	c.now.Set(func(n *inUse) { n.link, n.authErr, n.why, n.opening = l, nil, nil, false })
 	l.session.kick.Raise() // it may have gained a dependent since l began
 	return true
@@ -124,7 +125,7 @@ func (c *core) attach(l *Connection) bool {
 // detach takes l out of use: because it broke, or because its session is over.
 func (c *core) detach(l *Connection) {
 	c.now.Set(func(n *inUse) { n.link, n.since = nil, time.Now() })
-	c.debts.detached()
+	c.debts.Detach()
 	// Holders first: what follows may take its time.
 	l.session.suspend()
 	if wait.Closed(l.Down()) {
@@ -182,7 +183,7 @@ func (c *core) finish(servers *connector) {
 	// carried out any more then.
 	end := func(ctx context.Context, l *Connection, of *Session) (answered bool) {
 		defer l.Close()
-		c.debts.deleteRest(ctx, l, of)
+		c.debts.DeleteRest(ctx, l.Conn, l.session, ledgered(of))
 		return l.CloseSession(ctx)
 	}
 	// endWithout ends a session that has no connection. A server may cut the next one, too, for one
@@ -197,13 +198,13 @@ func (c *core) finish(servers *connector) {
 			_ = wait.Sleep(ctx, pauses.Next())
 		}
 	}
-	c.debts.close()
+	c.debts.Close()
 	answered := false
 	switch {
 	case l == nil:
 	case !errors.Is(l.session.Err(), ErrClosed): // lost before, perhaps because this server stands still
 		l.Close()
-	case len(c.debts.sessions()) > 0: // another connection may be needed
+	case len(c.debts.Sessions()) > 0: // another connection may be needed
 		half, cancel := context.WithTimeout(ctx, closeTimeout/2)
 		answered = end(half, l, session)
 		cancel()
@@ -215,8 +216,9 @@ func (c *core) finish(servers *connector) {
 	}
 	// A session that is lost to the client may live for the servers, and so may its requests: it is
 	// looked for in that session.
-	for _, session := range c.debts.sessions() {
+	for _, of := range c.debts.Sessions() {
+		session, _ := of.(*Session)
 		endWithout(session)
 	}
-	c.debts.report()
+	c.debts.Report()
 }

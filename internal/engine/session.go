@@ -347,7 +347,7 @@ func (s *Session) over(cause error) {
 	if first {
 		close(s.notified)
 	}
-	s.core.debts.wake.Raise()
+	s.core.debts.Wake()
 }
 
 // watch ends the session at its deadline and, while it has dependents, confirms it. It returns when

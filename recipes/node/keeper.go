@@ -173,8 +173,11 @@ func (k *keeper) create(ctx context.Context) (err error) {
 		if !k.expires() {
 			k.owe(nil).GiveUp() // if it is carried out after the end of this Node
 		}
-	case !k.sent:
-		k.settled() // it was refused
+	case !k.sent: // it was refused
+		if k.debt != nil {
+			k.debt.CreateEnded("", err)
+		}
+		k.settled()
 	}
 	return err
 }

@@ -46,14 +46,14 @@ var delayBugs = []mutation{
 	},
 	{
 		name:  "a release deletes the node before its mark",
-		file:  "internal/engine/delete.go",
-		edits: []edit{{old: `if d.debt.with.Sure {`, new: `if false {`}},
+		file:  "internal/engine/debt/delete.go",
+		edits: []edit{{old: `case d.with.Sure:`, new: `case false:`}},
 		pkg:   "recipes/lock", test: "TestLockDelay_WithAnyRequestFailing",
 	},
 	{
 		name:  "a late release deletes the mark of a dead holder",
-		file:  "internal/engine/delete.go",
-		edits: []edit{{old: `if failed == 1 && !verdict.MayPass(err) {`, new: `if failed >= 0 && !verdict.MayPass(err) {`}, {old: `if d.debt.with.Sure || !isGone(err) {`, new: `if !isGone(err) {`}},
+		file:  "internal/engine/debt/delete.go",
+		edits: []edit{{old: `if failed == 1 && !verdict.MayPass(err) {`, new: `if failed >= 0 && !verdict.MayPass(err) {`}, {old: `if d.with.Sure || !isGone(err) {`, new: `if !isGone(err) {`}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
@@ -88,7 +88,7 @@ var delayBugs = []mutation{
 	},
 	{
 		name:  "a missing mark keeps a node from being deleted",
-		file:  "internal/engine/delete.go",
+		file:  "internal/engine/debt/delete.go",
 		edits: []edit{{old: `if failed == 1 && !verdict.MayPass(err) {`, new: `if failed == 1 && verdict.MayPass(err) {`}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
@@ -107,7 +107,7 @@ var delayBugs = []mutation{
 	{
 		name:  "Close leaves the mark of a caller that gave up",
 		file:  "internal/engine/delete.go",
-		edits: []edit{{old: "\tif ctx.Err() != nil {\n\t\tc.debts.discard(d)\n", new: "\tif ctx.Err() != nil {\n\t\td.with = Companion{}\n\t\tc.debts.discard(d)\n"}},
+		edits: []edit{{old: "\tif ctx.Err() != nil {\n\t\tc.debts.Discard(node)\n", new: "\tif ctx.Err() != nil {\n\t\tnode.With = Companion{}\n\t\tc.debts.Discard(node)\n"}},
 		pkg:   "recipes/lock", test: "TestLockDelay_ReleaseLeftToClose",
 	},
 	{

@@ -87,7 +87,7 @@ var nodeBugs = []mutation{
 	},
 	{
 		name:  "a deletion by a closed Keep is repeated although it may be done",
-		file:  "internal/engine/sweep.go",
+		file:  "internal/engine/debt/look.go",
 		edits: []edit{{old: "d.deleting == 0 || d.deleting == stat.Czxid", new: "true"}},
 		pkg:   "recipes/node", test: "TestADeletionThatMayBeDoneIsNotRepeated",
 	},

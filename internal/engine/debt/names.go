@@ -1,4 +1,4 @@
-package engine
+package debt
 
 import (
 	"strings"
@@ -6,11 +6,12 @@ import (
 	"github.com/gocurator/curator/internal/uuid"
 )
 
-// protectedPrefix is how protected names begin, as Curator's ProtectedUtils writes them: "_c_", a
+// protectedPrefix begins the name of a protected node, as in Java's Curator. It is followed by a
 // UUID, "-", and the name.
 const protectedPrefix = "_c_"
 
-func protectedName(id, name string) string { return protectedPrefix + id + "-" + name }
+// ProtectedName returns the name of a protected node with an id.
+func ProtectedName(id, name string) string { return protectedPrefix + id + "-" + name }
 
 // Unprotected implements framework.Unprotected.
 func Unprotected(child string) (name, id string) {
