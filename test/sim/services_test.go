@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,7 +73,7 @@ func (s *services) serve(a *actor, d *discovery.Discovery[int], i int) {
 		s.mu.Lock()
 		s.closed[closing{r.Path(), r.Instance().RegistrationTime}] = true
 		s.mu.Unlock()
-		if err := r.Close(); err != nil {
+		if err := r.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) { // the client deletes it later
 			a.monitor.fail("service", "%s: %v", a.name, err)
 		}
 	})
