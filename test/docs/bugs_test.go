@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,6 +39,27 @@ func TestBugs_NameExistingTests(t *testing.T) {
 			}
 			for _, text := range []string{"\nfunc " + name + "(", strings.ReplaceAll(subtest, "_", " ")} {
 				assert.True(t, strings.Contains(source.String(), text), "%s: no test has %q", c[0], text)
+			}
+		}
+	}
+}
+
+// TestPages_NameFilesThatExist requires that a page names files of the repository; DESIGN.md names
+// them with their folders.
+func TestPages_NameFilesThatExist(t *testing.T) {
+	t.Chdir("../..")
+	var files strings.Builder
+	require.NoError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		fmt.Fprintf(&files, "/%s\n", filepath.ToSlash(path))
+		return err
+	}))
+	pages, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+		for _, name := range regexp.MustCompile("`([a-z_/0-9]+\\.go)`").FindAllStringSubmatch(read(t, page), -1) {
+			assert.Contains(t, files.String(), "/"+name[1]+"\n", "%s names a file", page)
+			if page == filepath.Join("docs", "DESIGN.md") {
+				assert.FileExists(t, name[1])
 			}
 		}
 	}

@@ -20,7 +20,7 @@ type deletion struct {
 	path string
 	with Companion
 	conn *wire.Conn
-	last bool // see [conn.Request]
+	last bool // Close sends it, after Drain: see package conn
 	done func(err error)
 }
 
