@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/cluster"
-	"github.com/gocurator/curator/zktest/internal/timeline"
 )
 
 // ErrNoLeader is returned while no member of the cluster leads a majority.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gocurator/curator/zktest/internal/timeline"
+	"github.com/gocurator/curator/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/tree"
 	"github.com/gocurator/curator/zktest/internal/wire"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocurator/curator/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/cluster"
-	"github.com/gocurator/curator/zktest/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/tree"
 	"github.com/gocurator/curator/zktest/internal/wire"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocurator/curator/zktest/internal/timeline"
+	"github.com/gocurator/curator/internal/timeline"
 )
 
 // Timeline is a record of what the clients and servers of a test did: sessions, connections,

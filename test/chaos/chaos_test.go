@@ -29,6 +29,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/internal/test/testlevel"
+	"github.com/gocurator/curator/internal/timeline"
 )
 
 func TestMain(m *testing.M) {
@@ -307,6 +308,32 @@ func (tr *trial) nemesis(ctx context.Context, duration time.Duration, random *ra
 	}
 }
 
+// draw writes a timeline of waits, holds and faults.
+func (tr *trial) draw(file string, holds []hold) (err error) {
+	r := timeline.New(timeline.DefaultSize)
+	lasting := func(kind timeline.Kind, lane, what string, from, to time.Duration, result string, bad bool) {
+		dur := timeline.Open
+		if to >= from {
+			dur = to - from
+		}
+		r.Put(timeline.Entry{At: from, Dur: dur, Kind: kind, Lane: lane, What: what, Result: result, Bad: bad})
+	}
+	for _, h := range holds {
+		lane := fmt.Sprintf("contender %d.%d", h.Contender, h.Incarnation)
+		lasting(timeline.Wait, lane, lockPath, h.Asked, h.From, "acquired", false)
+		lasting(timeline.Hold, lane, lockPath, h.From, h.To, h.Loss, h.Loss != "")
+	}
+	for _, f := range tr.faults {
+		lasting(timeline.Fault, "ensemble", fmt.Sprintf("%s %d", f.Name, f.Target), f.From, f.To, "", false)
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return r.WriteHTML(f, fmt.Sprintf("chaos: %s, seed %d", tr.orders.Recipe, tr.orders.Seed))
+}
+
 // verdict checks the records, and prints the result.
 func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration time.Duration) {
 	t := tr.t
@@ -315,7 +342,9 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 		if t.Failed() {
 			file := filepath.Join(os.TempDir(), fmt.Sprintf("chaos-%d.json", tr.orders.Seed))
 			data, err := json.MarshalIndent(map[string]any{"holds": holds, "faults": tr.faults, "exceptions": tr.exceptions}, "", "\t")
-			t.Errorf("seed %d; history in %s: %v", tr.orders.Seed, file, errors.Join(err, os.WriteFile(file, data, 0o600)))
+			page := strings.TrimSuffix(file, ".json") + ".html"
+			err = errors.Join(err, os.WriteFile(file, data, 0o600), tr.draw(page, holds))
+			t.Errorf("seed %d; history in %s, timeline in %s: %v", tr.orders.Seed, file, page, err)
 		}
 	}()
 	claims, byForce, byStop := tr.exceptions.claims(holds)

@@ -16,9 +16,9 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/timeline"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
-	"github.com/gocurator/curator/zktest/internal/timeline"
 )
 
 // Client is an option of [framework.New]. It records the client under a name in t: waits, holds and

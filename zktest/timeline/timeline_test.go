@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	internal "github.com/gocurator/curator/internal/timeline"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
-	internal "github.com/gocurator/curator/zktest/internal/timeline"
 	"github.com/gocurator/curator/zktest/timeline"
 )
 

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/cluster"
-	"github.com/gocurator/curator/zktest/internal/timeline"
 	"github.com/gocurator/curator/zktest/internal/tree"
 )
 

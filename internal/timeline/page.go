@@ -34,9 +34,7 @@ func (r *Recorder) WriteHTML(w io.Writer, title string) error {
 	c := content{}
 	c.Entries, c.Dropped = r.Entries()
 	c.Lanes = lanes(c.Entries)
-	if r != nil {
-		c.Now = r.Now()
-	}
+	c.Now = r.now(c.Entries)
 	data, err := json.Marshal(c) // escapes <, > and &
 	if err != nil {
 		return err

@@ -63,10 +63,7 @@ func (l *pictureLane) ticksAt() int { return l.y + 4 + (l.session+l.bars)*rowHei
 // WriteSVG writes a picture of the whole run, without pings.
 func (r *Recorder) WriteSVG(w io.Writer, title string) error {
 	entries, _ := r.Entries()
-	p := &picture{now: time.Millisecond, lanes: make(map[string]*pictureLane)}
-	if r != nil {
-		p.now = max(r.Now(), time.Millisecond)
-	}
+	p := &picture{now: max(r.now(entries), time.Millisecond), lanes: make(map[string]*pictureLane)}
 	height := headHeight
 	var order []*pictureLane
 	for _, name := range lanes(entries) {

@@ -35,6 +35,13 @@ func TestRecorder_DropsTheOldestRequests(t *testing.T) {
 	require.Len(t, r.Last(2), 2)
 }
 
+func TestRecorder_Put(t *testing.T) {
+	r := New(10)
+	r.Put(Entry{At: time.Hour, Dur: time.Minute, Kind: Hold, Lane: "a", What: "/l"})
+	entries, _ := r.Entries()
+	assert.Equal(t, time.Hour+time.Minute, r.now(entries))
+}
+
 func TestRecorder_Owns(t *testing.T) {
 	r := New(10)
 	r.Connected("server", 1, time.Second)

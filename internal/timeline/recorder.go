@@ -96,6 +96,13 @@ func (r *Recorder) Add(began time.Time, e Entry) {
 	r.add(e)
 }
 
+// Put records an entry with its times, from a record that was made elsewhere.
+func (r *Recorder) Put(e Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(e)
+}
+
 // Begin records something that lasts, and returns the function that ends it. The result of the
 // first call stays.
 func (r *Recorder) Begin(e Entry) (end func(result string, bad bool)) {
@@ -303,8 +310,17 @@ func (r *Recorder) Entries() (entries []Entry, dropped int) {
 	return entries, r.moments.dropped + r.lasting.dropped
 }
 
-// Now returns the time since the recorder was created.
-func (r *Recorder) Now() time.Duration { return time.Since(r.start) }
+// now returns the end of the record: now, or the last end of entries that were put.
+func (r *Recorder) now(entries []Entry) time.Duration {
+	if r == nil {
+		return 0
+	}
+	now := time.Since(r.start)
+	for _, e := range entries {
+		now = max(now, e.At+max(e.Dur, 0))
+	}
+	return now
+}
 
 // Last returns the last n requests and what is held, one per line, for the output of a failed test.
 func (r *Recorder) Last(n int) []string {
