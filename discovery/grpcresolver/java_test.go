@@ -26,7 +26,6 @@ const javaTimeout = 5 * time.Minute // a JVM takes a while to start on a busy ma
 // dubboPeer starts testdata/java/demo/Peer.java with Dubbo 3.3.5.
 func dubboPeer(t *testing.T, server *zktest.Server, args ...string) *jvm.Process {
 	t.Helper()
-	testlevel.Need(t, testlevel.Nightly)
 	classes := jvm.Resolve(t, "dubbo", "../../test/interop/peers/dubbo/pom.xml").
 		Compile(t, []string{"testdata/java/demo/Peer.java", "testdata/java/demo/Greeter.java"}, "testdata/java")
 	p := classes.Start(t, append([]string{
@@ -49,9 +48,21 @@ var greeter = grpc.ServiceDesc{
 	}}},
 }
 
-// A consumer of Dubbo in Java finds a gRPC service in Go by its interface, and calls it.
-func TestDubbo_AConsumerInJavaCallsAServiceInGo(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly)
+// Consumers of Dubbo in Java find a gRPC service in Go by its interface, and call it: one in a group,
+// and one without.
+func TestDubbo_ConsumersInJavaCallAServiceInGo(t *testing.T) {
+	for _, group := range []string{"abc", ""} {
+		t.Run("group "+group, func(t *testing.T) {
+			testlevel.Need(t, testlevel.Test)
+			if group == "" {
+				testlevel.Need(t, testlevel.Nightly)
+			}
+			javaCallsGo(t, group)
+		})
+	}
+}
+
+func javaCallsGo(t *testing.T, group string) {
 	server := zktest.NewServer(t)
 	client, err := framework.New(server.Servers())
 	require.NoError(t, err)
@@ -76,31 +87,53 @@ func TestDubbo_AConsumerInJavaCallsAServiceInGo(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), javaTimeout)
 	defer cancel()
-	reg, err := dubbo.Register(ctx, client, app)
+	var opts []dubbo.Option
+	root := "/dubbo"
+	if group != "" {
+		opts, root = append(opts, dubbo.WithGroup(group)), "/"+group
+	}
+	reg, err := dubbo.Register(ctx, client, app, opts...)
 	require.NoError(t, err)
-	consumer := dubboPeer(t, server, "consume")
+	consumer := dubboPeer(t, server, "consume", group)
 	call := func(name string) string {
 		_, err := fmt.Fprintln(consumer.Stdin, name)
 		require.NoError(t, err)
 		return consumer.Await(t, "ANSWER")
 	}
 	require.Equal(t, "hello ann from go", call("ann"))
-	for n := range 50 { // no call is lost while the servers restart
-		if n%20 == 10 {
+	restarts := testlevel.Pick(0, 0, 2)
+	for n := range 100 { // no call is lost while the provider's session ends, or the server restarts
+		if n == 20 {
+			session, err := client.Session(ctx)
+			require.NoError(t, err)
+			require.NoError(t, server.ExpireSession(session.ID()))
+		}
+		if n%20 == 10 && restarts > 0 {
+			restarts--
 			require.NoError(t, server.Restart())
 		}
 		require.Equal(t, fmt.Sprintf("hello %d from go", n), call(fmt.Sprint(n)))
 	}
+	// A name below the application's harms no consumer: it is refused.
+	base := "/services"
+	if group != "" {
+		base = root
+	}
+	d, err := discovery.New[discovery.Metadata](client, base)
+	require.NoError(t, err)
+	_, err = d.Register(ctx, discovery.Dubbo("go-provider/v2", "127.0.0.1", app.Port, nil))
+	require.ErrorIs(t, err, discovery.ErrNested)
+	require.Equal(t, "hello ann from go", call("ann"))
 	require.NoError(t, reg.Close())
-	require.False(t, server.Exists("/dubbo/mapping/demo.Greeter"))
+	require.False(t, server.Exists(root+"/mapping/demo.Greeter"))
 	for !strings.HasPrefix(call("bob"), "failed") { // the consumer hears of it
 	}
 }
 
-// A client in Go calls a Dubbo provider in Java with two protocols, while ZooKeeper restarts: Java
-// deletes and creates its node.
+// A client in Go calls a Dubbo provider in Java with two protocols, while its session ends and
+// ZooKeeper restarts: Java deletes and creates its node.
 func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly)
+	testlevel.Need(t, testlevel.Test)
 	server := zktest.NewServer(t)
 	provider := dubboPeer(t, server, "provide", "java-provider", freePort(t), freePort(t))
 	client, err := framework.New(server.Servers())
@@ -130,10 +163,15 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 		require.Len(t, list, 1)
 		return list[0].Path()
 	}()
-	for range 4 {
+	require.NoError(t, call()) // from now on the list is watched
+	for n := range testlevel.Pick(1, 1, 5) {
 		before, err := server.Stat(path)
 		require.NoError(t, err)
-		require.NoError(t, server.Restart())
+		if n == 0 {
+			require.NoError(t, server.ExpireSession(before.EphemeralOwner))
+		} else {
+			require.NoError(t, server.Restart())
+		}
 		for { // until Java has created its node again
 			require.NoError(t, call())
 			if now, err := server.Stat(path); err == nil && now.Czxid != before.Czxid {

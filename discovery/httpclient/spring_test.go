@@ -28,9 +28,10 @@ import (
 )
 
 // An application of Spring Boot 4.0.7 and Spring Cloud ZooKeeper 5.0.2, and a program in Go: they
-// find and call each other, also while the server restarts, and share a lock and a leader.
+// find and call each other, also while sessions end and the server restarts, and share a lock and a
+// leader. Spring is started once.
 func TestBesideSpring(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly)
+	testlevel.Need(t, testlevel.Test)
 	server := zktest.NewServer(t)
 	java := jvm.Resolve(t, "spring", "../../test/interop/peers/spring/pom.xml").
 		Compile(t, []string{"testdata/spring/peer/App.java"}, "testdata/spring").
@@ -79,9 +80,43 @@ func TestBesideSpring(t *testing.T) {
 		i.Payload.Metadata = map[string]string{"instance_status": "OUT_OF_SERVICE"}
 		require.NoError(t, reg.Update(ctx, i))
 		require.Contains(t, ask("/call?name=go-app&times=3"), "No instances available", "it is out of service")
+		// An instance that is built anew has no class: Spring casts every payload to its own.
+		require.NoError(t, reg.Update(ctx, discovery.Instance[discovery.Metadata]{
+			Name: "go-app", Address: "127.0.0.1", Port: number, Payload: discovery.Spring("go-app", "127.0.0.1", number, nil).Payload,
+		}))
+		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"))
+
+		session, err := client.Session(ctx)
+		require.NoError(t, err)
+		require.NoError(t, server.ExpireSession(session.ID()))
+		require.Equal(t, "go 0", ask("/call?name=go-app&times=200"), "its session has ended")
+		for there, changed := reg.Present(); !there; there, changed = reg.Present() {
+			<-changed
+		}
+		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"))
+
+		_, err = d.Register(ctx, discovery.Spring("go-app/v2", "127.0.0.1", number, nil))
+		require.ErrorIs(t, err, discovery.ErrNested)
+		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"), "no node of it is left")
 		require.NoError(t, reg.Close())
 	})
+	t.Run("no call is lost while the session of Spring ends", func(t *testing.T) {
+		path := w.Instances()[0].Path()
+		before, err := server.Stat(path)
+		require.NoError(t, err)
+		require.NoError(t, server.ExpireSession(before.EphemeralOwner))
+		for { // until Spring has created its node again
+			require.Equal(t, "spring", ask("/hello"))
+			if now, err := server.Stat(path); err == nil && now.Czxid != before.Czxid {
+				break
+			}
+		}
+		for range 100 {
+			require.Equal(t, "spring", ask("/hello"))
+		}
+	})
 	t.Run("no call is lost while the server restarts", func(t *testing.T) {
+		testlevel.Need(t, testlevel.Nightly)
 		for range 3 {
 			path := w.Instances()[0].Path()
 			before, err := server.Stat(path)
@@ -157,7 +192,10 @@ func TestBesideSpring(t *testing.T) {
 		defer cancel()
 		_, err = election.Campaign(short)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "Spring leads")
+		stat, err := server.Stat(w.Instances()[0].Path())
+		require.NoError(t, err)
 		java.Kill()
+		require.NoError(t, server.ExpireSession(stat.EphemeralOwner)) // it would last for 10 s
 		term, err := election.Campaign(ctx)
 		require.NoError(t, err)
 		require.NoError(t, term.Release())

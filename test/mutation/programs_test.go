@@ -15,6 +15,18 @@ var programBugs = []mutation{
 		pkg:   "./cmd/zkdiscover", test: "TestLsQuotesForeignText",
 	},
 	{
+		name:  "zkdiscover serves targets that Prometheus refuses",
+		file:  "cmd/zkdiscover/http.go",
+		edits: []edit{{old: "if !scrapable(i) {", new: "if false {"}},
+		pkg:   "./cmd/zkdiscover", test: "TestHTTP_ServesOnlyTargetsThatCanBeScraped",
+	},
+	{
+		name:  "zkdiscover takes the id of another process",
+		file:  "cmd/zkdiscover/register.go",
+		edits: []edit{{old: "case err != nil || !found:", new: "default:"}},
+		pkg:   "./cmd/zkdiscover", test: "TestRegister_WaitsForItsID",
+	},
+	{
 		name:  "a program does not report that its output cannot be written",
 		file:  "cmd/internal/cli/cli.go",
 		edits: []edit{{old: "if err != nil && o.err == nil {", new: "if err == nil && o.err == nil {"}},

@@ -283,6 +283,18 @@ var recipeBugs = []mutation{
 		pkg:   "discovery/dubbo", test: "TestRegister_WritesOnlyInstancesBelowTheApplication",
 	},
 	{
+		name:  "the grace is shorter than the time in which Java registers again",
+		file:  "discovery/discovery.go",
+		edits: []edit{{old: "defaultGrace = 5 * time.Second", new: "defaultGrace = time.Second"}},
+		pkg:   "discovery/httpclient", test: "TestGrace_NoCallIsLostWhileJavaRegistersAgain",
+	},
+	{
+		name:  "a closed Watch picks from its old list",
+		file:  "discovery/pick.go",
+		edits: []edit{{old: "if err := w.Err(); err != nil {", new: "if err := w.Err(); false {"}},
+		pkg:   "discovery", test: "TestPick_OfAClosedWatch",
+	},
+	{
 		name:  "a goodbye replaces the goodbyes of others",
 		file:  "discovery/register.go",
 		edits: []edit{{old: "all := decodeGoodbyes(data)", new: "all := decodeGoodbyes(data[:0])"}},
