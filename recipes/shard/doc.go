@@ -12,10 +12,17 @@
 //
 // # On the wire
 //
-//	<path>/members/<id>     a member, as [node.Keep] creates it; {"weight":1} as JSON
-//	<path>/plan             JSON: a list with the id of the owner of each shard
+//	<path>/members/<id>     a member, an ephemeral node; {"weight":1,"grace":30000} as JSON
+//	<path>/plan             JSON: see below
 //	<path>/planner          an election (package leader); its leader writes the plan
 //	<path>/shards/<shard>   an election; its leader owns the shard
+//	<path>/time-<uuid>      exists within one transaction, which shows the servers' time
+//
+// The plan is an object of
+//
+//	owners    a list with the id of the owner of each shard
+//	stays     by id, members with a grace in milliseconds, and since when they are absent
+//	refused   by shard, the ids of members in which its function fails, and its home
 //
 // # How it works
 //
@@ -24,34 +31,65 @@
 // gives to it, and gives up the others: it cancels the context of the function, waits until the
 // function has returned, and releases the shard. The new owner is waiting by then.
 //
-// A function that returns nil while its member owns the shard is called again, after a pause that
-// grows with each call of less than 10 ms. An error, a panic and runtime.Goexit are failures of the
-// shard alone. They are logged, [State] names the shard, and its member calls the function again
-// after 1 s, then 2 s, up to 1 minute. A minute without a failure resets the pause. An error that
-// the function returns after its context has ended is logged.
-//
 // # What it promises
 //
 //   - At most one member runs a shard with a live context. Exclusion is the promise of package
 //     leader, so a stale plan costs time and never exclusion.
-//   - The shards of two members of equal weight differ by at most one once a plan is in force. With
-//     weights, each member has its exact share, rounded up or down.
-//   - As few shards move as balance allows. When one of m members joins or leaves, at most ⌈n/m⌉
-//     shards change owners.
+//   - The shards of two members of equal weight differ by at most one once a plan is in force, and
+//     by two more for each shard that a member refuses. With weights, each member has its exact
+//     share, rounded up or down.
 //   - A member that runs again with its id before its old session has expired gets its shards back
 //     when that session expires.
 //   - While the plan cannot be read, written or decoded, or would exceed the request limit, the
 //     shards stay with their owners, and a line is logged. A deleted plan is written again.
 //   - A shard is released only after its function has returned. A function that continues after its
-//     context has ended is logged, and keeps the shard as long as the session lives.
+//     context has ended is logged, named by [State], and keeps the shard as long as the session
+//     lives.
+//
+// # Moves
+//
+// As few shards move as balance allows. With n shards and m members of equal weight, absent ones
+// included, at most so many move. No member refuses a shard.
+//
+//	event                                            moves
+//	all members start, with WithSettling             0
+//	a member leaves or dies within WithGrace         0, and none runs its shards
+//	it returns within its grace                      0, if no other member has joined or left
+//	its grace is over                                its shards
+//	a member leaves, dies or drains without a grace  its shards
+//	a member joins                                   ⌈n/(m+1)⌉
+//	all members restart within their grace           0
+//	a function fails in its member                   m-1, of its shard alone
+//	the plan is lost or cannot be written            0
+//
+// The absent members count with the shards that are reserved for them. A member that joins takes
+// more, up to an equal share of the members that are present, if an absent one has few.
+//
+// # A shard that fails
+//
+// An error, a panic and runtime.Goexit of a function are failures of its shard alone. They are
+// logged, and [State] names the shard. The member keeps the shard, and calls the function again
+// after 1 s, then 2 s, up to 1 minute. A minute without a failure resets the pause.
+//
+// After five failures in a row the shard is offered to a member that has not refused it. The last
+// one keeps it. A member that runs anew refuses none.
+//
+// A function that returns nil while its member owns the shard is called again, after a pause that
+// grows with each call of less than 10 ms. An error that it returns after its context has ended is
+// logged.
 //
 // # What it cannot promise
 //
 // A suspended process cannot know that it has lost a shard. If something must not be done by two
 // owners, check the shard where it happens: [Term] has a guard and a fencing token.
 //
+// A function that ends its process fails in each member, one after the other.
+//
 // A member that crashes keeps its shards until its session expires. If the planner is suspended,
-// the next plan is written when the planner's session has expired.
+// the next plan is written when the planner's session has expired. Another planner waits for
+// [WithSettling] if it has just started.
+//
+// If a leader with another clock is elected, a grace may be shorter, or start anew.
 //
 // Only an ephemeral node below members is a member.
 //

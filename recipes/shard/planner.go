@@ -4,20 +4,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
+	"reflect"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/leader"
 )
 
-// settling is the time from a change of the group to the next plan, so that members that start
-// together are planned together.
-const settling = 100 * time.Millisecond
+const (
+	// defaultSettling is the default of WithSettling, so that members that start together are planned
+	// together.
+	defaultSettling = 100 * time.Millisecond
+
+	// settlings is how many times WithSettling a plan waits at most.
+	settlings = 5
+)
 
 // plans writes the plans while this member is the planner, until the run ends. After an error that
 // a retry cannot fix, another member may be the planner: it may have the rights, or a higher limit.
@@ -40,71 +47,163 @@ func (r *run) plans() {
 // planned. After an error that may pass, it returns nil to be called again, here or in another
 // member.
 func (r *run) balance(ctx context.Context, planned func()) error {
-	group, err := cache.New(r.client, r.members(), cache.WithDepth(1))
+	cached, err := cache.New(r.client, r.members(), cache.WithDepth(1))
 	if err != nil {
 		return err
 	}
-	defer group.Close()
-	var changed wait.Signal
+	defer cached.Close()
 	r.all.Go(func() { // ends with the cache
-		for range group.Changes(ctx) {
-			changed.Raise()
+		for range cached.Changes(ctx) {
+			r.changed.Raise()
 		}
 	})
+	known := r.atTakeover()
 	for {
-		if engine.Sleep(ctx, engine.Of(r.client), settling) != nil {
+		if !r.quiet(ctx, func() bool { return known.lost(group(cached)) }) {
 			return nil
 		}
-		switch err := r.replan(ctx, group); {
+		wake, err := r.replan(ctx, cached)
+		switch {
 		case ctx.Err() != nil, err != nil && passes(err):
 			return nil
 		case err != nil:
 			return err
 		}
 		planned()
+		known = group(cached)
+		var over <-chan time.Time // of the next grace
+		if wake > 0 {
+			over = time.After(wake)
+		}
 		select {
-		case <-changed.C():
+		case <-r.changed.C():
+		case <-over:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// replan writes a plan for the group as it is now. A planner that does not see its own node does
-// not see the group.
-func (r *run) replan(ctx context.Context, group *cache.Cache) error {
-	if err := group.Sync(ctx); err != nil {
-		return err
-	}
-	_, err := r.Member.plan.Update(ctx, func(p plan) (plan, error) {
-		if _, sees := group.Get(r.node()); !sees || len(p) != r.cfg.shards {
-			return p, errUnchanged
+// atTakeover returns the members that a new planner knows: none if it has just started, perhaps
+// with all others.
+func (r *run) atTakeover() members {
+	known := make(members)
+	if time.Since(r.began) > settlings*r.cfg.settling {
+		p := r.inForce()
+		for _, id := range p.Owners {
+			if id != "" && !p.absent(id) {
+				known[id] = present{weight: 1}
+			}
 		}
-		next := p.rebalanced(weights(group))
-		if slices.Equal(next, p) {
-			return p, errUnchanged
-		}
-		return next, nil
-	})
-	if errors.Is(err, errUnchanged) {
-		return nil
 	}
-	return err
+	return known
+}
+
+// quiet waits until the group does not change any more: see WithSettling. If a member was lost, it
+// waits for the default time. It reports false if ctx is done.
+func (r *run) quiet(ctx context.Context, lost func() bool) bool {
+	limit := time.After(settlings * r.cfg.settling)
+	for {
+		settling := r.cfg.settling
+		if lost() {
+			settling = defaultSettling
+		}
+		select {
+		case <-time.After(settling):
+			return ctx.Err() == nil
+		case <-limit:
+			return ctx.Err() == nil
+		case <-r.changed.C():
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// replan writes a plan for the group as it is now, and returns when the next grace is over. A
+// planner that does not see its own node does not see the group.
+func (r *run) replan(ctx context.Context, cached *cache.Cache) (wake time.Duration, err error) {
+	if err := cached.Sync(ctx); err != nil {
+		return 0, err
+	}
+	var now int64
+	needed := errors.New("the time of the servers is needed")
+	for {
+		_, err = r.Member.plan.Update(ctx, func(p plan) (plan, error) {
+			g := group(cached)
+			if _, sees := g[r.id]; !sees || len(p.Owners) != r.cfg.shards {
+				return p, errUnchanged
+			}
+			for id := range p.Stays {
+				if _, here := g[id]; !here && now == 0 {
+					return p, needed
+				}
+			}
+			var next plan
+			if next, wake = p.next(g, now); reflect.DeepEqual(next, p) {
+				return p, errUnchanged
+			}
+			return next, nil
+		})
+		switch {
+		case errors.Is(err, errUnchanged):
+			return wake, nil
+		case !errors.Is(err, needed):
+			return wake, err
+		}
+		if now, err = r.serverTime(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// serverTime returns the time of the servers, in milliseconds since 1970, by a write that leaves
+// nothing.
+func (r *run) serverTime(ctx context.Context) (int64, error) {
+	path := r.path + "/time-" + uuid.New()
+	results, err := r.client.Multi(ctx, &zk.CreateRequest{Path: path, Data: []byte{}, Flags: zk.FlagEphemeral},
+		&zk.SetDataRequest{Path: path, Data: []byte{}, Version: 0}, &zk.DeleteRequest{Path: path, Version: -1})
+	if err != nil {
+		return 0, err
+	}
+	return results[1].Stat.Mtime, nil
 }
 
 // encode returns the data of a member's node. A member of weight 0 is being drained.
-func encode(weight int) []byte { return fmt.Appendf(nil, `{"weight":%d}`, weight) }
+func encode(weight int, grace time.Duration) []byte {
+	data, _ := json.Marshal(record{weight, grace.Milliseconds()}) // it cannot fail
+	return data
+}
 
-// weights returns the weights of the members that take shards. A persistent node is not a member,
-// and a node without a valid weight does not count.
-func weights(group *cache.Cache) map[string]int {
-	weights := make(map[string]int)
-	for n := range group.Children(group.Path()) {
-		var data struct{ Weight int }
-		if n.Stat.EphemeralOwner != 0 && json.Unmarshal(n.Data, &data) == nil && data.Weight >= 1 && data.Weight <= maxWeight {
-			_, id := framework.Split(n.Path)
-			weights[id] = data.Weight
+// record is the data of a member's node.
+type record struct {
+	Weight int   `json:"weight"`
+	Grace  int64 `json:"grace,omitempty"` // in milliseconds
+}
+
+// members are the members that are present, by id.
+type members map[string]present
+
+// lost reports whether a member that took shards is missing, or is being drained.
+func (m members) lost(now members) bool {
+	for id, was := range m {
+		if was.weight > 0 && now[id].weight == 0 {
+			return true
 		}
 	}
-	return weights
+	return false
+}
+
+// group returns the members that are present. A persistent node is not a member, and neither is a
+// node without a valid weight.
+func group(cached *cache.Cache) members {
+	members := make(members)
+	for n := range cached.Children(cached.Path()) {
+		var data record
+		if n.Stat.EphemeralOwner != 0 && json.Unmarshal(n.Data, &data) == nil && data.Weight >= 0 && data.Weight <= maxWeight {
+			_, id := framework.Split(n.Path)
+			members[id] = present{data.Weight, time.Duration(min(max(data.Grace, 0), maxGrace.Milliseconds())) * time.Millisecond}
+		}
+	}
+	return members
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -28,6 +29,9 @@ const (
 
 	// healthyAfter is how long a function must run for its failures to be forgotten.
 	healthyAfter = time.Minute
+
+	// refuseAfter is how many failures in a row let a member offer a shard to the others.
+	refuseAfter = 5
 
 	// stuckAfter is how long a function may continue after its context has ended before
 	// State.Stuck names its shard. Package leader logs it then.
@@ -54,7 +58,7 @@ const (
 // repeated.
 func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int) error) (err error) {
 	defer func() { err = opError("run", m.path, err) }()
-	r := &run{Member: m, f: f, shards: make(map[int]*shard)}
+	r := &run{Member: m, f: f, began: time.Now(), shards: make(map[int]*shard)}
 	r.ctx, r.end = context.WithCancelCause(ctx)
 	defer r.end(nil)
 	if f == nil {
@@ -82,7 +86,7 @@ func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int)
 	r.all.Go(r.follow)
 	r.all.Go(r.plans)
 	if r.until(r.ctx, func() bool { return m.phase == draining }) == nil {
-		if err := member.Set(r.ctx, encode(0)); err != nil {
+		if err := member.Set(r.ctx, encode(0, 0)); err != nil {
 			r.end(err)
 		}
 		r.update(r.apply)
@@ -100,7 +104,11 @@ type run struct {
 	f   func(ctx context.Context, shard int) error
 	ctx context.Context
 	end context.CancelCauseFunc // with the result of Run
-	all sync.WaitGroup          // the goroutines
+
+	began   time.Time
+	changed wait.Signal // for the planner: the group or the refusals have changed
+
+	all sync.WaitGroup // the goroutines
 
 	// Guarded by Member.mu.
 	plan     plan              // in force
@@ -123,7 +131,7 @@ func (r *run) begin() (*node.Node, error) {
 			return nil, engine.Of(r.client).GaveUp(r.ctx, operr.Bare(err))
 		}
 	}
-	return node.Keep(r.ctx, r.client, r.node(), encode(r.cfg.weight), node.WithIfTaken(node.Replace))
+	return node.Keep(r.ctx, r.client, r.node(), encode(r.cfg.weight, r.cfg.grace), node.WithIfTaken(node.Replace))
 }
 
 // passes reports whether an operation that failed with err may succeed when it is repeated.
@@ -137,11 +145,11 @@ func (m *Member) node() string    { return m.members() + "/" + m.id }
 // prepare creates the plan, if it is missing, and checks that this member can do without an
 // administrator: node.Keep and a cache wait for rights.
 func (r *run) prepare() error {
-	if err := r.restore(make(plan, r.cfg.shards)); err != nil {
+	if err := r.restore(unowned(r.cfg.shards), true); err != nil {
 		return err
 	}
 	// Nothing is left if the client crashes here.
-	trial := []any{&zk.CreateRequest{Path: r.node(), Data: encode(0), Flags: zk.FlagEphemeral}, &zk.DeleteRequest{Path: r.node(), Version: -1}}
+	trial := []any{&zk.CreateRequest{Path: r.node(), Data: encode(0, 0), Flags: zk.FlagEphemeral}, &zk.DeleteRequest{Path: r.node(), Version: -1}}
 	_, err := r.client.Multi(r.ctx, trial...)
 	if errors.Is(err, zk.ErrNoNode) {
 		if err = engine.Of(r.client).MakeParents(r.ctx, r.node()); err == nil {
@@ -160,13 +168,17 @@ func (r *run) prepare() error {
 	return err
 }
 
-// restore writes p if there is no plan. It returns ErrShards if there is one of another number.
-func (r *run) restore(p plan) error {
+// restore writes p if there is no plan, and forgets the refusals of this member if it begins anew.
+// It returns ErrShards if there is a plan of another number.
+func (r *run) restore(p plan, anew bool) error {
 	_, err := r.Member.plan.Update(r.ctx, func(now plan) (plan, error) {
-		switch len(now) {
+		switch len(now.Owners) {
 		case 0:
 			return p, nil
-		case len(p):
+		case len(p.Owners):
+			if forgiven := now.forgiven(r.id); anew && !reflect.DeepEqual(forgiven.Refused, now.Refused) {
+				return forgiven, nil
+			}
 			return now, errUnchanged
 		}
 		return now, r.differs(now)
@@ -223,14 +235,20 @@ func (r *run) follow() {
 	for r.ctx.Err() == nil {
 		for p, err := range r.Member.plan.Observe(r.ctx) {
 			switch {
-			case err == nil && len(p) == 0: // it was deleted
-				err = r.restore(r.inForce())
-			case err == nil && len(p) != r.cfg.shards:
+			case err == nil && len(p.Owners) == 0: // it was deleted
+				err = r.restore(r.inForce(), false)
+			case err == nil && len(p.Owners) != r.cfg.shards:
 				err = r.differs(p)
 			case err == nil:
 				r.fine(r.Member.plan.Path())
 				pauses.Reset()
-				r.update(func() { r.plan = p; r.apply() })
+				r.update(func() {
+					if !reflect.DeepEqual(p.Refused, r.plan.Refused) {
+						r.changed.Raise()
+					}
+					r.plan = p
+					r.apply()
+				})
 			}
 			r.trouble("plan not read", r.Member.plan.Path(), err)
 		}
@@ -242,8 +260,8 @@ func (r *run) follow() {
 func (r *run) inForce() plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.plan == nil {
-		return make(plan, r.cfg.shards)
+	if r.plan.Owners == nil {
+		return unowned(r.cfg.shards)
 	}
 	return r.plan
 }
@@ -292,7 +310,7 @@ func (r *run) apply() {
 			limit--
 		}
 	}
-	for index, owner := range r.plan {
+	for index, owner := range r.plan.Owners {
 		s := r.shards[index]
 		switch {
 		case s == nil && owner == r.id:
@@ -301,11 +319,11 @@ func (r *run) apply() {
 			limit--
 			s.drop(cause)
 		}
-		if s != nil && s.leaving() && (owner == "" || owner == r.id) {
+		if s != nil && s.leaving() && (owner == "" || owner == r.id || r.plan.absent(owner)) {
 			s.stop() // no other owner is expected
 		}
 	}
-	if r.phase == draining && len(r.shards) == 0 && !slices.Contains(r.plan, r.id) {
+	if r.phase == draining && len(r.shards) == 0 && !slices.Contains(r.plan.Owners, r.id) {
 		r.end(ErrDrained)
 	}
 }
@@ -344,7 +362,7 @@ func (r *run) own(s *shard, election *leader.Election, index int) {
 			r.end(err)
 			return
 		}
-		r.failed(s, election.Path(), err)
+		r.failed(s.want, s, index, election.Path(), err)
 		r.pause(s.want, s)
 	}
 }
@@ -361,10 +379,10 @@ func (r *run) serve(ctx context.Context, s *shard, index int, path string) error
 			return nil
 		}
 		if err == nil {
-			r.healthy(s)
+			r.healthy(ctx, s, index)
 			return nil
 		}
-		r.failed(s, path, err)
+		r.failed(ctx, s, index, path, err)
 		if r.pause(ctx, s); ctx.Err() != nil {
 			return nil
 		}
@@ -388,15 +406,16 @@ func (r *run) call(ctx context.Context, s *shard, index int) error {
 		}()
 		err = r.f(ctx, index)
 	}()
-	healthy := time.AfterFunc(healthyAfter, func() { r.healthy(s) })
-	defer healthy.Stop()
-	select {
-	case err := <-returned:
-		return err
-	case <-ctx.Done():
-		healthy.Stop()
-		r.update(func() {}) // the shard is not owned any more, although f has not returned
+	for healthy := time.After(healthyAfter); ctx.Err() == nil; {
+		select {
+		case err := <-returned:
+			return err
+		case <-healthy:
+			r.healthy(ctx, s, index)
+		case <-ctx.Done():
+		}
 	}
+	r.update(func() {}) // the shard is not owned any more, although f has not returned
 	select {
 	case err := <-returned:
 		return err
@@ -411,14 +430,42 @@ var (
 	errGoexit = errors.New("function called runtime.Goexit")
 )
 
-// failed records and logs a failure of a shard.
-func (r *run) failed(s *shard, path string, err error) {
-	r.update(func() { s.failure = err; s.failures++ })
-	engine.Of(r.client).Logger().Warn("shard failed", "path", path, "reason", err)
+// failed records and logs a failure of a shard. After refuseAfter failures in a row it offers the
+// shard to the other members. It is called again then, here if the others have failed, too.
+func (r *run) failed(ctx context.Context, s *shard, index int, path string, err error) {
+	failures := 0
+	r.update(func() {
+		s.failure = err
+		s.failures++
+		failures = s.failures
+	})
+	engine.Of(r.client).Logger().Warn("shard failed", "path", path, "failures", failures, "reason", err)
+	if failures >= refuseAfter {
+		r.refuse(ctx, index, true)
+	}
 }
 
 // healthy forgets the failures of a shard.
-func (r *run) healthy(s *shard) { r.update(func() { s.failure, s.failures = nil, 0 }) }
+func (r *run) healthy(ctx context.Context, s *shard, index int) {
+	r.update(func() { s.failure, s.failures = nil, 0 })
+	r.refuse(ctx, index, false)
+}
+
+// refuse writes to the plan that this member refuses a shard, or does not any more.
+func (r *run) refuse(ctx context.Context, index int, refuses bool) {
+	if slices.Contains(r.inForce().Refused[index].By, r.id) == refuses {
+		return
+	}
+	_, err := r.Member.plan.Update(ctx, func(p plan) (plan, error) {
+		if len(p.Owners) != r.cfg.shards || slices.Contains(p.Refused[index].By, r.id) == refuses {
+			return p, errUnchanged
+		}
+		return p.refusedBy(r.id, index, refuses), nil
+	})
+	if ctx.Err() == nil && !errors.Is(err, errUnchanged) {
+		r.trouble("refusal of a shard not written", r.Member.plan.Path(), err)
+	}
+}
 
 // pause waits before the next call after a failure.
 func (r *run) pause(ctx context.Context, s *shard) {

@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/internal/uuid"
 	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/shared"
@@ -71,6 +73,7 @@ type State struct {
 	Owned    []int    // the shards whose functions run with a live context
 	Assigned []int    // the shards that the plan gives to this member
 	Members  []string // the ids of the members that have shards in the plan
+	Away     []string // the ids of the members whose shards are reserved: see WithGrace
 
 	// Failing has the last error of each shard of this member whose function has failed, until it
 	// has run for a minute or returned nil.
@@ -87,6 +90,9 @@ type config struct {
 	shards int
 	weight int
 	moves  int // at least shards: no limit
+
+	settling time.Duration
+	grace    time.Duration // 0: none
 }
 
 // WithWeight sets the weight of this member, from 1 to 1,000. The default is 1. A member of weight
@@ -107,6 +113,46 @@ func WithMaxMoves(moves int) Option {
 	}
 }
 
+// WithGrace reserves this member's shards for d after it has left or died, up to a day. No other
+// member runs them. If it returns within d, no shard moves.
+//
+// It is for rolling restarts. After [Member.Drain] there is no grace. The id must be the same after
+// a restart. Ids that contain a UUID are refused. The servers' clock counts, from the moment at
+// which the planner sees that the member is missing.
+func WithGrace(d time.Duration) Option {
+	return func(c *config) error {
+		c.grace = d
+		return check(d >= time.Millisecond && d <= maxGrace, "grace %v", d)
+	}
+}
+
+// WithSettling lets a plan wait until no member has joined for d, up to 10 minutes, and for 5d at
+// most. So members that start one after the other move fewer shards. The default is 100 ms.
+//
+// All members should have the same. If a member leaves or dies without a grace, the plan waits for
+// 100 ms, unless the planner itself has just started.
+func WithSettling(d time.Duration) Option {
+	return func(c *config) error {
+		c.settling = max(d, defaultSettling)
+		return check(d >= 0 && d <= maxSettling, "settling %v", d)
+	}
+}
+
+// generated reports whether an id contains a UUID.
+func generated(id string) bool {
+	for i := range len(id) - uuid.Length + 1 {
+		if uuid.Valid(id[i : i+uuid.Length]) {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	maxGrace    = 24 * time.Hour
+	maxSettling = 10 * time.Minute
+)
+
 // The plan is the data of one node, which limits the number of shards.
 const (
 	maxShards = 10_000
@@ -124,13 +170,15 @@ const (
 //   - [framework.ErrTooLong] if a plan that names id for each shard exceeds the request limit.
 func New(client *framework.Client, path, id string, shards int, opts ...Option) (_ *Member, err error) {
 	defer func() { err = opError("shard", path, err) }()
-	m := &Member{client: client, path: path, id: id, cfg: config{shards, 1, shards}, changed: make(chan struct{})}
+	m := &Member{client: client, path: path, id: id, cfg: config{shards: shards, weight: 1, moves: shards, settling: defaultSettling}, changed: make(chan struct{})}
 	if err := cmp.Or(recipe.Check(client, path), opt.Apply(&m.cfg, opts)); err != nil {
 		return nil, err
 	}
 	switch {
 	case shards < 1 || shards > maxShards:
 		return nil, check(false, "%d shards", shards)
+	case m.cfg.grace > 0 && generated(id):
+		return nil, check(false, "WithGrace needs an id that is the same after a restart, not %q", id)
 	case framework.ValidatePath("/"+id) != nil || id == "" || strings.Contains(id, "/"):
 		return nil, check(false, "invalid id %q", id)
 	}
@@ -138,7 +186,8 @@ func New(client *framework.Client, path, id string, shards int, opts ...Option) 
 		return nil, err
 	}
 	// The mixed plans of several members are not longer than the longest of these.
-	all, err := json.Marshal(plan(slices.Repeat([]string{id}, shards)))
+	longest := plan{Owners: slices.Repeat([]string{id}, shards), Stays: map[string]stay{id: {Grace: m.cfg.grace.Milliseconds()}}}
+	all, err := json.Marshal(longest)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +198,7 @@ func New(client *framework.Client, path, id string, shards int, opts ...Option) 
 }
 
 func (m *Member) differs(p plan) error {
-	return fmt.Errorf("%w: the plan has %d, not %d", ErrShards, len(p), m.cfg.shards)
+	return fmt.Errorf("%w: the plan has %d, not %d", ErrShards, len(p.Owners), m.cfg.shards)
 }
 
 // ID returns the id of this member.
@@ -241,8 +290,14 @@ func (m *Member) state() (now State, changed <-chan struct{}) {
 		return now, m.changed
 	}
 	ids := make(map[string]bool)
-	for index, id := range m.run.plan {
-		ids[id] = true
+	for id := range m.run.plan.Stays {
+		if m.run.plan.absent(id) {
+			now.Away = append(now.Away, id)
+		}
+	}
+	slices.Sort(now.Away)
+	for index, id := range m.run.plan.Owners {
+		ids[id] = !m.run.plan.absent(id)
 		if s := m.run.shards[index]; s != nil {
 			s.addTo(&now, index)
 		}
@@ -251,6 +306,7 @@ func (m *Member) state() (now State, changed <-chan struct{}) {
 		}
 	}
 	delete(ids, "")
+	maps.DeleteFunc(ids, func(_ string, present bool) bool { return !present })
 	now.Members = slices.Sorted(maps.Keys(ids))
 	return now, m.changed
 }

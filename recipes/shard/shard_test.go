@@ -735,7 +735,7 @@ func TestRun_OutlivesItsPlan(t *testing.T) {
 		harm, mend func(w world, c *framework.Client)
 		says       string // once by each member, or by one
 	}{
-		"not JSON":       {text("not JSON"), text(`["a","a","b","b"]`), "bad value"},
+		"not JSON":       {text("not JSON"), text(`{"owners":["a","a","b","b"]}`), "bad value"},
 		"not readable":   {acl("/ingest/plan", zk.PermWrite|zk.PermAdmin), acl("/ingest/plan", zk.PermAll), "not authenticated"},
 		"not writable":   {acl("/ingest/plan", zk.PermRead|zk.PermAdmin), acl("/ingest/plan", zk.PermAll), "not authenticated"},
 		"members hidden": {acl("/ingest/members", zk.PermAll&^zk.PermRead), acl("/ingest/members", zk.PermAll), "not authenticated"},

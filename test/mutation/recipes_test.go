@@ -381,7 +381,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "the last member waits for a new owner of its shards",
 		file:  "recipes/shard/run.go",
-		edits: []edit{{old: `s.leaving() && (owner == "" || owner == r.id)`, new: "s.leaving() && owner == r.id"}},
+		edits: []edit{{old: `(owner == "" || owner == r.id || `, new: "(owner == r.id || "}},
 		pkg:   "recipes/shard", test: "TestDrain_TheLastMember",
 	},
 	{
@@ -416,8 +416,62 @@ var recipeBugs = []mutation{
 	{
 		name:  "a plan is computed from a group that is not yet read",
 		file:  "recipes/shard/planner.go",
-		edits: []edit{{old: "if err := group.Sync(ctx); err != nil {", new: "if err := ctx.Err(); err != nil {"}, {old: "!sees || ", new: "sees && false || "}},
+		edits: []edit{{old: "if err := cached.Sync(ctx); err != nil {", new: "if err := ctx.Err(); err != nil {"}, {old: "!sees || ", new: "sees && false || "}},
 		pkg:   "recipes/shard", test: "TestRun_ANewPlannerMovesOnlyTheShardsOfTheFormerOne",
+	},
+	{
+		name:  "a grace reserves no shards",
+		file:  "recipes/shard/plan.go",
+		edits: []edit{{old: "left > 0 {", new: "left > 0 && false {"}},
+		pkg:   "recipes/shard", test: "TestWithGrace_ARollingRestartMovesNothing",
+	},
+	{
+		name:  "the grace of a member starts anew with each planner",
+		file:  "recipes/shard/plan.go",
+		edits: []edit{{old: "min(cmp.Or(s.Absent, now), now)", new: "now"}},
+		pkg:   "recipes/shard", test: "TestWithGrace_Ends",
+	},
+	{
+		name:  "a drained member has a grace",
+		file:  "recipes/shard/plan.go",
+		edits: []edit{{old: "if _, here := g[id]; here {", new: "if m := g[id]; m.weight > 0 {"}},
+		pkg:   "recipes/shard", test: "TestNext_MovesNoMoreThanPromised",
+	},
+	{
+		name:  "a refused shard counts for its owner",
+		file:  "recipes/shard/plan.go",
+		edits: []edit{{old: "base[shard] = r.Home\n\t\t}", new: "base[shard] = owner\n\t\t}"}},
+		pkg:   "recipes/shard", test: "TestNext_ARefusedShardMovesToEachOnce",
+	},
+	{
+		name:  "a refused shard goes round for ever",
+		file:  "recipes/shard/plan.go",
+		edits: []edit{{old: "r.By = append(r.By, id)", new: "r.By = []string{id}"}},
+		pkg:   "recipes/shard", test: "TestRun_AFailingShardIsOfferedToEachOnce",
+	},
+	{
+		name:  "a plan waits for the group only once",
+		file:  "recipes/shard/planner.go",
+		edits: []edit{{old: "case <-time.After(settling):", new: "case <-time.After(defaultSettling):"}},
+		pkg:   "recipes/shard", test: "TestWithSettling_AStartMovesNothing",
+	},
+	{
+		name:  "a failing function ends its member",
+		file:  "recipes/shard/run.go",
+		edits: []edit{{old: "		r.failed(ctx, s, index, path, err)", new: "		r.end(err)"}},
+		pkg:   "recipes/shard", test: "TestRun_AShardFailsAlone",
+	},
+	{
+		name:  "a persistent node is a member",
+		file:  "recipes/shard/planner.go",
+		edits: []edit{{old: "n.Stat.EphemeralOwner != 0 && json", new: "json"}},
+		pkg:   "recipes/shard", test: "TestRun_ForeignMembers",
+	},
+	{
+		name:  "a deleted plan is not written again",
+		file:  "recipes/shard/run.go",
+		edits: []edit{{old: "err = r.restore(r.inForce(), false)", new: "err = nil"}},
+		pkg:   "recipes/shard", test: "TestRun_WritesADeletedPlanAgain",
 	},
 	{
 		name:  "a typed node without data is a value",

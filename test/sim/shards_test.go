@@ -13,7 +13,12 @@ import (
 	"github.com/gocurator/curator/recipes/shard"
 )
 
-const shardCount = 7
+const (
+	shardCount = 7
+
+	// shardGrace is longer than a restart in conclude.
+	shardGrace = 5 * time.Minute
+)
 
 // shards are divided among members that join, leave and drain, and whose shards fail. The monitor of each shard
 // knows nothing of plans or elections.
@@ -70,7 +75,7 @@ func (m *shardMember) upTo(most time.Duration) time.Duration {
 // called.
 func (m *shardMember) serve() {
 	m.repeat(3*time.Second, time.Minute, func(ctx context.Context) {
-		var opts []shard.Option
+		opts := m.of.options()
 		if m.one(3) {
 			opts = append(opts, shard.WithMaxMoves(1))
 		}
@@ -95,20 +100,33 @@ func (m *shardMember) serve() {
 			m.monitor.count("member ended: " + reason(err))
 		}
 	})
-	m.once("Run", func(context.Context) error {
-		member, err := shard.New(m.client, "/sim/shards", m.name, shardCount)
-		if err != nil {
-			return err
+	m.once("Run", func(context.Context) error { return m.run() })
+}
+
+// options returns the options of all members: in every second world with shards they have a grace.
+func (s *shards) options() []shard.Option {
+	if s.graceful() {
+		return []shard.Option{shard.WithGrace(shardGrace)}
+	}
+	return nil
+}
+
+func (s *shards) graceful() bool { return s.Seed%2 == 0 }
+
+// run runs the member until stop is called.
+func (m *shardMember) run() error {
+	member, err := shard.New(m.client, "/sim/shards", m.name, shardCount, m.of.options()...)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	m.serving.Go(func() {
+		if err := member.Run(running, m.work); !errors.Is(err, context.Canceled) {
+			m.monitor.fail("shards", "%s: %v", m.name, err)
 		}
-		running, stop := context.WithCancel(context.Background())
-		m.stop = stop
-		m.serving.Go(func() {
-			if err := member.Run(running, m.work); !errors.Is(err, context.Canceled) {
-				m.monitor.fail("shards", "%s: %v", m.name, err)
-			}
-		})
-		return nil
 	})
+	return nil
 }
 
 // work is the function of a shard.
@@ -207,7 +225,22 @@ func (s *shards) require(members []*shardMember, when string) (began int) {
 	return s.began
 }
 
-// conclude requires that the shards are balanced, and that no others move when a member leaves.
+// owners returns the name of the owner of each shard.
+func (s *shards) owners() (owners [shardCount]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for m, calls := range s.calls {
+		for index, ctx := range calls {
+			if ctx.Err() == nil {
+				owners[index] = m.name
+			}
+		}
+	}
+	return owners
+}
+
+// conclude requires that the shards are balanced, and that no others move when a member leaves. With
+// a grace the shards of that member are owned by none until it is back, and none moves.
 func (s *shards) conclude() {
 	var all []*shardMember
 	for _, m := range s.members {
@@ -228,9 +261,27 @@ func (s *shards) conclude() {
 	}
 	time.Sleep(40 * time.Second) // virtual time: longer than any session
 	began := s.require(all, "in peace")
+	before := s.owners()
 	all[0].stop()
 	all[0].serving.Wait()
-	time.Sleep(time.Second + 20*(s.Lag+s.Latency+s.MemberLatency)) // virtual time
+	pause := time.Second + 20*(s.Lag+s.Latency+s.MemberLatency)
+	time.Sleep(pause) // virtual time
+	if s.graceful() {
+		away := s.owners()
+		if err := all[0].run(); err != nil {
+			s.monitor.fail("shards", "%v", err)
+		}
+		time.Sleep(pause) // virtual time
+		after := s.owners()
+		for index := range before {
+			if gone := before[index] == all[0].name; gone && away[index] != "" || !gone && away[index] != before[index] || after[index] != before[index] {
+				s.monitor.fail("shards", "a restart of %s moves shards: from %q to %q to %q", all[0].name, before, away, after)
+				break
+			}
+		}
+		s.monitor.count("restarts with a grace")
+		return
+	}
 	moved := s.require(all[1:], fmt.Sprintf("when one of %d has left,", len(all))) - began
 	if most := (shardCount + len(all) - 1) / len(all); moved > most {
 		s.monitor.fail("shards", "%d of %d moved when one of %d members left", moved, shardCount, len(all))
