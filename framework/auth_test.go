@@ -44,7 +44,7 @@ func TestAddAuthCountsFromNowOnAndOnEachLaterConnection(t *testing.T) {
 	check("at once")
 	server.CutConnections()
 	check("on the next connection")
-	testbed.On(server).KillSession(t, client)
+	testbed.On(server).ExpireSession(t, client)
 	check("in the next session")
 	server.ResetCounts()
 	server.CutConnections()

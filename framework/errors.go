@@ -51,9 +51,6 @@ var (
 
 // Server error codes that go-zookeeper does not define.
 var (
-	// ErrRolledBack is the error of operations of a [Client.Multi] after the one that failed (-2).
-	ErrRolledBack = conn.CodeError(proto.RuntimeInconsistency)
-
 	// ErrUnimplemented means that the server does not support the operation, or that its
 	// configuration disables it (-6).
 	ErrUnimplemented = engine.ErrUnimplemented

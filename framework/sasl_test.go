@@ -37,7 +37,7 @@ func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 	require.Contains(t, acl, zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
 	_, err = client.Create(ctx, "/c", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "eve"}}))
 	require.NoError(t, err)
-	for _, end := range []func(){func() {}, server.CutConnections, func() { testbed.On(server).KillSession(t, client) }} {
+	for _, end := range []func(){func() {}, server.CutConnections, func() { testbed.On(server).ExpireSession(t, client) }} {
 		end()
 		_, _, err = client.Get(ctx, "/a")
 		require.NoError(t, err)

@@ -108,7 +108,7 @@ func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
 	}
 	session, err := client.Session(ctx)
 	require.NoError(t, err)
-	testbed.On(server).KillSession(t, client)
+	testbed.On(server).ExpireSession(t, client)
 	_, err = admin.Ephemerals(ctx, client.In(session), "/")
 	require.ErrorIs(t, err, framework.ErrSessionLost)
 	got, err := admin.Ephemerals(ctx, client, "/")

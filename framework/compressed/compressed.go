@@ -6,7 +6,7 @@
 //	report, stat, err := compressed.Get(ctx, client, "/report")
 //
 // In a stat, DataLength is the length of the compressed data. Uncompressed data fail with
-// [ErrNotCompressed], and data of more than 16 MB with [framework.ErrTooLarge] (see
+// [framework.ErrNotCompressed], and data of more than 16 MB with [framework.ErrTooLarge] (see
 // [framework.WithMaxDecompressed]). All functions are safe for concurrent use.
 //
 // Recipes neither compress nor decompress, unless the client does: see [framework.WithCompression].
@@ -24,9 +24,6 @@ import (
 	"github.com/gocurator/curator/internal/gzipped"
 )
 
-// ErrNotCompressed is [framework.ErrNotCompressed]: the data of a node are not compressed.
-var ErrNotCompressed = framework.ErrNotCompressed
-
 // Encode compresses data in the format of Curator's GzipCompressionProvider. Use it for requests of
 // [framework.Client.Multi], but not with a client [framework.WithCompression], which compresses
 // them itself.
@@ -35,9 +32,9 @@ func Encode(data []byte) []byte {
 	return packed
 }
 
-// Decode is the inverse of [Encode]. The result is never nil. It returns [ErrNotCompressed] if data
-// are empty or not compressed, and [framework.ErrTooLarge] if they are longer than 16 MB when
-// decompressed.
+// Decode is the inverse of [Encode]. The result is never nil. It returns
+// [framework.ErrNotCompressed] if data are empty or not compressed, and [framework.ErrTooLarge] if
+// they are longer than 16 MB when decompressed.
 func Decode(data []byte) ([]byte, error) { return gzipped.Decode(data, gzipped.MaxDecoded) }
 
 // Create is [framework.Client.Create] with compressed data. For nil data it stores the client's
@@ -63,7 +60,7 @@ func Set(ctx context.Context, client *framework.Client, path string, data []byte
 }
 
 // Get returns a node's decompressed data and its stat. If the data are not compressed, it returns
-// [ErrNotCompressed].
+// [framework.ErrNotCompressed].
 func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, error) {
 	data, stat, err := client.Get(ctx, path)
 	if err == nil {
@@ -75,8 +72,8 @@ func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *z
 	return data, stat, nil
 }
 
-// GetW is [framework.Client.GetW] of compressed data. If it returns [ErrNotCompressed], stat and
-// watch are valid.
+// GetW is [framework.Client.GetW] of compressed data. If it returns [framework.ErrNotCompressed],
+// stat and watch are valid.
 func GetW(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
 	data, stat, watch, err := client.GetW(ctx, path)
 	if err == nil {
