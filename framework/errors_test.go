@@ -21,7 +21,7 @@ import (
 
 func TestCodesOfServersHaveErrors(t *testing.T) {
 	for code, want := range map[proto.Code]error{
-		-6: framework.ErrUnimplemented,
+		-6:  framework.ErrUnimplemented,
 		-13: admin.ErrNewConfigNoQuorum, -14: admin.ErrReconfigInProgress,
 		-124: framework.ErrAuthRequired, -125: framework.ErrQuotaExceeded, -127: framework.ErrThrottled,
 	} {

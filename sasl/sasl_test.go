@@ -41,7 +41,7 @@ func TestDigestMD5WhereItIsRequired(t *testing.T) {
 		testDigestMD5(t, server.Servers(), server.CutConnections)
 	})
 	t.Run("a real server", func(t *testing.T) {
-		e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithFile("/jaas.conf", jaas(users)),
+		e := ensemble.New(t, ensemble.WithServers(1), ensemble.WithFile("/jaas.conf", jaas(users)),
 			ensemble.WithEnv("JVMFLAGS", "-Djava.security.auth.login.config=/jaas.conf -Dzookeeper.fips-mode=false -Dfile.encoding=UTF-8 "+
 				"-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider "+
 				"-Dzookeeper.sessionRequireClientSASLAuth=true"))

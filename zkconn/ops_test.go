@@ -466,7 +466,7 @@ func TestAContainerOfAKeeperHasNoOwner(t *testing.T) {
 }
 
 func TestReconfigTakesAServerAwayAndBringsItBack(t *testing.T) {
-	e := ensemble.Start(t, ensemble.WithEnv("ZOO_CFG_EXTRA", "reconfigEnabled=true skipACL=yes"))
+	e := ensemble.New(t, ensemble.WithEnv("ZOO_CFG_EXTRA", "reconfigEnabled=true skipACL=yes"))
 	conn, _, err := zkconn.Connect(e.Servers()[:2], 10*time.Second, zkconn.WithLogger(quiet{}))
 	require.NoError(t, err)
 	defer conn.Close()

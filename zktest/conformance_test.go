@@ -58,11 +58,11 @@ func TestConformance(t *testing.T) {
 	})
 	t.Run("ensemble", func(t *testing.T) {
 		t.Parallel() // it waits most of the time
-		e := ensemble.Start(t)
+		e := ensemble.New(t)
 		remind(t, e.Servers()...)
 		conform(t, system{
 			servers: e.Servers(),
-			expire:  func(t *testing.T, id int64) { require.NoError(t, e.KillSession(t.Context(), id)) },
+			expire:  func(t *testing.T, id int64) { require.NoError(t, e.ExpireSession(t.Context(), id)) },
 			loseLeader: func(t *testing.T) func() {
 				lost, err := e.Leader(t.Context())
 				require.NoError(t, err)

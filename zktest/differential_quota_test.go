@@ -23,7 +23,7 @@ func TestQuotasAreThoseOfARealServer(t *testing.T) {
 	}
 	flags := ensemble.WithEnv("JVMFLAGS", "-Dzookeeper.enforceQuota=true -Dznode.container.checkIntervalMs=86400000 "+
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+zktest.Digest("super:secret"))
-	compareQuotas(t, ensemble.Start(t, ensemble.WithServers(1), flags).Servers()[0])
+	compareQuotas(t, ensemble.New(t, ensemble.WithServers(1), flags).Servers()[0])
 }
 
 // compareQuotas compares our server with one at this address. Both are new.

@@ -34,7 +34,7 @@ func TestSameAsARealServer(t *testing.T) {
 	// No clean-up of containers in the middle of a run: it is a transaction.
 	flags := ensemble.WithEnv("JVMFLAGS", "-Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=86400000")
 	t.Run("alone", func(t *testing.T) {
-		address := ensemble.Start(t, ensemble.WithServers(1), flags).Servers()[0]
+		address := ensemble.New(t, ensemble.WithServers(1), flags).Servers()[0]
 		compare(t, address, imageVersion(t, address), false)
 	})
 	checks := flag.Lookup("rapid.checks").Value
@@ -48,7 +48,7 @@ func TestSameAsARealServer(t *testing.T) {
 				// The leader also answers for a follower, which each push compares.
 				testlevel.Need(t, testlevel.Nightly)
 			}
-			e := ensemble.Start(t, flags)
+			e := ensemble.New(t, flags)
 			leader, err := e.Leader(t.Context())
 			require.NoError(t, err)
 			address := e.Servers()[(leader+ahead)%e.Size()]
@@ -641,7 +641,7 @@ func (s *subject) multi(r *cursor, parts []func(*subject, *cursor) string) strin
 // TestHandshakeIsTheSameAsARealServers compares what the random operations cannot.
 func TestHandshakeIsTheSameAsARealServers(t *testing.T) {
 	// No clean-up of containers in the middle of a run: it is a transaction.
-	real := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithEnv("JVMFLAGS",
+	real := ensemble.New(t, ensemble.WithServers(1), ensemble.WithEnv("JVMFLAGS",
 		"-Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=86400000"))
 	ours := zktest.NewServer(t)
 	look := func(address string) (seen []string) {

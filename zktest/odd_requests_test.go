@@ -26,7 +26,7 @@ func TestOddRequests(t *testing.T) {
 		t.Run(v, func(t *testing.T) { oddRequests(t, zktest.NewServer(t, zktest.WithVersion(v)).Addr(), v) })
 	}
 	t.Run("real", func(t *testing.T) {
-		address := ensemble.Start(t, ensemble.WithServers(1)).Servers()[0]
+		address := ensemble.New(t, ensemble.WithServers(1)).Servers()[0]
 		oddRequests(t, address, imageVersion(t, address))
 	})
 }
@@ -201,7 +201,7 @@ func TestMonitor(t *testing.T) {
 	assert.Equal(t, "standalone", alone["zk_server_state"])
 	assert.NotContains(t, alone, "zk_peer_state")
 	t.Run("real", func(t *testing.T) {
-		e := ensemble.Start(t)
+		e := ensemble.New(t)
 		leader, err := e.Leader(t.Context())
 		require.NoError(t, err)
 		for i, address := range e.Servers() {

@@ -31,7 +31,7 @@ func TestProperties(t *testing.T) {
 		})
 	}
 	t.Run("real", func(t *testing.T) {
-		checkProperties(t, ensemble.Start(t, ensemble.WithServers(1), ensemble.WithProperties(properties)).Servers()[0])
+		checkProperties(t, ensemble.New(t, ensemble.WithServers(1), ensemble.WithProperties(properties)).Servers()[0])
 	})
 }
 

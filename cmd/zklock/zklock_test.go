@@ -1028,7 +1028,7 @@ func TestThreeShells(t *testing.T) {
 		assertNothingStays(t, server, "/counter")
 	})
 	t.Run("ensemble, leader killed", func(t *testing.T) {
-		e := ensemble.Start(t)
+		e := ensemble.New(t)
 		increments(t, e.Servers(), 3, rounds, func() {
 			leader, err := e.Leader(testbed.Context(t))
 			require.NoError(t, err)

@@ -34,7 +34,7 @@ func TestOnTheEmbeddedServer(t *testing.T) {
 
 func TestOnAnEnsemble(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.Start(t).Servers())
+	check(t, ensemble.New(t).Servers())
 }
 
 func TestAViolationIsAnError(t *testing.T) {

@@ -47,7 +47,7 @@ func TestOnTheEmbeddedServer(t *testing.T) {
 
 func TestOnAnEnsemble(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.Start(t).Servers())
+	check(t, ensemble.New(t).Servers())
 }
 
 // TestConfigurationIsFollowedThroughAnOutage has the connection end, and the configuration change

@@ -29,7 +29,7 @@ func TestOnTheEmbeddedServer(t *testing.T) { check(t, zktest.NewServer(t).Server
 
 func TestOnAnEnsemble(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.Start(t).Servers())
+	check(t, ensemble.New(t).Servers())
 }
 
 // TestAnotherDoesWhatADeadProcessBegan: the first process loses its session while it works. Its

@@ -35,7 +35,7 @@ func TestOnTheEmbeddedServer(t *testing.T) {
 
 func TestOnAnEnsemble(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.Start(t).Servers())
+	check(t, ensemble.New(t).Servers())
 }
 
 // An item that takes longer than the grace period is begun again. A batch that is asked between two

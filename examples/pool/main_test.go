@@ -50,7 +50,7 @@ func TestOnTheEmbeddedServer(t *testing.T) {
 
 func TestOnAnEnsemble(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.Start(t).Servers(), 8, 10)
+	check(t, ensemble.New(t).Servers(), 8, 10)
 }
 
 func TestAFullDatabaseIsAnError(t *testing.T) {

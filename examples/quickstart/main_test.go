@@ -37,7 +37,7 @@ func TestOnTheEmbeddedServer(t *testing.T) {
 
 func TestOnAnEnsemble(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.Start(t).Servers(), 15, 20)
+	check(t, ensemble.New(t).Servers(), 15, 20)
 }
 
 func TestAViolationIsAnError(t *testing.T) {

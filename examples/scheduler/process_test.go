@@ -148,7 +148,7 @@ func onServers(t *testing.T, test func(t *testing.T, servers []string)) {
 	t.Run("inprocess", func(t *testing.T) { test(t, zktest.NewServer(t).Servers()) })
 	t.Run("ensemble", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Nightly)
-		test(t, ensemble.Start(t).Servers())
+		test(t, ensemble.New(t).Servers())
 	})
 }
 

@@ -202,6 +202,6 @@ func TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped(t *testing.T) {
 	})
 	t.Run("ensemble", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Nightly)
-		onServers(t, ensemble.Start(t).Servers())
+		onServers(t, ensemble.New(t).Servers())
 	})
 }

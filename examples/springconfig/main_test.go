@@ -117,7 +117,7 @@ func TestOnTheEmbeddedServer(t *testing.T) { check(t, []string{zktest.NewServer(
 
 func TestOnAnEnsemble(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly) // the cache is tested there for each push
-	check(t, ensemble.Start(t).Servers())
+	check(t, ensemble.New(t).Servers())
 }
 
 func TestWithoutATreeThereAreNoProperties(t *testing.T) {

@@ -37,7 +37,7 @@ func TestOnTheEmbeddedServer(t *testing.T) {
 
 func TestOnAnEnsemble(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.Start(t).Servers(), 4*time.Second)
+	check(t, ensemble.New(t).Servers(), 4*time.Second)
 }
 
 func TestAViolationIsAnError(t *testing.T) {

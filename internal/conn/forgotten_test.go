@@ -26,7 +26,7 @@ import (
 // session, or not at all. The server must have read the end of the session before the second
 // connection arrives, since it closes the first one then.
 func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
-	e := ensemble.Start(t, ensemble.WithServers(1))
+	e := ensemble.New(t, ensemble.WithServers(1))
 	open := func(hello Hello) (*Conn, *bytes.Buffer, error) {
 		nc, err := net.Dial("tcp", e.Servers()[0])
 		require.NoError(t, err)

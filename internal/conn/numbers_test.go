@@ -25,7 +25,7 @@ func TestNumbersAreNeverNegative(t *testing.T) {
 // a third of them was answered with the result of the first by ZooKeeper 3.8.0, and a quarter by
 // 3.9.6.
 func TestServersKnowTransactionsByTheirNumbers(t *testing.T) {
-	e := ensemble.Start(t)
+	e := ensemble.New(t)
 	leader, err := e.Leader(t.Context())
 	require.NoError(t, err)
 	var followers []string

@@ -35,7 +35,7 @@ func send(c *Conn, op proto.Op, r proto.Record) outcome {
 // TestServersRefuseEarly: with enableEagerACLCheck the members of an ensemble answer what is not
 // allowed before they have carried out what was sent earlier, and the connection continues.
 func TestServersRefuseEarly(t *testing.T) {
-	e := ensemble.Start(t, ensemble.WithEnv("JVMFLAGS", "-Dzookeeper.enableEagerACLCheck=true"))
+	e := ensemble.New(t, ensemble.WithEnv("JVMFLAGS", "-Dzookeeper.enableEagerACLCheck=true"))
 	early := false
 	for _, server := range e.Servers() {
 		var codes []proto.Code

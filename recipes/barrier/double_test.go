@@ -174,7 +174,7 @@ func entryLosesItself(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	one := testbed.Receive(t, lost, "the other entry")
 	require.NoError(t, one.err)
-	bed.KillSession(t, client)
+	bed.ExpireSession(t, client)
 	testbed.Receive(t, one.entry.Context().Done(), "word of the loss")
 	require.ErrorIs(t, context.Cause(one.entry.Context()), framework.ErrSessionLost)
 	require.NoError(t, two.Context().Err())
@@ -187,7 +187,7 @@ func comesAgain(t *testing.T, bed *testbed.Bed) {
 	client, other := bed.Client(t), bed.Client(t)
 	first := entering(testbed.Context(t), newDouble(t, client, path, 2))
 	members(t, other, path, 1)
-	bed.KillSession(t, client)
+	bed.ExpireSession(t, client)
 	testbed.Eventually(t, func() bool {
 		s, err := client.Session(testbed.Context(t))
 		if err != nil {

@@ -84,7 +84,7 @@ func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
 		for name, end := range map[string]func(t *testing.T, server *zktest.Server, client *framework.Client){
 			"same session": func(t *testing.T, server *zktest.Server, _ *framework.Client) { server.CutConnections() },
 			"new session": func(t *testing.T, server *zktest.Server, client *framework.Client) {
-				testbed.On(server).KillSession(t, client)
+				testbed.On(server).ExpireSession(t, client)
 			},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -369,7 +369,7 @@ func joinsAgain(t *testing.T, bed *testbed.Bed) {
 	c := campaigning(t, testbed.Context(t), other, 2)
 	for range 3 {
 		old := participants(t, e, 2)[1]
-		bed.KillSession(t, client)
+		bed.ExpireSession(t, client)
 		testbed.Eventually(t, func() bool {
 			ps, err := e.Participants(testbed.Context(t))
 			return err == nil && len(ps) == 2 && ps[1].Path != old.Path && ps[1].Session != old.Session
@@ -384,7 +384,7 @@ func regain(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	e, client := newElection(t, bed, path)
 	var tokens []int64
-	kill := func() { bed.KillSession(t, client) }
+	kill := func() { bed.ExpireSession(t, client) }
 	err := e.Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
 		token, err := term.FencingToken(ctx)
 		if err != nil {

@@ -95,7 +95,7 @@ func TestHolderBehindAReplacedLeaderEndsFirstOnServers(t *testing.T) {
 	t.Parallel() // it waits most of the time
 
 	// followers give the leader up after 4 s
-	e := ensemble.Start(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2"))
+	e := ensemble.New(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2"))
 	for run := range testlevel.Pick(2, 2, 20) {
 		timeout := []time.Duration{4 * time.Second, 10 * time.Second}[run%2]
 		t.Run(fmt.Sprintf("timeout %v, run %d", timeout, run), func(t *testing.T) {

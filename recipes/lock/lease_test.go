@@ -100,7 +100,7 @@ func patientQueue(t *testing.T, address, path string, timeout time.Duration) *lo
 // next contender, which is connected elsewhere, can acquire.
 func TestHolderThatHearsNothingIsNotifiedFirst(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	e := ensemble.Start(t)
+	e := ensemble.New(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for _, fault := range []struct {
@@ -173,7 +173,7 @@ type pair struct {
 // the leader, which hears nothing of the session, ends it.
 func TestHolderBehindACutOffServerIsNotifiedFirst(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	e := ensemble.Start(t)
+	e := ensemble.New(t)
 	ctx := testbed.Context(t)
 	leader, err := e.Leader(ctx)
 	require.NoError(t, err)

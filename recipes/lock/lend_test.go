@@ -230,7 +230,7 @@ func TestLossOfANodeThatWasPassedOn(t *testing.T) {
 		want error
 	}{
 		"session": {func(t *testing.T, bed *testbed.Bed, client *framework.Client, _ *lock.Hold) {
-			bed.KillSession(t, client)
+			bed.ExpireSession(t, client)
 		}, nil}, // the connection is lost first
 		"deleted": {func(t *testing.T, bed *testbed.Bed, client *framework.Client, hold *lock.Hold) {
 			require.NoError(t, bed.Client(t).Delete(testbed.Context(t), hold.Path()))

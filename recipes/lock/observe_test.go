@@ -122,7 +122,7 @@ func TestObserversAreNotifiedOfLosses(t *testing.T) {
 		want error
 	}{
 		"session": {[]lock.Option{lock.WithErrorPolicy(connstate.LostEndsHold)}, func(t *testing.T, server *zktest.Server, client *framework.Client, _ *lock.Hold) {
-			testbed.On(server).KillSession(t, client)
+			testbed.On(server).ExpireSession(t, client)
 		}, framework.ErrSessionLost},
 		"connection": {nil, func(_ *testing.T, server *zktest.Server, _ *framework.Client, _ *lock.Hold) {
 			server.CutConnections()
@@ -172,7 +172,7 @@ func TestASlowObserverDoesNotKeepALossFromOthers(t *testing.T) {
 		},
 	}))
 	a, b := acquire(t, newQueue(t, client, "/a")), acquire(t, newQueue(t, client, "/b"))
-	testbed.On(server).KillSession(t, client)
+	testbed.On(server).ExpireSession(t, client)
 	testbed.Receive(t, a.Done(), "the end of a")
 	testbed.Receive(t, b.Done(), "the end of b")
 	testbed.Receive(t, entered, "the observer")
@@ -203,7 +203,7 @@ func TestALostPlaceIsJoinedAgain(t *testing.T) {
 	first := acquire(t, holder)
 	done := acquiring(t, as(t, "a"), newQueue(t, client, "/lock"), server, 2)
 	recorded.expect(t, "a: acquiring /lock lock-", "a+: joined /lock behind 1")
-	testbed.On(server).KillSession(t, client)
+	testbed.On(server).ExpireSession(t, client)
 	recorded.expect(t, "a+: joined /lock behind 1")
 	require.NoError(t, first.Release())
 	recorded.expect(t, "a+: acquired /lock")

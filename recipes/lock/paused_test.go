@@ -53,7 +53,7 @@ func TestHolderBehindAServerThatStandsStillEndsFirst(t *testing.T) {
 func TestHolderBehindAServerThatStandsStillEndsFirstOnServers(t *testing.T) {
 	t.Parallel() // it waits most of the time
 
-	e := ensemble.Start(t)
+	e := ensemble.New(t)
 	for run := range testlevel.Pick(2, 2, 20) {
 		t.Run(fmt.Sprintf("run %d", run), func(t *testing.T) {
 			require.NoError(t, e.WaitForQuorum(t.Context()))

@@ -100,7 +100,7 @@ func TestHolderThatWasStoppedIsRefused(t *testing.T) {
 	})
 	t.Run("ensemble", func(t *testing.T) {
 		t.Parallel()
-		testStopped(t, ensemble.Start(t).Servers())
+		testStopped(t, ensemble.New(t).Servers())
 	})
 }
 

@@ -90,7 +90,7 @@ func expire(t *testing.T, bed *testbed.Bed, client *framework.Client, n *node.No
 	_, before, err := client.Exists(testbed.Context(t), n.Path())
 	require.NoError(t, err)
 	_, changed := n.Present()
-	bed.KillSession(t, client)
+	bed.ExpireSession(t, client)
 	testbed.Receive(t, changed, "word of the loss")
 	testbed.Eventually(t, func() bool {
 		found, stat, err := client.Exists(testbed.Context(t), n.Path())
@@ -460,7 +460,7 @@ func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
 				w.settle()
 				w.one(n, "short")
 
-				testbed.On(w.Server).KillSession(t, client)
+				testbed.On(w.Server).ExpireSession(t, client)
 				w.settle()
 				w.one(n, "short")
 				require.NoError(t, n.Problem())
@@ -531,7 +531,7 @@ func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
 		}},
 		"the reply to its creation is lost": {nil, func(w world, client *framework.Client) {
 			w.Inject(zktest.LoseReply, 0, zktest.On(func(r zktest.Request) bool { return r.Path == "/p/n" && creates(r.Op) }))
-			testbed.On(w.Server).KillSession(w.t, client)
+			testbed.On(w.Server).ExpireSession(w.t, client)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -537,7 +537,7 @@ func sessionLost(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	l := newLock(t, newMutex(t, client, testbed.Path(t)))
 	hold := acquire(t, l)
-	bed.KillSession(t, client)
+	bed.ExpireSession(t, client)
 	testbed.Receive(t, hold.Done(), "the end of the hold")
 	require.Error(t, hold.Release())
 	next := acquire(t, l)

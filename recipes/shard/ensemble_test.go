@@ -17,7 +17,7 @@ import (
 // On real servers a leader is killed, a server loses its peers, a session is expired by force, and
 // a member drains. Shards have at most one owner, and are balanced after each.
 func TestRun_OnAnEnsemble(t *testing.T) {
-	e := ensemble.Start(t)
+	e := ensemble.New(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	w := world{T: t, oracle: newOracle(t)}
@@ -54,7 +54,7 @@ func TestRun_OnAnEnsemble(t *testing.T) {
 	w.oracle.mu.Lock()
 	w.oracle.forced = true // a session that is expired by force gives no warning
 	w.oracle.mu.Unlock()
-	require.NoError(t, e.KillSession(ctx, session.ID()))
+	require.NoError(t, e.ExpireSession(ctx, session.ID()))
 	settled("session expired", thirds)
 
 	require.NoError(t, members["m2"].Drain(ctx))

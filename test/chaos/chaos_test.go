@@ -100,7 +100,7 @@ func run(t *testing.T, recipe string) {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	// as in ZooKeeper's image: followers give a leader up after 4 s
-	e := ensemble.Start(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2"))
+	e := ensemble.New(t, ensemble.WithEnv("ZOO_SYNC_LIMIT", "2"))
 	tr := &trial{
 		t: t, ensemble: e,
 		orders:     orders{Recipe: recipe, Servers: e.Servers(), Seed: seed, Timeout: timeout},
@@ -291,7 +291,7 @@ func (tr *trial) nemesis(ctx context.Context, duration time.Duration, random *ra
 			if session == 0 {
 				continue // it has not held yet
 			}
-			errs = append(errs, e.KillSession(ctx, session))
+			errs = append(errs, e.ExpireSession(ctx, session))
 			tr.exceptions.Ended[session] = append(tr.exceptions.Ended[session], span{f.From, now()})
 		}
 		f.To = now()

@@ -96,7 +96,7 @@ func javaCounts(t *testing.T, s stage) {
 			for wait.Sleep(kills, time.Second+rand.N(2*time.Second)) == nil {
 				session, err := client.Session(kills)
 				if err == nil {
-					err = s.ensemble.KillSession(kills, session.ID())
+					err = s.ensemble.ExpireSession(kills, session.ID())
 				}
 				if kills.Err() == nil && assert.NoError(t, err) {
 					ended.Add(1)

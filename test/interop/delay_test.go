@@ -37,7 +37,7 @@ func lockDelay(t *testing.T, s stage, name string, start func(path, counter stri
 	}
 	dead, err := with(s.client(t)).Acquire(ctx)
 	require.NoError(t, err)
-	require.NoError(t, s.ensemble.KillSession(ctx, dead.Session().ID()))
+	require.NoError(t, s.ensemble.ExpireSession(ctx, dead.Session().ID()))
 	left := marks(t, ctx, c.client, c.path)
 	require.Len(t, left, 1)
 

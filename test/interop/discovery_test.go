@@ -182,7 +182,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	}{{sessionOf(t, ctx, client), object.registered.Path()}, {int64(session), base + "/object/java-object"}} {
 		_, before, err := client.Get(ctx, ends.path)
 		require.NoError(t, err)
-		require.NoError(t, s.ensemble.KillSession(ctx, ends.session))
+		require.NoError(t, s.ensemble.ExpireSession(ctx, ends.session))
 		until(t, ctx, func() bool {
 			_, now, err := client.Get(ctx, ends.path)
 			return err == nil && now.Czxid != before.Czxid

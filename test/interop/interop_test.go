@@ -215,7 +215,7 @@ func javaSemaphore(t *testing.T, s stage) {
 			}
 			_, err = victim.In(hold.Session()).Create(ctx, c.marks+"/mark-", nil, framework.As(framework.EphemeralSequential))
 			assert.NoError(t, err)
-			assert.NoError(t, s.ensemble.KillSession(ctx, hold.Session().ID()))
+			assert.NoError(t, s.ensemble.ExpireSession(ctx, hold.Session().ID()))
 			<-hold.Done()
 			_ = hold.Release() // it says that the session was lost
 		}
@@ -354,14 +354,14 @@ func javaSessionEnds(t *testing.T, s stage) {
 	testbed.CatchUp(t, c.client)
 	_, err = m.TryAcquire(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.NoError(t, s.ensemble.KillSession(ctx, int64(session)))
+	require.NoError(t, s.ensemble.ExpireSession(ctx, int64(session)))
 	hold, err := m.Acquire(ctx)
 	require.NoError(t, err)
 
 	// And the other way round.
 	next := s.java(t, "hold", c.path)
 	next.hears(t, ctx, "session")
-	require.NoError(t, s.ensemble.KillSession(ctx, hold.Session().ID()))
+	require.NoError(t, s.ensemble.ExpireSession(ctx, hold.Session().ID()))
 	next.hears(t, ctx, "held")
 	testbed.Receive(t, hold.Done(), "word of the loss")
 }

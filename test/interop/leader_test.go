@@ -78,7 +78,7 @@ func (e *election) endSession(t *testing.T, ctx context.Context, session int64) 
 	e.mu.Lock()
 	e.forced[session] = now()
 	e.mu.Unlock()
-	require.NoError(t, e.ensemble.KillSession(ctx, session))
+	require.NoError(t, e.ensemble.ExpireSession(ctx, session))
 }
 
 func (e *election) ended(t term) {

@@ -253,7 +253,7 @@ func (d *drill) killed(t *testing.T, ctx context.Context, m *member) {
 	t.Helper()
 	d.kills++
 	m.kill(t)
-	require.NoError(t, d.stage.ensemble.KillSession(ctx, m.session))
+	require.NoError(t, d.stage.ensemble.ExpireSession(ctx, m.session))
 }
 
 // disturbWaiting does something to a member that waits in Enter, and returns when it waits again.
@@ -271,7 +271,7 @@ func (d *drill) disturbWaiting(t *testing.T, ctx context.Context, round, i int) 
 		m.signal(t, syscall.SIGSTOP)
 		if ends { // as after a longer stop
 			d.expired++
-			require.NoError(t, d.stage.ensemble.KillSession(ctx, m.session))
+			require.NoError(t, d.stage.ensemble.ExpireSession(ctx, m.session))
 			d.await(t, ctx, round, memberCount-2)
 		} else {
 			require.NoError(t, wait.Sleep(ctx, 500*time.Millisecond))
@@ -301,7 +301,7 @@ func (d *drill) disturbInside(t *testing.T, ctx context.Context, i int) bool {
 	ends := rand.N(2) == 0
 	if ends {
 		d.expired++
-		require.NoError(t, d.stage.ensemble.KillSession(ctx, m.session))
+		require.NoError(t, d.stage.ensemble.ExpireSession(ctx, m.session))
 	}
 	require.NoError(t, wait.Sleep(ctx, 500*time.Millisecond))
 	m.signal(t, syscall.SIGCONT)

@@ -106,7 +106,7 @@ func javaGroupSession(t *testing.T, s stage) {
 
 	ours, err := c.client.Session(ctx)
 	require.NoError(t, err)
-	require.NoError(t, s.ensemble.KillSession(ctx, ours.ID()))
+	require.NoError(t, s.ensemble.ExpireSession(ctx, ours.ID()))
 	testbed.Receive(t, ours.Done(), "the end of our session")
 	require.NoError(t, m.Set(ctx, []byte("again"))) // it waits until the node exists
 	p.hearsMembers(t, ctx, "go=again;java=2;")
@@ -115,7 +115,7 @@ func javaGroupSession(t *testing.T, s stage) {
 	require.NotEqual(t, ours.ID(), stat.EphemeralOwner)
 
 	seesMembers(t, ctx, m, map[string]string{"go": "again", "java": "2"})
-	require.NoError(t, s.ensemble.KillSession(ctx, int64(session)))
+	require.NoError(t, s.ensemble.ExpireSession(ctx, int64(session)))
 	seesMembers(t, ctx, m, map[string]string{"go": "again"})
 	seesMembers(t, ctx, m, map[string]string{"go": "again", "java": "2"})
 	require.NoError(t, m.Close())
@@ -211,7 +211,7 @@ func javaSeesKept(t *testing.T, s stage) {
 
 	session, err := keeper.Session(ctx)
 	require.NoError(t, err)
-	require.NoError(t, s.ensemble.KillSession(ctx, session.ID()))
+	require.NoError(t, s.ensemble.ExpireSession(ctx, session.ID()))
 	testbed.Receive(t, session.Done(), "the end of our session")
 	for _, n := range kept {
 		require.NoError(t, n.Set(ctx, []byte("later"))) // it waits until the node exists

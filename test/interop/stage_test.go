@@ -41,7 +41,7 @@ type stage struct {
 
 func newStage(t *testing.T) stage {
 	t.Helper()
-	e := ensemble.Start(t)
+	e := ensemble.New(t)
 	pool, err := dockertest.NewPool("")
 	require.NoError(t, err)
 	return stage{ensemble: e, pool: pool}

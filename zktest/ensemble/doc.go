@@ -1,7 +1,7 @@
 // Package ensemble runs real ZooKeeper servers in Docker for tests, with ory/dockertest, and causes
 // the faults of real ensembles. It is the counterpart of curator-test's TestingCluster.
 //
-//	e := ensemble.Start(t) // three servers with a quorum, removed when the test completes
+//	e := ensemble.New(t) // three servers with a quorum, removed when the test completes
 //	conn, _, err := zk.Connect(e.Servers(), 10*time.Second)
 //
 // # How it is built
@@ -19,7 +19,7 @@
 //
 // # Without Docker
 //
-// [Start] skips the test and logs the reason. With CURATOR_TEST_DOCKER=1 the test fails instead.
+// [New] skips the test and logs the reason. With CURATOR_TEST_DOCKER=1 the test fails instead.
 //
 // # From other modules
 //

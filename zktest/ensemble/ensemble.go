@@ -31,14 +31,14 @@ var ErrNoImage = errors.New("no ZooKeeper image")
 // startTimeout ends a start that hangs. On a loaded machine three JVMs need minutes.
 const startTimeout = 20 * time.Minute
 
-// Start starts an ensemble for a test and waits for a quorum. It closes the ensemble when the test
+// New starts an ensemble for a test and waits for a quorum. It closes the ensemble when the test
 // completes or panics. Without a Docker engine or an image it skips the test, or fails it if
 // CURATOR_TEST_DOCKER=1.
-func Start(t T, opts ...Option) *Ensemble {
+func New(t T, opts ...Option) *Ensemble {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	e, err := New(ctx, opts...)
+	e, err := Start(ctx, opts...)
 	if err != nil {
 		missing := errors.Is(err, ErrNoDocker) || errors.Is(err, ErrNoImage)
 		if missing && os.Getenv("CURATOR_TEST_DOCKER") != "1" {
@@ -79,14 +79,14 @@ type server struct {
 	cut bool       // off the peers' network
 }
 
-// New starts an ensemble and waits for a quorum. The caller must call [Ensemble.Close].
+// Start starts an ensemble and waits for a quorum. The caller must call [Ensemble.Close].
 //
 // Errors:
 //
 //   - [ErrNoDocker] if no Docker engine is running.
 //   - [ErrNoImage] if no ZooKeeper image is present and none can be pulled.
 //   - Another error if an option is invalid, Docker fails, or ctx is done first.
-func New(ctx context.Context, opts ...Option) (*Ensemble, error) {
+func Start(ctx context.Context, opts ...Option) (*Ensemble, error) {
 	cfg := defaults()
 	for _, opt := range opts {
 		if err := opt(&cfg); err != nil {

@@ -65,7 +65,7 @@ func write(t *testing.T, conn *zk.Conn) error {
 }
 
 func TestEnsemble(t *testing.T) {
-	e := ensemble.Start(t)
+	e := ensemble.New(t)
 	ctx := testContext(t)
 	require.Equal(t, 3, e.Size())
 	require.Len(t, e.Servers(), 3)
@@ -86,13 +86,13 @@ func TestEnsemble(t *testing.T) {
 		id := owner.SessionID()
 		_, err := owner.Create("/owned", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		require.NoError(t, e.KillSession(ctx, id))
+		require.NoError(t, e.ExpireSession(ctx, id))
 		_, err = other.Sync("/owned")
 		require.NoError(t, err)
 		found, _, err := other.Exists("/owned")
 		require.NoError(t, err)
 		require.False(t, found)
-		require.NoError(t, e.KillSession(ctx, id), "again")
+		require.NoError(t, e.ExpireSession(ctx, id), "again")
 	})
 
 	t.Run("a killed leader is replaced and comes back with its data, at its address", func(t *testing.T) {
@@ -190,12 +190,12 @@ func TestEnsemble(t *testing.T) {
 	t.Run("there is no server that is not there", func(t *testing.T) {
 		require.Error(t, e.KillServer(3))
 		require.Error(t, e.Partition(-1))
-		require.Error(t, e.KillSession(ctx, 0))
+		require.Error(t, e.ExpireSession(ctx, 0))
 	})
 }
 
 func TestStandalone(t *testing.T) {
-	e := ensemble.Start(t, ensemble.WithServers(1), ensemble.WithTick(200*time.Millisecond), ensemble.WithConfig("minSessionTimeout=100"),
+	e := ensemble.New(t, ensemble.WithServers(1), ensemble.WithTick(200*time.Millisecond), ensemble.WithConfig("minSessionTimeout=100"),
 		// Java does not start without the file
 		ensemble.WithFile("/flags", "-Xmx200m"), ensemble.WithEnv("JVMFLAGS", "@/flags"))
 	mode, err := e.Mode(testContext(t), 0)
@@ -224,7 +224,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	func() {
 		defer func() { _ = recover() }()
 		defer test.end()
-		ensemble.Start(test, ensemble.WithServers(1))
+		ensemble.New(test, ensemble.WithServers(1))
 		require.Equal(t, before+1, mine())
 		panic("the test")
 	}()
@@ -241,7 +241,7 @@ func TestWithoutDockerTheTestIsSkippedOrFails(t *testing.T) {
 		test := &fakeT{}
 		func() {
 			defer func() { _ = recover() }()
-			ensemble.Start(test)
+			ensemble.New(test)
 		}()
 		got := "skipped"
 		if test.failed != "" {
@@ -257,7 +257,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"no servers": ensemble.WithServers(0), "too many": ensemble.WithServers(10), "tick": ensemble.WithTick(0),
 		"a relative path": ensemble.WithFile("jaas.conf", ""), "a directory": ensemble.WithFile("/conf/", ""),
 	} {
-		_, err := ensemble.New(t.Context(), opt)
+		_, err := ensemble.Start(t.Context(), opt)
 		assert.Error(t, err, name)
 	}
 }
@@ -286,7 +286,7 @@ func TestTheImageThatIsPulled(t *testing.T) {
 			}
 		}))
 		t.Setenv("DOCKER_HOST", "tcp://"+engine.Listener.Addr().String())
-		_, err := ensemble.New(t.Context(), ensemble.WithImage(image))
+		_, err := ensemble.Start(t.Context(), ensemble.WithImage(image))
 		assert.ErrorIs(t, err, ensemble.ErrNoImage)
 		select {
 		case got := <-pulled:
@@ -327,7 +327,7 @@ func (f *fakeT) end() {
 
 func Example() {
 	ctx := context.Background()
-	e, err := ensemble.New(ctx) // in a test: ensemble.Start(t)
+	e, err := ensemble.Start(ctx) // in a test: ensemble.New(t)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -99,7 +99,7 @@ func WithConfig(line string) Option {
 }
 
 // WithProperties sets properties of the servers, as zktest.WithProperties does. Defaults are a
-// tickTime of 2000, no limit of connections per host, and all four-letter words. [New] fails for an
+// tickTime of 2000, no limit of connections per host, and all four-letter words. [Start] fails for an
 // unknown name.
 func WithProperties(properties map[string]string) Option {
 	return func(c *config) error {

@@ -420,7 +420,7 @@ func crash(s *stage) {
 	b, _ := s.rival()
 	hold := acquire(s.t, a)
 	waiting := s.start(testbed.Context(s.t), b, 2)
-	s.bed.KillSession(s.t, client)
+	s.bed.ExpireSession(s.t, client)
 	next := s.received(waiting)
 	lost(s.t, hold)
 	s.queued(1)
@@ -430,7 +430,7 @@ func crash(s *stage) {
 }
 
 func waiterLosesSession(s *stage) {
-	s.requeues(false, func(_ string, client *framework.Client) { s.bed.KillSession(s.t, client) })
+	s.requeues(false, func(_ string, client *framework.Client) { s.bed.ExpireSession(s.t, client) })
 }
 
 func waiterNodeDeleted(s *stage) {

@@ -50,7 +50,7 @@ func Run(t *testing.T, cases []Case) {
 	})
 	t.Run("ensemble", func(t *testing.T) {
 		t.Parallel()
-		ensemble := ensemble.Start(t, ensemble.Shared())
+		ensemble := ensemble.New(t, ensemble.Shared())
 		for _, c := range cases {
 			t.Run(c.Name, func(t *testing.T) { c.Test(t, onEnsemble(t, ensemble)) })
 		}
@@ -81,7 +81,7 @@ func OnCluster(cluster *zktest.Cluster) *Bed {
 
 func onEnsemble(t *testing.T, e *ensemble.Ensemble) *Bed {
 	return &Bed{servers: e.Servers(), kill: func(id int64) error {
-		return e.KillSession(t.Context(), id)
+		return e.ExpireSession(t.Context(), id)
 	}}
 }
 
@@ -100,8 +100,8 @@ func (b *Bed) Client(t *testing.T, opts ...framework.Option) *framework.Client {
 	return client
 }
 
-// KillSession expires the client's session as after a crash.
-func (b *Bed) KillSession(t *testing.T, client *framework.Client) {
+// ExpireSession expires the client's session as after a crash.
+func (b *Bed) ExpireSession(t *testing.T, client *framework.Client) {
 	t.Helper()
 	session, err := client.Session(Context(t))
 	require.NoError(t, err)

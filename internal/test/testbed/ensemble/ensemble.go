@@ -89,9 +89,9 @@ type Ensemble struct {
 	lease   io.Closer // the reply to the start: the ensemble is removed when its connection ends
 }
 
-// Start starts an ensemble for a test and waits until it has a quorum. It is removed when the test
+// New starts an ensemble for a test and waits until it has a quorum. It is removed when the test
 // ends, also when the process of the test crashes. Without a control server the test is skipped.
-func Start(t T, opts ...Option) *Ensemble {
+func New(t T, opts ...Option) *Ensemble {
 	t.Helper()
 	address := os.Getenv(Variable)
 	if address == "" {
@@ -196,9 +196,9 @@ func (e *Ensemble) Heal() error {
 	return err
 }
 
-// KillSession expires any client's session, and returns when it has expired.
-func (e *Ensemble) KillSession(ctx context.Context, id int64) error {
-	_, err := e.call(ctx, "kill-session?n="+strconv.FormatInt(id, 10))
+// ExpireSession expires any client's session, and returns when it has expired.
+func (e *Ensemble) ExpireSession(ctx context.Context, id int64) error {
+	_, err := e.call(ctx, "expire-session?n="+strconv.FormatInt(id, 10))
 	return err
 }
 

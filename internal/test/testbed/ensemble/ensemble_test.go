@@ -59,7 +59,7 @@ func TestEachMethodSendsItsRequest(t *testing.T) {
 	require.NoError(t, err)
 	s := newServer(t)
 	test := &fakeT{}
-	e := ensemble.Start(test, ensemble.WithServers(1), ensemble.WithEnv("JVMFLAGS", "-Da=b"), ensemble.WithFile("/a", "b"), ensemble.Shared())
+	e := ensemble.New(test, ensemble.WithServers(1), ensemble.WithEnv("JVMFLAGS", "-Da=b"), ensemble.WithFile("/a", "b"), ensemble.Shared())
 	require.Equal(t, `POST /ensembles {"servers":1,"env":{"JVMFLAGS":"-Da=b"},"files":{"/a":"b"},"shared":true}`, <-s.requests)
 	require.Equal(t, []string{"host:1", "host:2", "host:3"}, e.Servers())
 	require.Equal(t, 3, e.Size())
@@ -81,8 +81,8 @@ func TestEachMethodSendsItsRequest(t *testing.T) {
 			require.Equal(t, 2, leader)
 		case "Heal":
 			require.NoError(t, e.Heal())
-		case "KillSession":
-			require.NoError(t, e.KillSession(ctx, n))
+		case "ExpireSession":
+			require.NoError(t, e.ExpireSession(ctx, n))
 		case "WaitForQuorum":
 			require.NoError(t, e.WaitForQuorum(ctx))
 		case "Close":
@@ -101,7 +101,7 @@ func TestErrorsOfTheControlServer(t *testing.T) {
 	s := newServer(t)
 	s.status = http.StatusInternalServerError
 	test := &fakeT{}
-	e := ensemble.Start(test)
+	e := ensemble.New(test)
 	require.EqualError(t, e.KillServer(7), "2", "the text of the answer")
 	_, err := e.Leader(t.Context())
 	require.EqualError(t, err, "2")
@@ -117,14 +117,14 @@ func TestWithoutControlServer(t *testing.T) {
 	for address, want := range map[string]string{"": "skipped: LEFT OUT", "http://127.0.0.1:1": "failed: ensemble: "} {
 		t.Setenv(ensemble.Variable, address)
 		test := &fakeT{}
-		require.PanicsWithValue(t, stopped{}, func() { ensemble.Start(test) })
+		require.PanicsWithValue(t, stopped{}, func() { ensemble.New(test) })
 		require.Contains(t, test.errors, want)
 	}
 }
 
 // TestOnServers calls each method on real servers.
 func TestOnServers(t *testing.T) {
-	e := ensemble.Start(t)
+	e := ensemble.New(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	require.Len(t, e.Servers(), 3)
@@ -140,7 +140,7 @@ func TestOnServers(t *testing.T) {
 		require.NoError(t, e.WaitForQuorum(ctx))
 	}
 	require.Error(t, e.KillServer(3))
-	require.Error(t, e.KillSession(ctx, 0))
+	require.Error(t, e.ExpireSession(ctx, 0))
 }
 
 // fakeT is a test that ends without this one.

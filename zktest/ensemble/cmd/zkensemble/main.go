@@ -124,7 +124,7 @@ func start(ctx context.Context, order control.Order) (control.Ensemble, error) {
 	for path, content := range order.Files {
 		opts = append(opts, ensemble.WithFile(path, content))
 	}
-	e, err := ensemble.New(ctx, opts...)
+	e, err := ensemble.Start(ctx, opts...)
 	if err != nil {
 		return nil, err // not e: a nil pointer in an interface is not nil
 	}

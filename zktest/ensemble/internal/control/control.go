@@ -35,7 +35,7 @@ type Ensemble interface {
 	CutConnections(i int) error
 	RefuseConnections(i int) error
 	Heal() error
-	KillSession(ctx context.Context, id int64) error
+	ExpireSession(ctx context.Context, id int64) error
 	WaitForQuorum(ctx context.Context) error
 	Leader(ctx context.Context) (int, error)
 	Close() error
@@ -144,8 +144,8 @@ var actions = map[string]func(ctx context.Context, e Ensemble, n int64) (answer 
 	"cut-connections":    onServer(Ensemble.CutConnections),
 	"refuse-connections": onServer(Ensemble.RefuseConnections),
 	"heal":               func(_ context.Context, e Ensemble, _ int64) (int, error) { return none, e.Heal() },
-	"kill-session": func(ctx context.Context, e Ensemble, n int64) (int, error) {
-		return none, e.KillSession(ctx, n)
+	"expire-session": func(ctx context.Context, e Ensemble, n int64) (int, error) {
+		return none, e.ExpireSession(ctx, n)
 	},
 	"wait-for-quorum": func(ctx context.Context, e Ensemble, _ int64) (int, error) {
 		return none, e.WaitForQuorum(ctx)

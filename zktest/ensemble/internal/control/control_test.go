@@ -34,22 +34,22 @@ func (f *fake) call(what string, args ...any) error {
 	return f.err
 }
 
-func (f *fake) Servers() []string                             { return []string{"host:1", "host:2"} }
-func (f *fake) StartServer(i int) error                       { return f.call("StartServer", i) }
-func (f *fake) StopServer(i int) error                        { return f.call("StopServer", i) }
-func (f *fake) KillServer(i int) error                        { return f.call("KillServer", i) }
-func (f *fake) PauseServer(i int) error                       { return f.call("PauseServer", i) }
-func (f *fake) ResumeServer(i int) error                      { return f.call("ResumeServer", i) }
-func (f *fake) Partition(i int) error                         { return f.call("Partition", i) }
-func (f *fake) Freeze(i int) error                            { return f.call("Freeze", i) }
-func (f *fake) CutConnections(i int) error                    { return f.call("CutConnections", i) }
-func (f *fake) RefuseConnections(i int) error                 { return f.call("RefuseConnections", i) }
-func (f *fake) Heal() error                                   { return f.call("Heal") }
-func (f *fake) KillSession(_ context.Context, id int64) error { return f.call("KillSession", id) }
-func (f *fake) WaitForQuorum(context.Context) error           { return f.call("WaitForQuorum") }
-func (f *fake) Leader(context.Context) (int, error)           { return 2, f.call("Leader") }
-func (f *fake) Close() error                                  { return f.call("Close") }
-func (f *fake) received(t *testing.T) string                  { return receive(t, f.calls) }
+func (f *fake) Servers() []string                               { return []string{"host:1", "host:2"} }
+func (f *fake) StartServer(i int) error                         { return f.call("StartServer", i) }
+func (f *fake) StopServer(i int) error                          { return f.call("StopServer", i) }
+func (f *fake) KillServer(i int) error                          { return f.call("KillServer", i) }
+func (f *fake) PauseServer(i int) error                         { return f.call("PauseServer", i) }
+func (f *fake) ResumeServer(i int) error                        { return f.call("ResumeServer", i) }
+func (f *fake) Partition(i int) error                           { return f.call("Partition", i) }
+func (f *fake) Freeze(i int) error                              { return f.call("Freeze", i) }
+func (f *fake) CutConnections(i int) error                      { return f.call("CutConnections", i) }
+func (f *fake) RefuseConnections(i int) error                   { return f.call("RefuseConnections", i) }
+func (f *fake) Heal() error                                     { return f.call("Heal") }
+func (f *fake) ExpireSession(_ context.Context, id int64) error { return f.call("ExpireSession", id) }
+func (f *fake) WaitForQuorum(context.Context) error             { return f.call("WaitForQuorum") }
+func (f *fake) Leader(context.Context) (int, error)             { return 2, f.call("Leader") }
+func (f *fake) Close() error                                    { return f.call("Close") }
+func (f *fake) received(t *testing.T) string                    { return receive(t, f.calls) }
 func (f *fake) start() func(context.Context, control.Order) (control.Ensemble, error) {
 	return func(context.Context, control.Order) (control.Ensemble, error) { return f, nil }
 }
