@@ -58,7 +58,7 @@ func (c *contended) ahead(ctx context.Context) ([]lock.Participant, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(p lock.Participant) bool { return p.Session == session.ID() })
+	i := slices.IndexFunc(all, func(p lock.Participant) bool { return p.SessionID == session.ID() })
 	if i < 0 || all[i].Holds {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func describe(all []lock.Participant) string {
 		if p.Holds {
 			state = "holds"
 		}
-		names = append(names, fmt.Sprintf("%s (%s, session %#x)", cli.Printable(string(p.Data)), state, uint64(p.Session)))
+		names = append(names, fmt.Sprintf("%s (%s, session %#x)", cli.Printable(string(p.Data)), state, uint64(p.SessionID)))
 	}
 	text := fmt.Sprintf("%d ahead: %s", len(all), strings.Join(names, ", "))
 	if more := len(all) - len(names); more > 0 {

@@ -140,7 +140,7 @@ func TestElectCampaignsAgain(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for name, lose := range map[string]func(t *testing.T, server *zktest.Server, p leader.Participant){
 		"session": func(t *testing.T, server *zktest.Server, p leader.Participant) {
-			require.NoError(t, server.ExpireSession(p.Session))
+			require.NoError(t, server.ExpireSession(p.SessionID))
 		},
 		"node": func(t *testing.T, server *zktest.Server, p leader.Participant) {
 			require.NoError(t, newClient(t, server).Delete(testbed.Context(t), p.Path))
@@ -207,7 +207,7 @@ func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 	c := elects(t, server, `trap 'echo > "$DIR/signalled"' TERM
 		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done`, "--grace", "15s")
 	c.term(t, 1)
-	require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].Session))
+	require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].SessionID))
 	begun(t, filepath.Join(dir, "signalled"))
 	require.NoError(t, os.Remove(filepath.Join(dir, "signalled")))
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
@@ -231,7 +231,7 @@ func TestElectCampaignsAgainAfterASignalThatEndsNothing(t *testing.T) {
 		require.NoError(t, c.Process.Signal(s))
 		begun(t, filepath.Join(dir, "received"))
 		require.NoError(t, os.Remove(filepath.Join(dir, "received")))
-		require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].Session))
+		require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].SessionID))
 	}
 	c.term(t, 4)
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
@@ -333,7 +333,7 @@ func TestElectWaitsThroughAnOutage(t *testing.T) {
 	require.NoError(t, err)
 	c := elects(t, server, served, "--session", "4s", "--grace", "1s", "--connect", "5s")
 	waiting := candidates(t, e, 2)[1]
-	require.NoError(t, server.ExpireSession(waiting.Session))
+	require.NoError(t, server.ExpireSession(waiting.SessionID))
 	testbed.Eventually(t, func() bool {
 		all, err := e.Participants(testbed.Context(t))
 		return err == nil && len(all) == 2 && all[1].Path != waiting.Path

@@ -409,7 +409,7 @@ func lostWhileStopped(t *testing.T, prefix string) {
 	sh.read("begun")
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
-	session := queued(t, m, 1)[0].Session
+	session := queued(t, m, 1)[0].SessionID
 	sh.enter("\x1a")
 	sh.read("stopped; if it is not continued within")
 	holderStops(t, server)
@@ -552,7 +552,7 @@ func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 	start(t, p)
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
-	session := queued(t, m, 1)[0].Session
+	session := queued(t, m, 1)[0].SessionID
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	require.NoError(t, err)
 	require.Contains(t, line, "left processes behind")
@@ -577,7 +577,7 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 		} else {
 			m, err := mutex.New(newClient(t, server), "/lock")
 			require.NoError(t, err)
-			require.NoError(t, server.ExpireSession(queued(t, m, 1)[0].Session))
+			require.NoError(t, server.ExpireSession(queued(t, m, 1)[0].SessionID))
 		}
 		testbed.Eventually(t, func() bool { return dead(pid) }, "the command is ended: "+name)
 		assert.Equal(t, want, p.end())
@@ -719,7 +719,7 @@ func TestNobodyReadsWhatZklockSays(t *testing.T) {
 			} else {
 				m, err := mutex.New(newClient(t, server), "/lock")
 				require.NoError(t, err)
-				session := queued(t, m, 1)[0].Session
+				session := queued(t, m, 1)[0].SessionID
 				require.NoError(t, os.Remove(file)) // before the next command writes it
 				require.NoError(t, server.ExpireSession(session))
 				begun(t, file) // it has campaigned again
@@ -754,7 +754,7 @@ func TestNobodyTakesWhatZklockSays(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
-	session := queued(t, m, 1)[0].Session
+	session := queued(t, m, 1)[0].SessionID
 	code, _, stderr := call(t, server, "revoke", "/lock")
 	require.Zero(t, code, stderr)
 	require.NoError(t, server.ExpireSession(session))

@@ -222,7 +222,7 @@ func (c *contended) holders(ctx context.Context) (string, error) {
 	if len(all) == 0 {
 		return "a client that has since released it", nil
 	}
-	who := fmt.Sprintf("%s (session %#x, for %v)", cli.Printable(string(all[0].Data)), uint64(all[0].Session), age(all[0].Since))
+	who := fmt.Sprintf("%s (session %#x, for %v)", cli.Printable(string(all[0].Data)), uint64(all[0].SessionID), age(all[0].Since))
 	if more := len(all) - 1; more > 0 {
 		who += fmt.Sprintf(" and %d more", more)
 	}

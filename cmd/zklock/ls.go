@@ -240,7 +240,7 @@ func leases(ctx context.Context, client *framework.Client, path string) ([]lock.
 	}
 	waiter := all[first]
 	return slices.DeleteFunc(all, func(p lock.Participant) bool {
-		return p.Holds && p.Session == waiter.Session && p.Token > waiter.Token
+		return p.Holds && p.SessionID == waiter.SessionID && p.Token > waiter.Token
 	}), nil
 }
 
@@ -271,7 +271,7 @@ func (q *queue) lines() []line {
 			Node:    p.Path,
 			Data:    string(p.Data),
 			Since:   p.Since,
-			Session: fmt.Sprintf("%#x", uint64(p.Session)),
+			Session: fmt.Sprintf("%#x", uint64(p.SessionID)),
 			Token:   p.Token,
 		})
 	}

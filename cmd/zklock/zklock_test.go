@@ -641,7 +641,7 @@ func holder(t *testing.T, server *zktest.Server, prepares, works string, flags .
 	begun(t, file)
 	m, err := mutex.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
-	return p, queued(t, m, 1)[0].Session
+	return p, queued(t, m, 1)[0].SessionID
 }
 
 func TestLossEndsTheCommand(t *testing.T) {

@@ -243,7 +243,7 @@ func (p plant) askStrangers(ctx context.Context, client *framework.Client, m *mu
 		return err
 	}
 	for _, participant := range ps {
-		if !participant.Holds || participant.Session == session.ID() {
+		if !participant.Holds || participant.SessionID == session.ID() {
 			continue
 		}
 		err := revocable.Revoke(ctx, client, participant.Path, revocable.WithForce(p.grace))

@@ -109,6 +109,26 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, write(second))
 	require.NoError(t, second.Release())
 	require.ErrorIs(t, write(second), zk.ErrNoNode)
+
+	third := campaign(t, e)
+	set := framework.SetOp(data, []byte("third"))
+	_, err = third.Multi(ctx, set)
+	require.NoError(t, err)
+	_, err = second.Multi(ctx, set)
+	require.ErrorIs(t, err, framework.ErrLost)
+	testbed.OneOp(t, err, "multi", second.Path())
+	_, err = third.ReleaseWith(ctx, framework.SetOp(data, []byte("resigned")))
+	require.NoError(t, err)
+	require.ErrorIs(t, third.Err(), lock.ErrReleased)
+	text, _, err := client.Get(ctx, data)
+	require.NoError(t, err)
+	require.Equal(t, "resigned", string(text))
+	participants(t, e, 0)
+	require.NoError(t, e.Lead(ctx, func(ctx context.Context, term *leader.Term) error {
+		_, err := term.ReleaseWith(ctx, framework.SetOp(data, nil))
+		require.ErrorIs(t, err, framework.ErrBadArgument, "Lead releases it")
+		return term.Err()
+	}))
 }
 
 func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-LDR-09

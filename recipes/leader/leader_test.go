@@ -372,7 +372,7 @@ func joinsAgain(t *testing.T, bed *testbed.Bed) {
 		bed.ExpireSession(t, client)
 		testbed.Eventually(t, func() bool {
 			ps, err := e.Participants(testbed.Context(t))
-			return err == nil && len(ps) == 2 && ps[1].Path != old.Path && ps[1].Session != old.Session
+			return err == nil && len(ps) == 2 && ps[1].Path != old.Path && ps[1].SessionID != old.SessionID
 		}, "another node of another session")
 		waiting(t, c)
 	}
@@ -522,7 +522,7 @@ func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 		waiting(t, c)
 		who, err := electionOn(t, w.client(), "/election").Leader(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, id, who.Session, "the old one is still the first")
+		require.Equal(t, id, who.SessionID, "the old one is still the first")
 		allow(zk.PermAll)
 		term := elected(t, c) // when the server ends the old session
 		require.NotEqual(t, old.Path(), term.Path())

@@ -13,12 +13,12 @@ import (
 
 // Participant is a leader or a candidate.
 type Participant struct {
-	ID      string    // the id set by WithID
-	Leads   bool      // true for the leader at the time of the read
-	Path    string    // path of the node
-	Session int64     // session that owns the node
-	Token   int64     // the fencing token of its term
-	Since   time.Time // time at which the candidate joined, by the server's clock
+	ID        string    // the id set by WithID
+	Leads     bool      // true for the leader at the time of the read
+	Path      string    // path of the node
+	SessionID int64     // session that owns the node
+	Token     int64     // the fencing token of its term
+	Since     time.Time // time at which the candidate joined, by the server's clock
 }
 
 // Participants returns the leader and the candidates, in the order of the queue. Nodes that are
@@ -37,7 +37,7 @@ func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 }
 
 func participant(n lock.Participant, leads bool) Participant {
-	return Participant{ID: string(n.Data), Leads: leads, Path: n.Path, Session: n.Session, Token: n.Token, Since: n.Since}
+	return Participant{ID: string(n.Data), Leads: leads, Path: n.Path, SessionID: n.SessionID, Token: n.Token, Since: n.Since}
 }
 
 // Leader returns the leader. A lagging server may show an earlier one: a leader proves its term by
@@ -72,7 +72,7 @@ func (e *Election) find(
 			return Participant{}, err
 		default:
 			return participant(lock.Participant{
-				Path: first, Data: data, Session: stat.EphemeralOwner, Token: stat.Czxid, Since: time.UnixMilli(stat.Ctime),
+				Path: first, Data: data, SessionID: stat.EphemeralOwner, Token: stat.Czxid, Since: time.UnixMilli(stat.Ctime),
 			}, true), nil
 		}
 	}

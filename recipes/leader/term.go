@@ -48,10 +48,24 @@ func (t *Term) FencingToken(ctx context.Context) (int64, error) { return t.hold.
 
 // Guard returns an operation for [framework.Client.Multi] of the election's client. The Multi
 // succeeds only if the term's node exists. Otherwise it fails with zk.ErrNoNode, and nothing is
-// written.
+// written: see [Term.Multi].
 //
 //	client.Multi(ctx, term.Guard(), framework.SetOp("/balance", data))
 func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
+
+// Multi carries out ops, in one transaction of the election's client, only if the term's node
+// exists: see [lock.Hold.Multi]. A failed guard is [lock.ErrNodeDeleted], which wraps
+// [framework.ErrLost].
+func (t *Term) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	return t.hold.Multi(ctx, ops...)
+}
+
+// ReleaseWith resigns and applies ops in one transaction: see [lock.Hold.ReleaseWith]. During a
+// call of [Election.Lead] or [Election.Run] it returns [framework.ErrBadArgument], and the term
+// continues.
+func (t *Term) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
+	return t.hold.ReleaseWith(ctx, ops...)
+}
 
 // Release resigns: it cancels the context with [lock.ErrReleased], and deletes the node. During a
 // call of [Election.Lead] or [Election.Run] it only cancels the context.

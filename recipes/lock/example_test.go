@@ -187,6 +187,47 @@ func ExampleHold_Context() {
 	// lock node deleted by another
 }
 
+// A write that succeeds only while the lock's node exists. The error tells a lost lock from a
+// missing node of the caller's.
+func ExampleHold_Multi() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	if _, err := client.Create(ctx, "/balance", []byte("100")); err != nil {
+		log.Fatal(err)
+	}
+	queue, err := lock.New(client, "/jobs", "job-", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hold, err := queue.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = hold.Multi(ctx, framework.SetOp("/balance", []byte("90")))
+	fmt.Println("while holding:", err)
+	_, err = hold.Multi(ctx, framework.SetOp("/nobody", nil))
+	fmt.Println("lost:", errors.Is(err, framework.ErrLost), "missing:", errors.Is(err, zk.ErrNoNode))
+	if err := hold.Release(); err != nil {
+		log.Fatal(err)
+	}
+	_, err = hold.Multi(ctx, framework.SetOp("/balance", []byte("80")))
+	fmt.Println("lost:", errors.Is(err, framework.ErrLost), "missing:", errors.Is(err, zk.ErrNoNode))
+	// Output:
+	// while holding: <nil>
+	// lost: false missing: true
+	// lost: true missing: false
+}
+
 // A write that succeeds only while the lock's node exists.
 func ExampleHold_Guard() {
 	server, err := zktest.Start() // a ZooKeeper server in this process

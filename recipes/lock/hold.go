@@ -174,6 +174,7 @@ func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 
 // Guard returns an operation for [framework.Client.Multi] of the lock's client. The Multi succeeds
 // only if the lease's node exists. Otherwise it fails with zk.ErrNoNode, and nothing is written.
+// [Hold.Multi] tells that apart from a missing node of the caller's operations.
 //
 //	client.Multi(ctx, hold.Guard(), framework.SetOp("/balance", data))
 func (h *Hold) Guard() *zk.CheckVersionRequest {
@@ -181,7 +182,7 @@ func (h *Hold) Guard() *zk.CheckVersionRequest {
 	if !h.term.pin() {
 		path += passedOn // the node exists, but it is another holder's
 	}
-	return &zk.CheckVersionRequest{Path: path, Version: -1}
+	return h.guards(&zk.CheckVersionRequest{Path: path, Version: -1})
 }
 
 // passedOn is appended to a path so that no node has it.
@@ -204,6 +205,10 @@ func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse,
 }
 
 func (h *Hold) releaseWith(ctx context.Context, ops []any) (responses []zk.MultiResponse, err error) {
+	if err := h.checkGuards(ops); err != nil {
+		leave([]*Hold{h})
+		return nil, err
+	}
 	err = h.releaseBy(ctx, func() error {
 		if responses, err = h.term.node.deleteWith(ctx, ops); err == nil {
 			responses = responses[:len(ops)]

@@ -136,8 +136,8 @@ func (q *Queue) keeps() bool { return q.cfg.retention > 0 }
 
 func (q *Queue) opError(op string, err error) error { return operr.New(op, q.path, err) }
 
-// children returns the children that belong to this lock, in the driver's order, with the marks of a
-// lock delay behind them: from the view if it can say, or from a list. Some of them may be gone.
+// children returns the children that belong to this lock, in the driver's order, with the marks of
+// a lock delay behind them: from the view if it can say, or from a list. Some of them may be gone.
 // client is this Queue's, or a view of it.
 func (q *Queue) children(ctx context.Context, client *framework.Client, v *view.View) ([]string, error) {
 	if v != nil {
@@ -243,12 +243,12 @@ func (q *Queue) heldHere() error {
 
 // Participant is a holder or a waiter.
 type Participant struct {
-	Path    string    // path of the node
-	Holds   bool      // true for a holder, at the time of the read
-	Data    []byte    // data of the node: "host:pid" without [WithData]
-	Session int64     // session that owns the node
-	Token   int64     // the fencing token; a downgraded reader's is higher than the result of its FencingToken
-	Since   time.Time // time at which the node was created, by the server's clock
+	Path      string    // path of the node
+	Holds     bool      // true for a holder, at the time of the read
+	Data      []byte    // data of the node: "host:pid" without [WithData]
+	SessionID int64     // session that owns the node
+	Token     int64     // the fencing token; a downgraded reader's is higher than the result of its FencingToken
+	Since     time.Time // time at which the node was created, by the server's clock
 
 	client *framework.Client // of the Queue
 }
@@ -296,11 +296,11 @@ func (q *Queue) participant(ctx context.Context, child string) (Participant, err
 		return Participant{}, err
 	}
 	return Participant{
-		Path:    path,
-		Data:    data,
-		Session: stat.EphemeralOwner,
-		Token:   stat.Czxid,
-		Since:   time.UnixMilli(stat.Ctime),
-		client:  q.client,
+		Path:      path,
+		Data:      data,
+		SessionID: stat.EphemeralOwner,
+		Token:     stat.Czxid,
+		Since:     time.UnixMilli(stat.Ctime),
+		client:    q.client,
 	}, nil
 }

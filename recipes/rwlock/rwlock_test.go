@@ -196,7 +196,7 @@ func readersTogether(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	for _, p := range ws {
 		assert.False(t, p.Holds)
-		assert.Equal(t, session.ID(), p.Session)
+		assert.Equal(t, session.ID(), p.SessionID)
 	}
 	for _, hold := range reading {
 		require.NoError(t, hold.Err())

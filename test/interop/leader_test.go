@@ -121,7 +121,7 @@ func (e *election) takeTurns(t *testing.T, ctx context.Context) {
 
 	for _, side := range []string{"go", "java", "go", "go"} {
 		e.await(t, ctx, changes/10)
-		e.endSession(t, ctx, e.leaderOf(t, ctx, bystander, side).Session)
+		e.endSession(t, ctx, e.leaderOf(t, ctx, bystander, side).SessionID)
 	}
 	e.await(t, ctx, changes/10)
 	victim := e.leaderOf(t, ctx, bystander, "java").ID

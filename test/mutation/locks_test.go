@@ -138,6 +138,12 @@ var lockBugs = []mutation{
 		pkg:   "recipes/lock", test: "TestDriver_NodeOfAnotherKind",
 	},
 	{
+		name:  "a failed guard of a transaction is any missing node",
+		file:  "recipes/lock/multi.go",
+		edits: []edit{{old: `return fail(h, &guardError{h.Err()})`, new: `return fail(h, refused)`}},
+		pkg:   "recipes/lock", test: "TestMulti",
+	},
+	{
 		name:  "TryAcquire of a lease overtakes waiters",
 		file:  "recipes/lock/acquire.go",
 		edits: []edit{{old: `if len(children) == 0 {`, new: `if len(children) >= 0 {`}},

@@ -178,7 +178,7 @@ func participants(s *stage) {
 	session, err := client.Session(ctx)
 	require.NoError(s.t, err)
 	assert.Equal(s.t, paths(hold)[0], ps[0].Path)
-	assert.Equal(s.t, session.ID(), ps[0].Session)
+	assert.Equal(s.t, session.ID(), ps[0].SessionID)
 	assert.Equal(s.t, "a", string(ps[0].Data))
 	assert.WithinDuration(s.t, time.Now(), ps[0].Since, time.Minute)
 	assert.Equal(s.t, []bool{true, false, false}, []bool{ps[0].Holds, ps[1].Holds, ps[2].Holds})
