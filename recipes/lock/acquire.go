@@ -183,7 +183,9 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, mayWait bo
 	case !ours:
 		err = fmt.Errorf("%w: driver %T does not count its own node %s: SortKey is false", framework.ErrBadArgument, q.driver, n.Name())
 	case v != nil:
-		err = n.enterView(ctx, v)
+		if err = n.enterView(ctx, v); err == nil {
+			q.lookAtView(v)
+		}
 	case listed != nil:
 		w.listed.known = listed()
 	}
@@ -217,7 +219,7 @@ func (q *Queue) create(ctx context.Context, client *framework.Client) (path stri
 			err = framework.ErrClosed
 		}
 	}()
-	path, token, err = create(ctx, q.driver, engine.Owing(client, &debt), Node{Base: q.path, Name: q.name, Data: q.cfg.data})
+	path, token, err = create(ctx, q.driver, engine.Owing(client, &debt), Node{Base: q.path, Name: q.name, Data: q.cfg.dataOf(ctx)})
 	if err == nil {
 		err = q.checkNode(ctx, client, path, debt)
 	}
@@ -275,7 +277,7 @@ func (q *Queue) listAfter(ctx context.Context, client *framework.Client) (_ *fra
 	})
 	return engine.Sent(client, send), func() []string {
 		send()
-		children, _ := view.Sort(q.order, answer()) // here, since SortKey may panic
+		children, _ := q.sort(answer()) // here, since SortKey may panic
 		return children
 	}
 }

@@ -38,6 +38,10 @@
 // A suspended process cannot know that it has lost the lock. If something must never happen twice,
 // check the lock where it happens: [Hold.Guard] in ZooKeeper, [Hold.FencingToken] anywhere else.
 //
+// Locks of different kinds at one path, such as a mutex and a read/write lock, do not exclude each
+// other. If an acquire finds nodes of another kind of Curator's or kazoo's, the log says so, once
+// for each path and client.
+//
 // A holder is not warned if another client deletes its node, or expires its session by force: its
 // context ends when the servers report that, perhaps shortly after the next holder has acquired.
 //

@@ -187,6 +187,41 @@ func ExampleHold_Context() {
 	// lock node deleted by another
 }
 
+// Operators see in the nodes of a lock for which job it is held.
+func ExampleWithDataFunc() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	type job struct{} // the key of a context's value
+	queue, err := lock.New(client, "/jobs", "job-", nil, lock.WithDataFunc(func(ctx context.Context) []byte {
+		name, _ := ctx.Value(job{}).(string)
+		return []byte(name)
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.WithValue(context.Background(), job{}, "nightly report")
+	err = queue.Do(ctx, func(ctx context.Context) error {
+		all, err := queue.Participants(ctx)
+		if err == nil {
+			fmt.Printf("%s", all[0].Data)
+		}
+		return err
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: nightly report
+}
+
 // A write that succeeds only while the lock's node exists. The error tells a lost lock from a
 // missing node of the caller's.
 func ExampleHold_Multi() {

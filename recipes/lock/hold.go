@@ -174,7 +174,8 @@ func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 
 // Guard returns an operation for [framework.Client.Multi] of the lock's client. The Multi succeeds
 // only if the lease's node exists. Otherwise it fails with zk.ErrNoNode, and nothing is written.
-// [Hold.Multi] tells that apart from a missing node of the caller's operations.
+//
+// [Hold.Multi] distinguishes a lost lock from a missing node of the caller's operations.
 //
 //	client.Multi(ctx, hold.Guard(), framework.SetOp("/balance", data))
 func (h *Hold) Guard() *zk.CheckVersionRequest {

@@ -45,7 +45,7 @@ func init() {
 func with(s locking.Settings[*Queue]) Option {
 	return Option(opt.Set(func(c *config) {
 		if s.Data != nil {
-			c.data = s.Data
+			c.data, c.dataFunc = s.Data, nil
 		}
 		if s.MaxLeases != 0 {
 			c.maxLeases = s.MaxLeases

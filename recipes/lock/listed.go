@@ -12,7 +12,6 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/locking"
-	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
 // listed is the picture by lists and watches.
@@ -91,7 +90,7 @@ func (p *listed) prepare(ctx context.Context, predecessor string) {
 		return all
 	})
 	_, _ = p.watch(ctx, []string{predecessor})
-	p.known, _ = view.Sort(p.node.Order(), answer())
+	p.known, _ = p.node.queue.sort(answer())
 }
 
 // mayLookAhead reports whether nodes ahead can only be deleted, and the predecessor is the only one
@@ -115,8 +114,8 @@ func (p *listed) checkReadable(ctx context.Context) error {
 	return err
 }
 
-// watchAll watches nodes, or the list of children if there are many, or marks, which this client may
-// be unable to read. It returns nil if one of them is deleted already.
+// watchAll watches nodes, or the list of children if there are many, or marks, which this client
+// may be unable to read. It returns nil if one of them is deleted already.
 func (p *listed) watchAll(ctx context.Context, names []string) ([]*framework.Watch, error) {
 	if _, isMark := parseMark(names[0]); isMark || len(names) > maxWatched {
 		return p.watchList(ctx, names)

@@ -15,8 +15,8 @@ import (
 )
 
 // Multi carries out ops, in one transaction of the lock's client, only if the lease's node exists.
-// It is [framework.Client.Multi] with the guard of the hold: see [Hold.Guard]. The responses are
-// those of ops.
+// It is [framework.Client.Multi] with the guard of the hold: see [Hold.Guard]. It returns the
+// responses to ops.
 //
 //	hold.Multi(ctx, framework.SetOp("/balance", data))
 //
@@ -97,7 +97,7 @@ func (e *guardError) Unwrap() []error {
 
 // guardOwners are the clients of the guards that exist. A guard is go-zookeeper's request, which
 // does not say for which client its path is.
-var guardOwners sync.Map // guardOwner by weak.Pointer[zk.CheckVersionRequest]
+var guardOwners sync.Map // guardOwner by a weak pointer to the request
 
 // guardOwner identifies a client with its namespace.
 type guardOwner struct {

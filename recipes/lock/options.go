@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -13,7 +14,8 @@ type Option func(*config) error
 
 // config is what options set.
 type config struct {
-	data      []byte // of the nodes, not nil; at first the client's default
+	data      []byte                       // of the nodes, not nil; at first the client's default
+	dataFunc  func(context.Context) []byte // nil: data
 	maxLeases int
 	maxHold   time.Duration // 0: no limit
 	policy    connstate.ErrorPolicy
@@ -33,7 +35,28 @@ type config struct {
 // WithData sets the data of the lock's nodes, which identify a contender to operators. The default
 // is the client's default data: see [framework.WithDefaultData].
 func WithData(data []byte) Option {
-	return opt.Set(func(c *config) { c.data = append([]byte{}, data...) }) // not nil, even if data are
+	data = append([]byte{}, data...) // not nil, even if data are
+	return opt.Set(func(c *config) { c.data = data })
+}
+
+// WithDataFunc sets the data of each of the lock's nodes to the result of f, such as the reason or
+// the trace of an acquire. If f returns nil, the node has the data of [WithData], or the client's
+// default data.
+//
+// f is called on the goroutine of Acquire, before each create, with the context of the acquire. It
+// must be safe for concurrent use.
+func WithDataFunc(f func(ctx context.Context) []byte) Option {
+	return opt.Checked(f != nil, func(c *config) { c.dataFunc = f }, "nil function for the data")
+}
+
+// dataOf returns the data of a node that is created with ctx.
+func (c *config) dataOf(ctx context.Context) []byte {
+	if c.dataFunc != nil {
+		if data := c.dataFunc(ctx); data != nil {
+			return data
+		}
+	}
+	return c.data
 }
 
 // WithMaxLeases sets the number of leases. n must be at least 1, which is the default.

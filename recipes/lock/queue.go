@@ -53,6 +53,7 @@ type Queue struct {
 	used   time.Time       // when the last acquire began
 	nodes  map[string]bool // names of the nodes of this Queue
 	others int             // nodes of others, when the queue was last looked at
+	looked bool            // see lookAtView
 	line   line            // of the goroutines of this Queue, with retention
 }
 
@@ -157,7 +158,7 @@ func (q *Queue) list(ctx context.Context, client *framework.Client) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	return view.Sort(q.order, all)
+	return q.sort(all)
 }
 
 // listAll returns all children of the path. A path that does not exist has none.

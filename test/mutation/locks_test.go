@@ -134,7 +134,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a driver may create a node of another session",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: `case stat.EphemeralOwner != session.ID():`, new: `case false:`}},
+		edits: []edit{{old: `case stat.EphemeralOwner != session.ID():`, new: `case stat == nil:`}},
 		pkg:   "recipes/lock", test: "TestDriver_NodeOfAnotherKind",
 	},
 	{
@@ -142,6 +142,18 @@ var lockBugs = []mutation{
 		file:  "recipes/lock/multi.go",
 		edits: []edit{{old: `return fail(h, &guardError{h.Err()})`, new: `return fail(h, refused)`}},
 		pkg:   "recipes/lock", test: "TestMulti",
+	},
+	{
+		name:  "another kind of lock at the path is not named",
+		file:  "recipes/lock/kinds.go",
+		edits: []edit{{old: `if err == nil && len(children) < len(all) {`, new: `if false {`}},
+		pkg:   "recipes/lock", test: "TestAcquire_BesideAnotherKind",
+	},
+	{
+		name:  "another kind of lock is named at each acquire",
+		file:  "recipes/lock/kinds.go",
+		edits: []edit{{old: `!before {`, new: `!before || true {`}},
+		pkg:   "recipes/lock", test: "TestAcquire_BesideAnotherKind",
 	},
 	{
 		name:  "TryAcquire of a lease overtakes waiters",
