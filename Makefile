@@ -23,7 +23,7 @@ check: lint
 	@CURATOR_TESTS=check scripts/test.sh -count=1 -vet=off -p 6 -parallel 8 $(ORDERED)
 
 test:
-	@scripts/test.sh -race -vet=off -p 4 -parallel 6 -timeout $(TIMEOUT) $(PACKAGES)
+	@scripts/test.sh -race -vet=off -p 6 -parallel 6 -timeout $(TIMEOUT) $(PACKAGES)
 	@go test -vet=off ./test/sim -run 'TestWorlds|TestSeedsWorthKeeping' -sim.seeds 300
 	@go test -vet=off ./test/matrix ./discovery/grpcresolver ./discovery/kratosregistry -run TestMatrix -matrix.core
 
