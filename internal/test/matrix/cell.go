@@ -419,9 +419,14 @@ func (c *cell) left(s *Scene, existed map[string]bool, first bool, when string) 
 	}
 }
 
-// node reports whether there is a node whose path begins with path, in any namespace.
+// node reports whether a server has a node whose path begins with path, in any namespace.
 func (c *cell) node(path string) bool {
-	return slices.ContainsFunc(c.server.Dump(), func(n zktest.Node) bool { return strings.Contains(n.Path, path) })
+	for _, m := range c.bed.members {
+		if slices.ContainsFunc(m.Dump(), func(n zktest.Node) bool { return strings.Contains(n.Path, path) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // lines requires that log lines are true, and that there are none without a disturbance.

@@ -179,6 +179,14 @@ var exceptions = []exception{
 		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
 	},
 	{
+		Story: "*service", Condition: "denied in the middle: read at *", Page: "recipes/cache/doc.go",
+		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
+	},
+	{
+		Story: "permanent service", Condition: "Close*", Page: "discovery/register.go",
+		Sentence: "The node is not kept, and exists until [Discovery.Unregister].", Leaves: []string{"/orders/*"},
+	},
+	{
 		Story: "permanent service", Condition: "another client writes garbage", Page: "discovery/discovery.go",
 		Sentence: "It returns an error if the node cannot be read.", Any: true,
 	},

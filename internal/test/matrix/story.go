@@ -101,6 +101,7 @@ func (s *Scene) Expire() error {
 	}
 	select {
 	case <-session.Done():
+		s.Sleep(time.Millisecond) // the recipes have been told, too
 		return nil
 	case <-s.Ctx.Done():
 		return s.Ctx.Err()
