@@ -285,6 +285,9 @@ func keeps(name string, opts ...node.Option) func(s *matrix.Scene) error {
 		if err := s.Eventually(s.Ctx, "the node", func() bool { there, _ := n.Present(); return there || n.Err() != nil }); err != nil {
 			return errors.Join(err, n.Problem())
 		}
+		if err := s.CatchUp(); err != nil {
+			return err
+		}
 		data, _, err = s.B.Get(s.Peer, n.Path())
 		if n.Err() != nil {
 			return n.Err()

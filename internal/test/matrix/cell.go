@@ -225,6 +225,7 @@ func (c *cell) round(condition Condition, first bool) {
 	if s.A == nil || s.B == nil {
 		return
 	}
+	s.root = s.A
 	other, err := s.B.Session(context.Background())
 	if err != nil {
 		c.fail("B has no session: %v", err)
@@ -273,7 +274,7 @@ func (c *cell) round(condition Condition, first bool) {
 	case err = <-ended:
 	case <-time.After(deadline + grace):
 		c.fail("the story has not returned %v after its context:\n%s", grace, goroutines())
-		s.A.Close()
+		s.root.Close()
 		s.B.Close()
 		err = <-ended
 	}
@@ -293,7 +294,7 @@ func (c *cell) round(condition Condition, first bool) {
 		c.left(s, existed, first, "while the clients are open")
 	}
 	s.usable(first)
-	for name, client := range map[string]*framework.Client{"A": s.A, "B": s.B} {
+	for name, client := range map[string]*framework.Client{"A": s.root, "B": s.B} {
 		began := time.Now()
 		client.Close()
 		if d := time.Since(began); d > closing {
@@ -333,7 +334,7 @@ func (s *Scene) usable(first bool) {
 	if s.condition.Closes {
 		return
 	}
-	if err := s.A.Sync(ctx); err != nil && !s.condition.allows(err) {
+	if err := s.root.Sync(ctx); err != nil && !s.condition.allows(err) {
 		s.cell.fail("A is of no use after the story: %v", err)
 	}
 }

@@ -153,7 +153,8 @@ func (s *Scene) deny(path string, perms int32) {
 
 // conditions returns all conditions of a story, but for moments.
 func conditions(st Story) []Condition {
-	list := slices.Concat(options(), servers(), limits(st), rights(st), neighbours(st), interventions())
+	list := slices.Concat(options(), servers(), limits(st), rights(st), neighbours(st), beside(), interventions())
+	slices.SortStableFunc(list, func(a, b Condition) int { return strings.Compare(a.Name, b.Name) })
 	if st.OwnClient {
 		list = slices.DeleteFunc(list, func(c Condition) bool { return c.Options != nil || c.namespace != "" })
 	}
@@ -187,6 +188,11 @@ func options() []Condition {
 			engine.Of(s.A).SetUnknown(proto.OpAddWatch)
 			engine.Of(s.B).SetUnknown(proto.OpAddWatch)
 		}},
+		{Name: "view of a session", Ready: func(s *Scene) {
+			session, err := s.A.Session(s.Ctx)
+			s.must(err)
+			s.A = s.A.In(session)
+		}, Allows: []error{framework.ErrSessionLost}, Noisy: true},
 		{Name: "observer that blocks", Options: onlyA(
 			framework.WithObserver(framework.Observer{
 				Operation: func(context.Context, framework.OperationEvent) { time.Sleep(time.Second) }, // virtual time
@@ -314,7 +320,6 @@ func rights(st Story) (list []Condition) {
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Condition) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -115,7 +115,29 @@ var exceptions = []exception{
 		Sentence: "Wait waits until the other node is deleted. It is the default.", Allows: []error{node.ErrTaken}, Waits: true,
 	},
 
+	// Recipes of one kind at one path exclude each other.
+	{Story: "*mutex*", Condition: "beside a mutex", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{Story: "*job", Condition: "beside a mutex", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{Story: "revocable", Condition: "beside a mutex", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{Story: "lock of zkconn", Condition: "beside a mutex", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{Story: "lock of zkconn", Condition: "beside a write lock", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{Story: "election with a selector", Condition: "beside a mutex", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{Story: "semaphore*", Condition: "beside a semaphore", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{Story: "* lock", Condition: "beside a write lock", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{Story: "election*", Condition: "beside an election", Page: "recipes/lock/doc.go", Sentence: exclusive, Allows: notFree, Peers: true, Waits: true, Silent: true},
+	{
+		Story: "barrier", Condition: "beside *", Page: "framework/delete.go", Sentence: "zk.ErrNotEmpty if it has children", Allows: []error{zk.ErrNotEmpty}, Peers: true,
+	},
+
 	// Nodes that Close cannot delete.
+	{
+		Story: "kept persistent node", Condition: "view of a session", Page: "framework/client.go", Sentence: "After s has expired, they fail",
+		Leaves: []string{"/n"},
+	},
+	{
+		Story: "static service", Condition: "view of a session", Page: "framework/client.go", Sentence: "After s has expired, they fail",
+		Leaves: []string{"/orders/*"},
+	},
 	{
 		Story: "kept persistent node", Condition: "Close*", Page: "recipes/node/node.go",
 		Sentence: "[framework.ErrClosed] if a persistent node stays because the client was closed first.", Leaves: []string{"/n"},
@@ -229,6 +251,15 @@ var exceptions = []exception{
 		Sentence: "is returned by [Double.Enter] if its request to open the barrier was not answered before its session expired", Allows: []error{barrier.ErrMissed},
 	},
 
+	{
+		Story: "double barrier", Condition: "an outage of a minute", Page: "recipes/barrier/barrier.go",
+		Sentence: "A crashed process counts until its session has expired.", Waits: true, Silent: true, Peers: true, Allows: []error{context.DeadlineExceeded},
+	},
+	{
+		Story: "double barrier", Condition: "all connections freeze for a minute", Page: "recipes/barrier/barrier.go",
+		Sentence: "A crashed process counts until its session has expired.", Waits: true, Silent: true, Peers: true, Allows: []error{context.DeadlineExceeded},
+	},
+
 	// The errors of go-zookeeper.
 	{
 		Story: "lock of zkconn", Condition: "expire *", Page: "zkconn/conn.go",
@@ -247,6 +278,9 @@ var exceptions = []exception{
 	{Story: "double barrier", Condition: "a persistent look-alike at *", Known: "56 A10, a foreign child counts as a member"},
 	{Story: "shards", Condition: "a persistent look-alike at /members/other", Known: "56 A3, a persistent look-alike gets shards"},
 }
+
+// exclusive is why a lock waits for another of its kind.
+const exclusive = "At most as many holds as there are leases have a live context."
 
 // ownKind is why a node with the name of a contender counts.
 const ownKind = "Go counts only nodes whose names end with the name of its kind of lock and ten digits"

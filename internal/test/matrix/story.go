@@ -47,10 +47,11 @@ type Scene struct {
 	Ctx, Peer context.Context
 
 	cell      *cell
-	condition Condition // the zero Condition in the second round
-	real      string    // Path on the server
-	base      string    // the first element of Path, with the namespace
-	long      bool      // names have 200 characters
+	root      *framework.Client // of A, which may be a view
+	condition Condition         // the zero Condition in the second round
+	real      string            // Path on the server
+	base      string            // the first element of Path, with the namespace
+	long      bool              // names have 200 characters
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
 	disturbed atomic.Bool // A's session was ended by the story or the condition
@@ -193,7 +194,7 @@ func (s *Scene) Eventually(ctx context.Context, what string, f func() bool) erro
 func (s *Scene) CatchUp() error { return s.Other(s.B.Sync(s.Peer)) }
 
 // Crowded reports whether more members take part than A and B.
-func (s *Scene) Crowded() bool { return len(s.extra) > 0 }
+func (s *Scene) Crowded() bool { return len(s.extra) > 1 }
 
 // First returns the error that ended the story: of e, or of f if e is nil.
 func First(e, f error) error {
