@@ -2,6 +2,7 @@ package zktest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"slices"
@@ -176,4 +177,102 @@ func must(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// The session expires after a write of a certain size: only that request of that session is hit.
+func ExampleOn() {
+	server, client, end := newServer()
+	defer end()
+
+	session, err := client.Session(ctx)
+	must(err)
+	large := zktest.On(func(r zktest.Request) bool { return len(r.Data) > 3 })
+	fault := server.Inject(zktest.ExpireAfter, 0, zktest.OnSession(session.ID()), large)
+	_, err = client.Create(ctx, "/a", []byte("abc"))
+	must(err)
+	fmt.Println("met by 3 bytes:", fault.Met())
+	_, err = client.Create(ctx, "/b", []byte("abcd"), framework.IfMissing())
+	must(err) // retried in the next session
+	fmt.Println("met by 4 bytes:", fault.Met())
+	<-session.Done()
+	fmt.Println("lost:", errors.Is(session.Err(), framework.ErrSessionLost))
+	// Output:
+	// met by 3 bytes: false
+	// met by 4 bytes: true
+	// lost: true
+}
+
+// What an operation costs: its requests and the watches that it leaves.
+func ExampleServer_Requests() {
+	server, client, end := newServer()
+	defer end()
+
+	must(client.WaitConnected(ctx))
+	server.ResetCounts()
+	_, _, watch, err := client.ExistsW(ctx, "/a")
+	must(err)
+	fmt.Println(server.Requests().Requests, "watches:", server.WatchCount())
+	_, err = client.Create(ctx, "/a", nil)
+	must(err)
+	<-watch.Done()
+	fmt.Println(server.Requests().Requests, "watches:", server.WatchCount())
+	// Output:
+	// map[exists:1] watches: 1
+	// map[create:1 exists:1] watches: 0
+}
+
+// A test lists the faults that are in force, and removes them all.
+func ExampleServer_ClearFaults() {
+	server, client, end := newServer()
+	defer end()
+
+	must(client.WaitConnected(ctx))
+	server.Delay(time.Hour, zktest.OnOp("getData"))
+	server.Inject(zktest.FailBefore, 0, zktest.OnPath("/a"))
+	fmt.Println(len(server.Faults()))
+	server.ClearFaults()
+	fmt.Println(len(server.Faults()))
+	_, _, err := client.Get(ctx, "/")
+	must(err)
+	// Output:
+	// 2
+	// 0
+}
+
+// A test sees each request and its result.
+func ExampleServer_Trace() {
+	server, client, end := newServer()
+	defer end()
+
+	_, err := client.Create(ctx, "/a", []byte("1"))
+	must(err)
+	stop := server.Trace(func(e zktest.Event) {
+		if e.Request.Op == "setData" {
+			fmt.Println(e.Request.Op, e.Request.Path, e.Result)
+		}
+	})
+	_, err = client.Set(ctx, "/a", []byte("2"))
+	must(err)
+	stop()
+	_, err = client.Set(ctx, "/a", []byte("3"))
+	must(err)
+	// Output: setData /a ok
+}
+
+// A sequence number of a parent near its overflow.
+func ExampleServer_SetSequence() {
+	server, client, end := newServer()
+	defer end()
+
+	_, err := client.Create(ctx, "/jobs", nil)
+	must(err)
+	must(server.SetSequence("/jobs", 2147483646))
+	for range 2 {
+		path, err := client.Create(ctx, "/jobs/job-", nil, framework.As(framework.PersistentSequential))
+		must(err)
+		fmt.Println(path)
+	}
+	// Output:
+	// /jobs/job-2147483646
+	// /jobs/job-2147483647
 }

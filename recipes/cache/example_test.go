@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -209,4 +210,48 @@ func ExampleWithDepth() {
 	// /workers/a ready
 	// /workers/b ready
 	// /workers/b/below is in the copy: false
+}
+
+// An index that is maintained with each change. When Sync returns, it is as new as the cache.
+func ExampleWithOnChange() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	var bytes atomic.Int64 // of all nodes
+	c, err := cache.New(client, "/files", cache.WithOnChange(func(ch cache.Change) {
+		switch ch.Kind {
+		case cache.Created:
+			bytes.Add(int64(len(ch.New.Data)))
+		case cache.Changed:
+			bytes.Add(int64(len(ch.New.Data) - len(ch.Old.Data)))
+		case cache.Deleted:
+			bytes.Add(-int64(len(ch.Old.Data)))
+		}
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	for _, name := range []string{"/files/a", "/files/b"} {
+		if _, err := client.Create(ctx, name, []byte("1234"), framework.PersistentParents()); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := client.Delete(ctx, "/files/a"); err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Sync(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(bytes.Load())
+	// Output: 4
 }

@@ -38,3 +38,14 @@ func ExampleWithHost() {
 	}
 	defer client.Close()
 }
+
+// A program with a krb5.conf of its own, which may differ from the machine's.
+func ExampleWithConfig() {
+	mechanism := gssapi.Keytab("orders@EXAMPLE.COM", "/etc/orders.keytab", gssapi.WithConfig("/etc/orders/krb5.conf"))
+	client, err := framework.New([]string{"zk1.example.com:2181"}, framework.WithSASL(mechanism))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+}
