@@ -90,7 +90,7 @@ func TestUpdate_OfAnInstanceBuiltAnew(t *testing.T) {
 	require.Equal(t, i.PayloadClass, reg.Instance().PayloadClass)
 }
 
-func TestRegister_RefusesAPayloadThatIsNotOfItsClass(t *testing.T) {
+func TestRegister_RefusesAPayloadThatItsClassCannotRead(t *testing.T) {
 	d := newDiscovery[any](t, newClient(t, zktest.NewServer(t)))
 	for _, made := range []discovery.Instance[discovery.Metadata]{discovery.Spring("pay", "h", 1, nil), discovery.Dubbo("pay", "h", 1, nil)} {
 		for name, payload := range map[string]any{
