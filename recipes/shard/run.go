@@ -46,7 +46,9 @@ const (
 // ([ErrDrained]), and when Run returns. If f returns before that, it is called again after a pause:
 // see the package comment.
 //
-// Run returns when all calls have returned:
+// Run returns when all calls have returned and the nodes of this member are deleted. Without a
+// server it returns 5 s after the last call, with an error that wraps zk.ErrNoServer, and the
+// client deletes them in the background. Otherwise it returns
 //   - nil after Drain,
 //   - the cause of ctx,
 //   - [ErrShards], also if another member replaces the plan by one of another number,
@@ -81,8 +83,7 @@ func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int)
 	if err != nil {
 		return err
 	}
-	defer r.all.Wait()
-	defer member.Close() // after an error the node is removed with the session
+	defer func() { err = operr.Join(err, r.leave(member)) }()
 	r.all.Go(r.follow)
 	r.all.Go(r.plans)
 	if r.until(r.ctx, func() bool { return m.phase == draining }) == nil {
@@ -96,6 +97,39 @@ func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int)
 		return err
 	}
 	return nil
+}
+
+// leaveTimeout limits how long Run waits for the servers after all calls have returned, as
+// node.Node.Close is limited.
+const leaveTimeout = 5 * time.Second
+
+// leave waits until no call is in progress, and removes the nodes of the member and its shards.
+// After leaveTimeout without a server, that continues in the background, until the session ends at
+// the latest, and the error says so.
+func (r *run) leave(member *node.Node) error {
+	_ = r.until(context.Background(), func() bool {
+		for _, s := range r.shards {
+			if s.call != nil {
+				return false
+			}
+		}
+		r.over = true
+		return true
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	done := make(chan struct{})
+	go func() { // ends with the session or the client
+		defer close(done)
+		_ = member.Close() // after an error the node is removed with the session
+		r.all.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("nodes of member %s may remain, deletion not confirmed: %w", r.id, engine.Of(r.client).GaveUp(ctx, nil))
+	}
 }
 
 // run is a Run in progress.
@@ -114,6 +148,7 @@ type run struct {
 	plan     plan              // in force
 	shards   map[int]*shard    // not in the map: neither wanted nor leaving
 	troubles map[string]string // by path: the reason that was logged
+	over     bool              // no call begins any more
 }
 
 // begin creates the plan, if it is missing, and this member's node. It waits for a server.
@@ -392,7 +427,15 @@ func (r *run) serve(ctx context.Context, s *shard, index int, path string) error
 // call calls f in a goroutine of its own, which a panic or runtime.Goexit may end, and returns when
 // f has returned.
 func (r *run) call(ctx context.Context, s *shard, index int) error {
-	r.update(func() { s.call = ctx })
+	over := false
+	r.update(func() {
+		if over = r.over; !over {
+			s.call = ctx
+		}
+	})
+	if over { // ctx has ended, and Run may have returned
+		return nil
+	}
 	defer r.update(func() { s.call, s.stuck = nil, false })
 	returned := make(chan error, 1)
 	go func() { // ends with f

@@ -1,0 +1,54 @@
+package shard_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/shard"
+)
+
+// An orchestrator kills a process that does not end soon. All calls return before Run does.
+func TestRun_EndsSoonWithoutAServer(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		m, err := shard.New(w.Client(framework.WithSessionTimeout(40*time.Second)), "/s", "a", 4)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		var calls atomic.Int32
+		go func() {
+			done <- m.Run(ctx, func(ctx context.Context, _ int) error {
+				calls.Add(1)
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // virtual time: the work ends
+				calls.Add(-1)
+				return nil
+			})
+		}()
+		time.Sleep(30 * time.Second) // virtual time, in which the member owns all shards
+		require.EqualValues(t, 4, calls.Load())
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		synctest.Wait()
+		began := time.Now()
+		cancel()
+		err = <-done
+		require.Equal(t, 8*time.Second, time.Since(began), "5 s after the last call")
+		require.Zero(t, calls.Load())
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, zk.ErrNoServer)
+		require.ErrorContains(t, err, "nodes of member a may remain")
+		w.Server.RefuseConnections(false)
+		time.Sleep(10 * time.Second) // virtual time, in which the client connects
+		require.False(t, w.Server.Exists("/s/members/a"))
+		require.NoError(t, m.Drain(t.Context()))
+	})
+}
