@@ -73,6 +73,12 @@ var clientBugs = []mutation{
 		pkg:   "internal/engine/debt", test: "TestClose_LaterDebts",
 	},
 	{
+		name:  "a wait for a connection ends when the connection is lost at that moment",
+		file:  "internal/engine/core.go",
+		edits: []edit{{old: "case within != nil && within.Err() != nil:", new: "default:"}},
+		pkg:   "internal/engine", test: "TestAwaitLink_LostAtThatMoment",
+	},
+	{
 		name:  "a node is looked for behind a sync",
 		file:  "internal/engine/create.go",
 		edits: []edit{{old: "if err := l.CaughtUp(ctx); err != nil {", new: "if _, err := wire.Call(ctx, l.Conn, wire.AskSync(dir)); err != nil {"}},
