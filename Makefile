@@ -76,7 +76,7 @@ pictures:
 	@scripts/pictures.sh
 
 # The same worlds with goroutines that pause at random, see test/schedules/README.md.
-SCHEDULED := ./recipes/lock ./recipes/lock/internal/view ./recipes/shard ./internal/session ./internal/engine ./internal/engine/wire
+SCHEDULED := ./recipes/lock ./recipes/lock/internal/view ./recipes/shard ./internal/session ./internal/engine ./internal/engine/wire ./internal/engine/debt
 schedules: SEEDS := 300
 schedules:
 	@go run ./test/schedules -out bin/schedules $(SCHEDULED)

@@ -48,6 +48,7 @@ var cleanPackages = []string{
 	"internal/conn",
 	"internal/dialerrors",
 	"internal/engine",
+	"internal/engine/debt",
 	"internal/gzipped",
 	"internal/operr",
 	"internal/opt",

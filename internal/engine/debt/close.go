@@ -9,7 +9,8 @@ import (
 )
 
 // Close begins the end: from now on only DeleteRest sends anything. The debts of nodes that end
-// with a session are settled, and so are those that are registered later: Close ends the session.
+// with a session are settled, whether they are registered before Close or later: the client ends
+// that session.
 func (s *Ledger) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@
 // carries out its actions.
 //
 //	step.go     the states, the events and the table
-//	ledger.go   who registers a node, and how its deletion is sent
+//	ledger.go   how a node is registered, and how its deletion is sent
 //	look.go     how a node is found, and how the ledger keeps time
 //	close.go    what Close does
 //	wait.go     how a caller waits for a deletion
@@ -25,11 +25,11 @@
 //
 // # Who owns the node of a protected create
 //
-//	while                                      owner
-//	its create is under way                    the debt, expected: Close looks for it
-//	the caller waits for a retry               the debt, expected: the retry may find the node
-//	the caller has given up                    the debt, from unanswered on
-//	Create has returned it                     the caller; with engine.Owing, the debt until Settle
+//	while                            owner
+//	its create is under way          the debt, expected: Close looks for it
+//	the caller waits for a retry     the debt, expected: the retry may find the node
+//	the caller has given up          the debt, from unanswered on
+//	Create has returned it           the caller; with engine.Owing, the debt until Settle
 //
 // # Order
 //
@@ -121,8 +121,10 @@ func Unique(path string) Node { return Node{Path: path} }
 func Protected(dir, id string) Node { return Node{Path: dir, kind: protectedID, id: id} }
 
 // Reusable returns a node at a path that other nodes may have. mine reports whether a node with
-// this owner belongs to this client. wanted reports whether another owner in this process wants the
-// node: then it stays. Neither may block.
+// this owner belongs to this client.
+//
+// wanted reports whether another owner in this process wants the node: then it stays. Neither
+// function may block.
 func Reusable(path string, mine func(owner int64) bool, wanted func() bool) Node {
 	return Node{Path: path, kind: reusableName, mine: mine, wanted: wanted}
 }

@@ -29,7 +29,7 @@ func (s *Ledger) Run() {
 	}
 }
 
-// Wake has Run look at the sessions again, one of which is over.
+// Wake has Run look at the sessions again. A session is over.
 func (s *Ledger) Wake() { s.wake.Raise() }
 
 // turn starts the deletions and looks that are due, and returns the time of its next call: a
