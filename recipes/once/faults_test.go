@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -287,32 +288,40 @@ func TestALateLossIsNotRecorded(t *testing.T) {
 	})
 }
 
-// TestWaitersNoticeASuccessAtOnce requires that all waiters return when the first has succeeded,
-// although each is behind the next in the queue.
+// TestWaitersNoticeASuccessAtOnce has another contender between the runner and the waiters, which
+// holds the lock for an hour: the waiters return before.
 func TestWaitersNoticeASuccessAtOnce(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		runner := newOnce(t, w.Client(), faultPath)
 		ran(t, runner, "before")
+		m, err := mutex.New(w.Client(), faultPath)
+		require.NoError(t, err)
 		const n = 5
-		notified := make(chan once.Record, n)
-		_, err := runner.Do(testbed.Context(t), "key", func(context.Context) error {
+		notified := make(chan time.Time, n)
+		var held sync.WaitGroup
+		_, err = runner.Do(testbed.Context(t), "key", func(context.Context) error {
+			held.Go(func() {
+				assert.NoError(t, m.Do(context.Background(), func(context.Context) error { time.Sleep(time.Hour); return nil }))
+			})
+			time.Sleep(time.Second) // virtual time, until it is in the queue
 			for range n {
 				o := newOnce(t, w.Client(), faultPath)
 				go func() {
 					r, err := o.Do(context.Background(), "key", never(t))
 					assert.NoError(t, err)
-					notified <- r
+					assert.False(t, r.Ran)
+					assert.NotEmpty(t, r.By)
+					notified <- time.Now()
 				}()
 			}
-			time.Sleep(time.Second) // virtual time
-			// A waiter behind the others holds back nobody: the nodes ahead of it stay.
+			time.Sleep(time.Second)
 			return nil
 		})
 		require.NoError(t, err)
+		recorded := time.Now()
+		held.Wait()
 		for range n {
-			r := testbed.Receive(t, notified, "a waiter")
-			require.False(t, r.Ran)
-			require.NotEmpty(t, r.By)
+			require.WithinDuration(t, recorded, <-notified, time.Second)
 		}
 	})
 }

@@ -181,8 +181,13 @@ type attempt struct {
 	f      func(ctx context.Context) error
 }
 
-// failed returns the error of an operation before f is called, or after it has succeeded.
-func (a *attempt) failed(err error) error { return operr.New(a.op, a.path, err) }
+// failed returns the error of a call that has recorded nothing, whatever was lost before.
+func (a *attempt) failed(err error) error { return a.ended(err, false) }
+
+// ended returns the error of a call. unknown reports whether a success may be recorded.
+func (a *attempt) ended(err error, unknown bool) error {
+	return operr.New(a.op, a.path, &unrecorded{operr.Bare(err), unknown})
+}
 
 func (a *attempt) run(ctx context.Context) (Record, error) {
 	if ctx == nil {
@@ -499,7 +504,7 @@ func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r
 	if multi := (*framework.MultiError)(nil); !errors.As(err, &multi) {
 		err = operr.Bare(err)
 	}
-	return result, a.failed(&unrecorded{fmt.Errorf("%s: %w", text, err), unknown})
+	return result, a.ended(fmt.Errorf("%s: %w", text, err), unknown)
 }
 
 // settle looks for a success whose recording is unknown. known reports whether the answer is final:

@@ -57,7 +57,7 @@ type mutation struct {
 type edit struct{ old, new, in string }
 
 // mutations are all there are.
-var mutations = slices.Concat(clientBugs, sessionBugs, lockBugs, delayBugs, contextBugs, viewBugs, sharedBugs, cacheBugs, nodeBugs, electionBugs, recipeBugs, programBugs, matrixBugs)
+var mutations = slices.Concat(clientBugs, sessionBugs, lockBugs, delayBugs, contextBugs, viewBugs, sharedBugs, cacheBugs, nodeBugs, electionBugs, recipeBugs, jobBugs, programBugs, matrixBugs)
 
 // TestEachMutationCanBeMade keeps the table in step with the sources, and requires that each
 // mutation is to be caught somewhere.

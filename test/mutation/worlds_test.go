@@ -36,6 +36,7 @@ const (
 	pool        kind = "pool"
 	services    kind = "services"
 	shards      kind = "shards"
+	jobs        kind = "jobs"
 )
 
 // within is the number of seeds, from 1 on, among which one must fail. The seed does not decide the

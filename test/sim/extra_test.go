@@ -20,7 +20,7 @@ type extra interface {
 	conclude()
 }
 
-var extraNames = []string{"election", "numbers", "barrier", "pool", "services", "shards"}
+var extraNames = []string{"election", "numbers", "barrier", "pool", "services", "shards", "jobs"}
 
 var extras = map[string]func(*world) extra{
 	"election": func(w *world) extra { return newElection(w) },
@@ -29,6 +29,7 @@ var extras = map[string]func(*world) extra{
 	"pool":     func(w *world) extra { return &pool{world: w} },
 	"services": func(w *world) extra { return &services{world: w} },
 	"shards":   func(w *world) extra { return &shards{world: w} },
+	"jobs":     func(w *world) extra { return &jobs{world: w} },
 }
 
 // actor is a goroutine of a client.

@@ -222,6 +222,10 @@ func draw(seed uint64, only string) scenario {
 	s.delay(rand.New(rand.NewPCG(seed, 4)))
 	s.choose(rand.New(rand.NewPCG(seed, 5)))
 	s.divide(rand.New(rand.NewPCG(seed, 6)))
+	s.hire(rand.New(rand.NewPCG(seed, 7)))
+	if *extraOnly != "" {
+		s.Extra = *extraOnly
+	}
 	if s.hides() {
 		for i := range s.Watchers {
 			s.Watchers[i].NoData = false // see cache.WithoutData
@@ -293,6 +297,20 @@ func (s *scenario) divide(random *rand.Rand) {
 	}
 }
 
+// hire has clients run jobs in one world of five without another recipe.
+func (s *scenario) hire(random *rand.Rand) {
+	if random.IntN(5) == 0 && s.Extra == "" && *withExtras {
+		s.Extra = "jobs"
+	}
+}
+
+// drawWith is draw of a world with an extra recipe.
+func drawWith(seed uint64, only, extra string) scenario {
+	s := draw(seed, only)
+	s.Extra = extra
+	return s
+}
+
 // has reports whether there are keepers, caches, another recipe of this name, or holders who may be
 // asked to release, whatever is asked for.
 func (s *scenario) has(what string) bool {
@@ -301,7 +319,7 @@ func (s *scenario) has(what string) bool {
 		return len(s.Keepers) > 0
 	case "caches":
 		return len(s.Watchers) > 0
-	case "election", "numbers", "barrier", "pool", "services", "shards":
+	case "election", "numbers", "barrier", "pool", "services", "shards", "jobs":
 		return s.Extra == what
 	case "multilock":
 		return s.Recipe == what

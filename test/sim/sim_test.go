@@ -32,6 +32,7 @@ var (
 	cut         = flag.Bool("sim.cut", true, "drop faults of a seed that fails, as long as it does")
 	hiddenNodes = flag.Bool("sim.hidden", true, "with contenders whose nodes are unreadable for others")
 	keepers     = flag.Bool("sim.keepers", true, "with kept nodes and members of groups")
+	extraOnly   = flag.String("sim.extra", "", "have this recipe beside the contenders in every world: "+strings.Join(extraNames, ", "))
 	withExtras  = flag.Bool("sim.extras", true, "with other recipes beside the contenders")
 	only        = flag.String("sim.only", "", "of the seeds, run only worlds with these: keepers, caches, revocable, multilock, credentials, replaced, clickhouse, "+strings.Join(extraNames, ", "))
 	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
@@ -58,6 +59,11 @@ func TestWorlds(t *testing.T) {
 		runOne(t, draw(*oneSeed, *recipe))
 		return
 	}
+	runWorlds(t, func(seed uint64) scenario { return draw(seed, *recipe) })
+}
+
+// runWorlds runs the worlds that draw returns for many seeds.
+func runWorlds(t *testing.T, draw func(seed uint64) scenario) {
 	// Worlds are small and produce much garbage: its collection took a quarter of the time. Some
 	// are not small.
 	defer debug.SetGCPercent(debug.SetGCPercent(1000))
@@ -73,7 +79,7 @@ func TestWorlds(t *testing.T) {
 				if n >= uint64(*seeds) || all.failed() >= *stopAt || *limit > 0 && time.Since(began) > *limit {
 					return
 				}
-				s := draw(*first+n, *recipe)
+				s := draw(*first + n)
 				if !s.has(*only) {
 					continue
 				}
@@ -203,6 +209,9 @@ func cutDown(t *testing.T, s scenario) string {
 	fmt.Fprintf(&b, "again: go test ./test/sim -run TestWorlds -v -sim.seed %d", s.Seed)
 	if *recipe != "" {
 		fmt.Fprintf(&b, " -sim.recipe %s", *recipe)
+	}
+	if s.Extra != draw(s.Seed, *recipe).Extra {
+		fmt.Fprintf(&b, " -sim.extra %s", s.Extra)
 	}
 	if _, failed := fails(t, s, false); !failed {
 		fmt.Fprintf(&b, "\nit did not fail again in %d tries: it depends on the order of goroutines\n", tries)
