@@ -156,15 +156,10 @@ func (l *locking) enter(ctx context.Context, t *cli.App, client *framework.Clien
 
 // acquire returns a hold once the commands of lost locks have ended.
 func (l *locking) acquire(ctx context.Context, t *cli.App, c *contended) (*lock.Hold, error) {
-	patient, within := ctx, ""
-	var cancel func()
-	switch {
-	case l.try:
-		patient, cancel = context.WithCancel(ctx)
-		cancel()
-	case l.wait > 0:
-		patient, cancel = context.WithTimeout(ctx, l.wait)
-		defer cancel()
+	patient, cancel := l.patience(ctx, time.Now())
+	defer cancel()
+	within := ""
+	if l.wait > 0 {
 		within = fmt.Sprintf(" in %v", l.wait)
 	}
 	var hold *lock.Hold
@@ -184,27 +179,39 @@ func (l *locking) acquire(ctx context.Context, t *cli.App, c *contended) (*lock.
 	case ctx.Err() != nil:
 		return nil, err
 	case errors.Is(err, lock.ErrNotAcquired), patient.Err() != nil:
-		who, err := c.holders(ctx)
-		if err != nil { // it is unknown whether the lock is held
-			return nil, fmt.Errorf("%s not acquired%s: cannot read its holders: %w", c.path, within, err)
-		}
-		return nil, &cli.Exit{Code: l.refused, Err: fmt.Errorf("%s not acquired%s: held by %s", c.path, within, who)}
+		return nil, l.notAcquired(ctx, c, within)
 	default:
 		return nil, err
 	}
-	err = c.shadows.awaitOthers(ctx, patient, hold, t)
-	if err == nil {
-		return hold, nil
+	if err := l.awaitOthers(ctx, patient, t, c, hold, within); err != nil {
+		_ = hold.Release() // the reason is the news
+		return nil, err
 	}
+	return hold, nil
+}
+
+// notAcquired returns the error of an acquire that would have to wait for longer, with the holders.
+func (l *locking) notAcquired(ctx context.Context, c *contended, within string) error {
+	who, err := c.holders(ctx)
+	if err != nil { // it is unknown whether the lock is held
+		return fmt.Errorf("%s not acquired%s: cannot read its holders: %w", c.path, within, err)
+	}
+	return &cli.Exit{Code: l.refused, Err: fmt.Errorf("%s not acquired%s: held by %s", c.path, within, who)}
+}
+
+// awaitOthers waits until the commands of lost locks have ended.
+func (l *locking) awaitOthers(ctx, patient context.Context, t *cli.App, c *contended, hold *lock.Hold, within string) error {
+	err := c.shadows.awaitOthers(ctx, patient, hold, t)
 	var runs *stillRuns
 	switch {
+	case err == nil:
+		return nil
 	case hold.Err() != nil:
-		err = loss(hold)
+		return loss(hold)
 	case errors.As(err, &runs):
-		err = &cli.Exit{Code: l.refused, Err: fmt.Errorf("%s not acquired%s: %w", c.path, within, err)}
+		return &cli.Exit{Code: l.refused, Err: fmt.Errorf("%s not acquired%s: %w", c.path, within, err)}
 	}
-	_ = hold.Release() // the reason is the news
-	return nil, err
+	return err
 }
 
 // lookTimeout limits the request for the holders after an acquire has timed out.

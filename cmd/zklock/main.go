@@ -6,6 +6,8 @@
 //	zklock hold [flags] /path
 //	zklock ls [flags] /path
 //	zklock revoke [flags] /path
+//	zklock once ls [flags] /path
+//	zklock once forget [flags] /path key...
 //
 // The locks are the recipes of Apache Curator, so a job under zklock and a Java service exclude
 // each other. See README.md in this directory.
@@ -31,6 +33,7 @@ import (
 const (
 	exitNoLock      = 66  // no lock at the path
 	exitLost        = 70  // the lock was lost while the command ran
+	exitUnrecorded  = 71  // run --once: the command has succeeded, and that is not known to be recorded
 	exitNotAcquired = 75  // another client holds the lock; try again later
 	exitConflict    = 78  // the path is in use for another kind of lock
 	exitAsked       = 143 // hold was asked to release the lock: the code of a command that run has sent SIGTERM
@@ -39,9 +42,10 @@ const (
 const exitCodes = `Exit codes:
   the command's  of run and elect; 128 + n if signal n ended it
   2              bad command line
-  66             ls, revoke: no lock at the path
+  66             ls, revoke: no lock at the path; once ls, once forget: no record
   69             no server answers, or the server refuses
   70             the lock was lost while the command ran; elect campaigns again instead
+  71             run --once: the command has succeeded, and that is not known to be recorded
   75             not acquired in time; --exit-code sets another code
   78             the path is in use for another kind of lock, or for a semaphore with another --permits; revoke: the leader is not zklock
   126, 127       the command cannot be run, or was not found
@@ -73,26 +77,29 @@ func root(a *cli.App) *cobra.Command {
 
 ` + exitCodes,
 	}
-	for _, c := range []struct {
-		use, short, long string
-		command
-	}{
-		{"run [flags] /path -- command args...", "Run a command while holding a lock", "", &run{}},
-		{"elect [flags] /path -- command args...", "Run a command on one machine at a time: while it leads an election", "", &elect{}},
-		{"hold [flags] /path", "Hold a lock until a signal arrives or a pipe is closed", "", &hold{}},
-		{"ls [flags] /path", "List the holders and waiters of a lock, or of all locks below a path", "", &ls{}},
-		{"revoke [flags] /path", "Ask the holders of a lock, or one node, to release it", "", &revoke{}},
-	} {
+	add := func(to *cobra.Command, use, short string, c command) {
 		cmd := &cobra.Command{
-			Use: c.use, Short: c.short,
+			Use: use, Short: short,
 			DisableFlagsInUseLine: true,
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return c.main(cmd.Context(), a, cmd.OutOrStdout(), args)
 			},
 		}
 		c.flags(a, cmd.Flags())
-		top.AddCommand(cmd)
+		to.AddCommand(cmd)
 	}
+	add(top, "run [flags] /path -- command args...", "Run a command while holding a lock", &run{})
+	add(top, "elect [flags] /path -- command args...", "Run a command on one machine at a time: while it leads an election", &elect{})
+	add(top, "hold [flags] /path", "Hold a lock until a signal arrives or a pipe is closed", &hold{})
+	add(top, "ls [flags] /path", "List the holders and waiters of a lock, or of all locks below a path", &ls{})
+	add(top, "revoke [flags] /path", "Ask the holders of a lock, or one node, to release it", &revoke{})
+	records := &cobra.Command{
+		Use: "once", Short: "List or remove what run --once has recorded",
+		RunE: func(*cobra.Command, []string) error { return cli.UsageError("once requires a command: ls or forget") },
+	}
+	add(records, "ls [flags] /path", "List the recorded keys of a job, newest first", &onceLs{})
+	add(records, "forget [flags] /path key...", "Remove recorded keys: they run again", &onceForget{})
+	top.AddCommand(records)
 	return a.Prepare(top)
 }
 

@@ -27,6 +27,7 @@ type run struct {
 	locking
 	onLoss string
 	grace  time.Duration // negative until check has chosen the default
+	once   string        // the key of --once; empty: none
 
 	runs atomic.Bool // the command runs, and receives the signals
 }
@@ -42,6 +43,7 @@ func (r *run) flags(a *cli.App, fs *pflag.FlagSet) {
 	r.locking.flags(a, fs)
 	fs.SetInterspersed(false) // flags after the path belong to the command
 	fs.StringVar(&r.onLoss, "on-loss", lossTerm, "when the lock is lost: `term` (SIGTERM, then SIGKILL after --grace), kill (at once) or ignore")
+	fs.StringVar(&r.once, "once", "", "run the command once for this `key`, such as a date: exit with 0 if it has succeeded before, on any machine")
 	r.graceFlag(fs)
 }
 
@@ -59,6 +61,8 @@ func (r *run) check() error {
 	switch {
 	case !slices.Contains([]string{lossTerm, lossKill, lossIgnore}, r.onLoss):
 		return cli.UsageError("invalid --on-loss %q: must be term, kill or ignore", r.onLoss)
+	case r.once != "" && r.kind() != kindMutex && r.kind() != kindElection:
+		return cli.UsageError("--once cannot be combined with --read, --write or --permits")
 	case r.session <= 0:
 		return cli.UsageError("--session %v is not positive", r.session)
 	case r.grace > r.session/2:
@@ -84,6 +88,9 @@ func (r *run) main(ctx context.Context, t *cli.App, _ io.Writer, args []string) 
 		return cli.Interruption(ctx, err)
 	}
 	defer client.Close()
+	if r.once != "" {
+		return r.runOnce(ctx, t, client, j)
+	}
 	q, hold, err := r.enter(ctx, t, client, j.path)
 	if err != nil {
 		return cli.Interruption(ctx, err)
