@@ -28,6 +28,7 @@ type Client struct {
 func init() {
 	engine.Inner = func(client any) engine.Client { return client.(*Client).engine }
 	engine.Outer = func(c engine.Client) any { return &Client{engine: c} }
+	engine.CheckOp = func(client, op any) error { _, err := client.(*Client).step(op); return err }
 	engine.CreationOf = func(opts any) (engine.Creation, error) { return newCreation("/node", opts.([]CreateOption)) }
 }
 

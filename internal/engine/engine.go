@@ -69,6 +69,9 @@ var (
 
 	// CreationOf returns what a []framework.CreateOption asks for, or why it is invalid.
 	CreationOf func(opts any) (Creation, error)
+
+	// CheckOp returns why Multi of a *framework.Client would refuse an operation.
+	CheckOp func(client, op any) error
 )
 
 // Of returns the [Client] inside a *framework.Client. It panics for any other type.

@@ -6,8 +6,6 @@ import (
 	"log"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/once"
 	"github.com/gocurator/curator/zktest"
@@ -123,7 +121,7 @@ func ExampleCommit() {
 			if err != nil {
 				return err
 			}
-			return once.Commit(ctx, &zk.SetDataRequest{Path: "/balance", Data: []byte("150"), Version: stat.Version})
+			return once.Commit(ctx, framework.SetOp("/balance", []byte("150"), framework.IfVersion(stat.Version)))
 		})
 		if err != nil {
 			fmt.Println(err)

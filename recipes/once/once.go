@@ -40,7 +40,7 @@ var (
 // Once is a job that runs once for each key. It is safe for concurrent use, and need not be closed.
 type Once struct {
 	client *framework.Client // does not compress
-	user   engine.Client     // encodes data of the user
+	user   *framework.Client // encodes data of the user
 	queue  *lock.Queue
 	path   string
 	node   string // the record node
@@ -88,18 +88,18 @@ func newOnce(client *framework.Client, path string, opts []Option) (*Once, error
 	}
 	o := &Once{
 		client: engine.Uncompressed(client),
-		user:   engine.Of(client),
+		user:   client,
 		queue:  queue,
 		path:   path,
 		node:   framework.Join(path, recordName),
 		cfg:    cfg,
 	}
 	if data == nil {
-		data = o.user.DefaultData()
+		data = engine.Of(o.user).DefaultData()
 	}
 	o.by = identity(data)
 	// The transaction also deletes two nodes.
-	if err := o.user.Fits(o.node, cfg.keep*maxEntry+maxHead+2*len(path)+256); err != nil {
+	if err := engine.Of(o.user).Fits(o.node, cfg.keep*maxEntry+maxHead+2*len(path)+256); err != nil {
 		return nil, fmt.Errorf("%w: %d records may not fit into a request: %w", framework.ErrBadArgument, cfg.keep, operr.Bare(err))
 	}
 	return o, nil
@@ -409,7 +409,7 @@ func changed(err error) bool {
 // mayWrite reports whether the ACL of a record node that this client creates lets it write for
 // certain.
 func (o *Once) mayWrite() bool {
-	return slices.ContainsFunc(o.user.ACL(o.node), func(a zk.ACL) bool {
+	return slices.ContainsFunc(engine.Of(o.user).ACL(o.node), func(a zk.ACL) bool {
 		return a.Perms&zk.PermWrite != 0 && (a.Scheme == "world" || a.Scheme == "auth")
 	})
 }

@@ -265,7 +265,7 @@ func commitsOnce(t *testing.T, bed *testbed.Bed) {
 		require.NoError(t, once.Commit(ctx, op, &zk.CreateRequest{Path: target + "-new", Data: []byte("x")}))
 		op.Path = "changed by its owner"
 		require.NoError(t, once.Commit(ctx, &zk.CheckVersionRequest{Path: target, Version: 1}, &zk.DeleteRequest{Path: target + "-new", Version: -1}))
-		for _, bad := range []any{nil, zk.SetDataRequest{Path: target}, (*zk.DeleteRequest)(nil), &zk.DeleteRequest{Path: "x"}, 7} {
+		for _, bad := range []any{nil, framework.SetOp(target, nil, nil), framework.CreateOp(target, nil, nil), &zk.CreateRequest{Path: target, Flags: 99}, zk.SetDataRequest{Path: target}, (*zk.DeleteRequest)(nil), &zk.DeleteRequest{Path: "x"}, 7} {
 			err := once.Commit(ctx, bad)
 			assert.True(t, errors.Is(err, framework.ErrBadArgument) || errors.Is(err, framework.ErrBadPath), "%v", err)
 		}

@@ -3,13 +3,13 @@ package once
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -81,7 +81,7 @@ func (r *run) commit(ops []any) error {
 	for _, op := range all {
 		bytes += size(op)
 	}
-	if err := r.user.Fits(r.node, bytes); err != nil {
+	if err := engine.Of(r.user).Fits(r.node, bytes); err != nil {
 		return err
 	}
 	r.ops = all
@@ -91,37 +91,37 @@ func (r *run) commit(ops []any) error {
 // encoded returns a copy of an operation for a client that does not compress. The caller may change
 // its own.
 func (r *run) encoded(op any) (copied any, err error) {
-	if v := reflect.ValueOf(op); v.Kind() != reflect.Pointer || v.IsNil() {
-		return nil, fmt.Errorf("%w: operation %T, must be a pointer to a request", framework.ErrBadArgument, op)
+	if err := engine.CheckOp(r.user, op); err != nil {
+		return nil, err
 	}
-	path, data := "", (*[]byte)(nil)
+	var data *[]byte
 	switch op := op.(type) {
 	case *zk.CreateRequest:
 		c := *op
-		copied, path, data = &c, c.Path, &c.Data
+		copied, data = &c, &c.Data
 	case *zk.CreateTTLRequest:
 		c := *op
-		copied, path, data = &c, c.Path, &c.Data
+		copied, data = &c, &c.Data
 	case *zk.SetDataRequest:
 		c := *op
-		copied, path, data = &c, c.Path, &c.Data
+		copied, data = &c, &c.Data
 	case *zk.DeleteRequest:
 		c := *op
-		copied, path = &c, c.Path
+		copied = &c
 	case *zk.CheckVersionRequest:
 		c := *op
-		copied, path = &c, c.Path
+		copied = &c
 	default:
 		return nil, fmt.Errorf("%w: unsupported operation %T", framework.ErrBadArgument, op)
 	}
 	if data != nil {
-		encoded, err := r.user.Encode(*data)
+		encoded, err := engine.Of(r.user).Encode(*data)
 		if err != nil {
 			return nil, err
 		}
 		*data = slices.Clone(encoded)
 	}
-	return copied, framework.ValidatePath(path)
+	return copied, nil
 }
 
 // size returns about how many bytes an operation adds to a request.

@@ -55,7 +55,7 @@ var jobBugs = []mutation{
 	{
 		name:  "operations of Commit are not copied",
 		file:  "recipes/once/run.go",
-		edits: []edit{{old: "	case *zk.SetDataRequest:\n		c := *op\n		copied, path, data = &c, c.Path, &c.Data", new: "	case *zk.SetDataRequest:\n		copied, path, data = op, op.Path, &op.Data"}},
+		edits: []edit{{old: "	case *zk.SetDataRequest:\n		c := *op\n		copied, data = &c, &c.Data", new: "	case *zk.SetDataRequest:\n		copied, data = op, &op.Data"}},
 		pkg:   "recipes/once", test: "TestOnce/inprocess/operations_of_Commit_are_carried_out_once",
 	},
 	{
