@@ -21,7 +21,7 @@ import (
 	"github.com/gocurator/curator/observe/promobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/recipes/once"
 )
 
 // Where the service keeps its nodes.
@@ -30,7 +30,6 @@ const (
 	schedulerPath = "/shop/scheduler"
 	reportPath    = "/shop/report"
 	nightlyPath   = "/shop/nightly"
-	donePath      = "/shop/nightly-done"
 	servicesPath  = "/services"
 )
 
@@ -78,7 +77,7 @@ type Service struct {
 
 	settings *cache.Values[Settings]
 	election *leader.Election
-	nightly  *mutex.Mutex
+	nightly  *once.Once
 	stock    *http.Client
 	server   *http.Server
 	address  string
@@ -117,7 +116,7 @@ func Start(ctx context.Context, cfg Config) (_ *Service, err error) {
 	if s.election, err = leader.New(s.client, schedulerPath, leader.WithID(cfg.ID)); err != nil {
 		return nil, err
 	}
-	if s.nightly, err = mutex.New(s.client, nightlyPath); err != nil {
+	if s.nightly, err = once.New(s.client, nightlyPath); err != nil {
 		return nil, err
 	}
 	s.terms.Go(func() { // ends with background

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/once"
 )
 
 // schedule runs during a term of leadership: one instance at a time writes reports.
@@ -88,39 +88,21 @@ var (
 //
 // Without a server, Nightly fails after a quarter of the session timeout.
 func (s *Service) Nightly(ctx context.Context, job func(ctx context.Context) error) error {
-	patient, cancelAcquire := context.WithTimeout(ctx, s.cfg.Session/4)
-	defer cancelAcquire()
-	hold, err := s.nightly.TryAcquire(patient)
-	if errors.Is(err, lock.ErrNotAcquired) {
+	patient, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	limit := time.AfterFunc(s.cfg.Session/4, func() { giveUp(context.DeadlineExceeded) })
+	defer limit.Stop()
+	today := s.cfg.Now().UTC().Format(time.DateOnly)
+	done, err := s.nightly.TryDo(patient, today, func(ctx context.Context) error {
+		limit.Stop() // of the wait for a server, and not of the job
+		return job(ctx)
+	})
+	switch {
+	case errors.Is(err, once.ErrRunning):
 		return errRunning
-	}
-	if err != nil {
-		return err
-	}
-	return hold.Do(ctx, func(ctx context.Context) error { return s.nightlyOnce(ctx, hold, job) })
-}
-
-// nightlyOnce runs job unless it has succeeded today. ctx ends with the hold.
-func (s *Service) nightlyOnce(ctx context.Context, hold *lock.Hold, job func(ctx context.Context) error) error {
-	if err := s.ensure(ctx, donePath, nil); err != nil {
-		return err
-	}
-	today := []byte(s.cfg.Now().UTC().Format(time.DateOnly))
-	last, stat, err := s.client.Get(ctx, donePath)
-	if err != nil {
-		return err
-	}
-	if string(last) == string(today) {
+	case err == nil && !done.Ran:
 		return errDone
 	}
-	if err := job(ctx); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	// The guard refuses a job whose lock was lost: another instance may have done it since.
-	_, err = s.client.Multi(ctx, hold.Guard(), framework.SetOp(donePath, today, framework.IfVersion(stat.Version)))
 	return err
 }
 
