@@ -7,6 +7,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/opt"
 )
 
@@ -21,6 +22,8 @@ import (
 // is done, [ErrClosed] after Close, or [ErrBadPath] if the path is invalid. The package comment
 // describes writes whose reply was lost.
 type Client struct {
+	_ nocopy.Mark
+
 	engine engine.Client
 	own    bool // from New; false: a view, which cannot be closed
 }

@@ -57,6 +57,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/recipes/internal/recipe"
@@ -72,6 +73,8 @@ type config struct{}
 // Barrier blocks its waiters while it is set. It belongs to no session, and is safe for concurrent
 // use.
 type Barrier struct {
+	_ nocopy.Mark
+
 	client *framework.Client
 	path   string
 }
@@ -82,7 +85,7 @@ func New(client *framework.Client, path string, opts ...Option) (*Barrier, error
 	if err := cmp.Or(recipe.Check(client, path), opt.Apply(new(config), opts)); err != nil {
 		return nil, operr.New("barrier", path, err)
 	}
-	return &Barrier{client, path}, nil
+	return &Barrier{client: client, path: path}, nil
 }
 
 // Path returns the path of the barrier.

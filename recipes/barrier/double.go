@@ -13,6 +13,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/uuid"
@@ -38,6 +39,8 @@ const ready = "ready"
 //
 // A Double has no state and is safe for concurrent use.
 type Double struct {
+	_ nocopy.Mark
+
 	client *framework.Client
 	path   string
 	n      int
@@ -53,7 +56,7 @@ func NewDouble(client *framework.Client, path string, n int, opts ...Option) (*D
 	if err != nil {
 		return nil, operr.New("double barrier", path, err)
 	}
-	return &Double{client, path, n}, nil
+	return &Double{client: client, path: path, n: n}, nil
 }
 
 // Path returns the path of the barrier.

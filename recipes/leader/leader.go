@@ -11,6 +11,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/verdict"
@@ -69,6 +70,8 @@ var inside = locks.Inside
 // Each call of Campaign, Lead and Run is a separate candidate. Calls in one process exclude each
 // other as processes do.
 type Election struct {
+	_ nocopy.Mark
+
 	client *framework.Client
 	queue  *lock.Queue
 	path   string
@@ -92,7 +95,7 @@ func New(client *framework.Client, path string, opts ...Option) (_ *Election, er
 	if err != nil {
 		return nil, err
 	}
-	return &Election{client, candidates, path, cfg.name, cfg.id}, nil
+	return &Election{client: client, queue: candidates, path: path, name: cfg.name, id: cfg.id}, nil
 }
 
 // Path returns the path of the election.
@@ -121,7 +124,7 @@ func (e *Election) campaign(ctx context.Context) (*Term, error) {
 	for {
 		hold, err := e.queue.Acquire(ctx)
 		if err == nil {
-			return &Term{hold, e.id}, nil
+			return &Term{hold: hold, id: e.id}, nil
 		}
 		if ctx.Err() == nil {
 			if !e.joinsAgain(err) {

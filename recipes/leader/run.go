@@ -134,7 +134,7 @@ func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) erro
 			}
 			close(returned)
 		}()
-		o.failed = f(work, &Term{hold, e.id})
+		o.failed = f(work, &Term{hold: hold, id: e.id})
 		return nil
 	})
 	return o, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -14,6 +15,8 @@ import (
 // Term is a period of leadership, the result of Campaign. It is a [lock.Hold] with an id, and ends
 // once, by Release or by a loss. All methods are safe for concurrent use.
 type Term struct {
+	_ nocopy.Mark
+
 	hold *lock.Hold
 	id   string
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 )
 
@@ -12,6 +13,8 @@ import (
 //
 // All methods are safe for concurrent use.
 type Group struct {
+	_ nocopy.Mark
+
 	holds []*Hold
 	asked context.Context // the context that the recipe was called with
 	ctx   context.Context

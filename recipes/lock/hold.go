@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
 )
@@ -18,6 +19,9 @@ import (
 //
 // All methods are safe for concurrent use.
 type Hold struct {
+	_ nocopy.Mark
+
+	self   *Hold // a copy, which go vet reports, is the same hold
 	term   *term
 	own    context.Context
 	cancel context.CancelCauseFunc   // of own
@@ -151,6 +155,7 @@ func (h *Hold) inside(ctx, life context.Context) context.Context {
 // endsWith implements holder. A goroutine that waits for the hold's context would call end later,
 // perhaps after another client has acquired.
 func (h *Hold) endsWith(end context.CancelCauseFunc) {
+	h = h.self
 	n := h.term.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -242,7 +247,7 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 	if lost := loss(t.cause); lost != nil {
 		return nil, lost
 	}
-	if !slices.Contains(t.holds, h) {
+	if !slices.Contains(t.holds, h.self) {
 		return nil, ErrReleased
 	}
 	return t.newHold(ctx), nil

@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -156,6 +157,29 @@ func TestDoSaysThatTheHoldWasLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRelease_OfACopy: go vet reports the copy. It is the same hold nevertheless: otherwise Release
+// would return ErrReleased while the lock is held.
+func TestRelease_OfACopy(t *testing.T) {
+	bed := testbed.InProcess(t)
+	q, other := newQueue(t, bed.Client(t), "/lock", lock.WithReentry()), newQueue(t, bed.Client(t), "/lock")
+	hold := acquire(t, q)
+	copied := new(lock.Hold)
+	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(hold).Elem())
+	require.NoError(t, copied.Do(testbed.Context(t), func(ctx context.Context) error {
+		again, err := q.Acquire(copied.Context())
+		require.NoError(t, err)
+		return again.Release()
+	}))
+	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+	require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+	require.NoError(t, acquire(t, other).Release(), "the lock is free")
+
+	hold = acquire(t, q)
+	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(hold).Elem())
+	require.NoError(t, copied.Release())
+	require.NoError(t, acquire(t, other).Release(), "the lock is free")
 }
 
 func TestDoOfNoFunctionReleases(t *testing.T) {

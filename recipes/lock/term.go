@@ -122,6 +122,7 @@ func (t *term) apply(ctx context.Context, f fate) error {
 // newHold adds a hold. node.mu is locked.
 func (t *term) newHold(ctx context.Context) *Hold {
 	h := &Hold{term: t, asked: ctx}
+	h.self = h
 	h.own, h.cancel = context.WithCancelCause(context.Background())
 	h.hasValues(ctx)
 	t.holds = append(t.holds, h)
@@ -220,6 +221,7 @@ type released struct {
 // if the hold was released before. With alone, other errors are why the term was lost, and
 // framework.ErrBadArgument if it has other holds: then nothing happens.
 func (t *term) drop(h *Hold, alone bool) (r released, err error) {
+	h = h.self
 	n := t.node
 	n.mu.Lock()
 	defer n.mu.Unlock()

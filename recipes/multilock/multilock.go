@@ -29,6 +29,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/locking"
 	"github.com/gocurator/curator/recipes/internal/locks"
@@ -40,6 +41,8 @@ var inside = locks.Inside
 
 // Lock combines several locks. It has no state and is safe for concurrent use.
 type Lock struct {
+	_ nocopy.Mark
+
 	locks []lock.Locker
 }
 
@@ -62,7 +65,7 @@ func New(locks ...lock.Locker) (*Lock, error) {
 		}
 		seen[l] = true
 	}
-	return &Lock{slices.Clone(locks)}, nil
+	return &Lock{locks: slices.Clone(locks)}, nil
 }
 
 func badArgument(format string, args ...any) error {

@@ -31,6 +31,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -41,6 +42,8 @@ const nodeName = "lock-"
 // Mutex is a distributed mutex at one path. Acquire returns a [lock.Hold]; the Mutex itself has no
 // state. It is safe for concurrent use: goroutines exclude each other as processes do.
 type Mutex struct {
+	_ nocopy.Mark
+
 	queue *lock.Queue
 }
 
@@ -54,7 +57,7 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 	if err != nil {
 		return nil, operr.New("mutex", path, err)
 	}
-	return &Mutex{queue}, nil
+	return &Mutex{queue: queue}, nil
 }
 
 // Acquire waits until it holds the mutex, until ctx is done, or until no server could be reached

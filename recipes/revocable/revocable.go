@@ -42,6 +42,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 )
@@ -62,7 +63,10 @@ var inside = locks.Inside
 
 // Lock is a lock whose holders can be asked to release. It has no state and is safe for concurrent
 // use.
-type Lock struct{ locker lock.Locker }
+type Lock struct {
+	_      nocopy.Mark
+	locker lock.Locker
+}
 
 // New wraps a lock so that other clients can ask its holders to release. It sends no request. It
 // returns [framework.ErrBadArgument] if locker is nil.
@@ -73,7 +77,7 @@ func New(locker lock.Locker) (*Lock, error) {
 	if locker == nil {
 		return nil, badArgument("nil lock")
 	}
-	return &Lock{locker}, nil
+	return &Lock{locker: locker}, nil
 }
 
 func badArgument(what string) error {
@@ -117,6 +121,8 @@ func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-cha
 // Hold is a [lock.Hold] whose holder can be asked to release. All methods are safe for concurrent
 // use.
 type Hold struct {
+	_ nocopy.Mark
+
 	*lock.Hold
 	revoked chan struct{}
 }

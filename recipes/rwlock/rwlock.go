@@ -52,6 +52,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/internal/locking"
 	"github.com/gocurator/curator/recipes/internal/locks"
@@ -77,6 +78,8 @@ var inside = locks.Inside
 // Lock is a read/write lock at one path. It has no state between calls and is safe for concurrent
 // use.
 type Lock struct {
+	_ nocopy.Mark
+
 	read, write      *lock.Queue
 	readers, writers Side
 }
@@ -98,7 +101,7 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, err
 	if err != nil {
 		return nil, operr.New("rwlock", path, err)
 	}
-	l.readers, l.writers = Side{l, l.read}, Side{l, l.write}
+	l.readers, l.writers = Side{lock: l, queue: l.read}, Side{lock: l, queue: l.write}
 	return l, nil
 }
 
@@ -122,6 +125,8 @@ func (l *Lock) Path() string { return l.write.Path() }
 // InterProcessReadWriteLock return them. Both are sides of one queue. It is safe for concurrent
 // use.
 type Side struct {
+	_ nocopy.Mark
+
 	lock  *Lock
 	queue *lock.Queue
 }

@@ -58,6 +58,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/recipes/internal/locking"
 	"github.com/gocurator/curator/recipes/internal/locks"
@@ -86,6 +87,8 @@ var inside = locks.Inside
 //
 // Acquire with the context of a hold acquires another lease. [lock.WithReentry] is refused.
 type Semaphore struct {
+	_ nocopy.Mark
+
 	client *framework.Client
 	path   string
 	queue  *lock.Queue

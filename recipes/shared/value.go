@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
+	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/locks"
@@ -59,6 +60,8 @@ func (v Version) expected() int64 {
 // Value is a value at one path, shared by all processes. A Value never returns an older state after
 // a newer one. It need not be closed, and is safe for concurrent use.
 type Value[T any] struct {
+	_ nocopy.Mark
+
 	client *framework.Client
 	path   string
 	codec  codec[T]
