@@ -23,8 +23,31 @@ import (
 // WithLockDelay delays the next hold by d after the death of a holder. It protects a resource that
 // checks neither a guard nor a token, if the work of the dead holder stops within d.
 //
-// d must be positive. The default is no delay. All contenders should use the option: see the
-// package comment.
+// d must be positive, and the lock must have one lease and the [Standard] driver, as a mutex has,
+// and no [WithRetention]. The default is no delay.
+//
+// A holder dies if its session ends without a Release, or if its node is deleted before Release, by
+// [WithMaxHold] or by another client. There is no delay after a Release, nor after a waiter has
+// given up or died. A client that dies within the last round trip of an Acquire counts as a holder.
+//
+// All contenders should use the option. Others, such as Curator for Java, neither cause a delay nor
+// wait for one. If the values of d differ, a contender waits for the longer one of its own and the
+// dead holder's.
+//
+// A contender waits at the head of the queue, for d from the moment at which a Queue of its client
+// first finds that the holder is dead. Acquire may give up in between, and a later Acquire or
+// TryAcquire of the client waits for the rest, also with another Queue. TryAcquire fails with
+// [ErrNotAcquired] until d has passed. So a program that calls TryAcquire once and exits never ends
+// a delay: it needs Acquire and a context with a deadline of more than d.
+//
+// While a contender waits out a delay, [Queue.Participants] of a Queue with the option lists it as
+// a waiter.
+//
+// A holder has a mark: a persistent child of the path, held-mark, with digits for the holder's node
+// and d. A contender needs no right to read it. An Acquire takes one more round trip, or two after
+// a wait, and a Release none. An operator can delete the child, which ends the delay. If no
+// contender acquires after a death, a client that knows the mark deletes it an hour after the
+// delay.
 func WithLockDelay(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.delay = d }, "lock delay %v, must be positive", d)
 }

@@ -1,53 +1,16 @@
 // Package lock is the queue under all lock recipes, and the base of a recipe of your own: a [Queue]
 // with a [Driver] that decides who holds. It is Curator's LockInternals and LockInternalsDriver.
 //
-// A holder has a [Hold]: a context that ends when the lock may be lost, a fencing token, and a
-// guard that makes a write to ZooKeeper succeed only while the lock's node exists.
-//
-//	hold, err := queue.Acquire(ctx) // waits; ctx ends the waiting
+//	queue, err := lock.New(client, "/jobs/nightly", "job-", nil)
 //	if err != nil { ... }
-//	err = hold.Do(ctx, work) // releases, and reports a loss
+//	err = queue.Do(ctx, func(ctx context.Context) error { // waits; ctx ends the waiting
+//		return work(ctx) // ctx is cancelled before another client can hold
+//	})
 //
-// # On the wire
-//
-// It is the lock recipe of the ZooKeeper documentation, with the names of Curator:
-//
-//  1. create <base>/_c_<uuid>-<name><sequence>, ephemeral and sequential;
-//  2. look at the children of base, in the driver's order;
-//  3. ask the driver whether the node holds and, if not, whose deletion could change that;
-//  4. wait until one of those is deleted, and continue with 2;
-//  5. release by deleting the node; after a crash the servers delete it, since it is ephemeral.
-//
-// # How it works
-//
-// Step 2 is a list request, or no request at all: [PROTOCOL] has the rule, its proof and
-// pictures. Other clients on the path, also Java's Curator, see the same nodes in all cases. With
-// [WithRetention] steps 1 and 5 are skipped while the Queue is alone.
-//
-// # What it promises
-//
-//   - At most as many holds as there are leases have a live context.
-//   - A holder is notified of a loss before another client can hold.
-//   - If an acquire fails, its node is removed, also if the server carries out the create request
-//     only afterwards, and also if a function of the user panics: the driver, an ACL provider, a
-//     retry policy or an observer.
-//   - A release needs no context, so a cancelled caller cannot leave the lock behind.
-//
-// # What it cannot promise
-//
-// A suspended process cannot know that it has lost the lock. If something must never happen twice,
-// check the lock where it happens: [Hold.Guard] in ZooKeeper, [Hold.FencingToken] anywhere else.
-//
-// Locks of different kinds at one path, such as a mutex and a read/write lock, do not exclude each
-// other. If an acquire finds nodes of another kind of Curator's or kazoo's, the log says so, once
-// for each path and client.
-//
-// A holder is not warned if another client deletes its node, or expires its session by force: its
-// context ends when the servers report that, perhaps shortly after the next holder has acquired.
-//
-// Servers must answer a write within about an eighth of the session timeout. If they are slower,
-// holds are lost although the servers are well, and no lock is acquired: the log says so, and
-// [Queue.Acquire] returns the reason.
+// [Queue.Acquire] returns a [Hold] instead, which [Hold.Do] or [Hold.Release] ends. A hold has a
+// context that ends when the lock may be lost, a fencing token, and a guard that makes a write to
+// ZooKeeper succeed only while the lock's node exists. Options such as [WithMaxHold],
+// [WithRetention] and [WithLockDelay] are for all recipes: see there.
 //
 // # Errors of Acquire
 //
@@ -135,6 +98,31 @@
 //   - the error of Multi or the cause of a loss: retry.Unknown says whether the operations may have
 //     been carried out.
 //
+// # What it promises
+//
+//   - At most as many holds as there are leases have a live context.
+//   - A holder is notified of a loss before another client can hold.
+//   - If an acquire fails, its node is removed, also if the server carries out the create request
+//     only afterwards, and also if a function of the user panics: the driver, an ACL provider, a
+//     retry policy or an observer.
+//   - A release needs no context, so a cancelled caller cannot leave the lock behind.
+//
+// # What it cannot promise
+//
+// A suspended process cannot know that it has lost the lock. If something must never happen twice,
+// check the lock where it happens: [Hold.Guard] in ZooKeeper, [Hold.FencingToken] anywhere else.
+//
+// Locks of different kinds at one path, such as a mutex and a read/write lock, do not exclude each
+// other. If an acquire finds nodes of another kind of Curator's or kazoo's, the log says so, once
+// for each path and client.
+//
+// A holder is not warned if another client deletes its node, or expires its session by force: its
+// context ends when the servers report that, perhaps shortly after the next holder has acquired.
+//
+// Servers must answer a write within about an eighth of the session timeout. If they are slower,
+// holds are lost although the servers are well, and no lock is acquired: the log says so, and
+// [Queue.Acquire] returns the reason.
+//
 // # Observers
 //
 // The functions of an [Observer] are called on the goroutine that does the work, which waits for
@@ -160,62 +148,21 @@
 // a holder is not asked again. So no new node may be sorted before one that holds, as a key that
 // begins with a priority does: both would hold.
 //
-// # Retention
+// # On the wire
 //
-// [WithRetention] needs one lease and the [Standard] driver, as in a mutex. Otherwise [New] returns
-// [framework.ErrBadArgument].
+// The protocol is the lock recipe of the ZooKeeper documentation, with the names of Curator:
 //
-// With [WithRetention], while the Queue is alone at its path, an acquire and a release take no
-// request. After a pause of most of the session timeout a take-over needs one write, which proves
-// that the session lives. After a pause of more than d, or when the node has been used for a
-// minute, a node is created again.
+//  1. create <base>/_c_<uuid>-<name><sequence>, ephemeral and sequential;
+//  2. look at the children of base, in the driver's order;
+//  3. ask the driver whether the node holds and, if not, whose deletion could change that;
+//  4. wait until one of those is deleted, and continue with 2;
+//  5. release by deleting the node; after a crash the servers delete it, since it is ephemeral.
 //
-// Only one goroutine of the Queue at a time has a node. The others wait in memory, first come,
-// first served, and [Queue.Participants] does not list them. As soon as another node is in the
-// queue, of this library or of Curator for Java, nodes are neither handed over nor kept: the client
-// deletes its own, so that a waiter gets the lock a round trip later than without retention. A kept
-// node is also deleted when the connection is lost, when the session or the client ends, and a
-// minute after it first held.
+// # How it works
 //
-// With retention the node outlives the hold. A check that relies on the node's path alone therefore
-// accepts a former holder: use [Hold.Guard] or [Hold.FencingToken]. After a call of either the node
-// is deleted at Release, so tokens rise from holder to holder, and a guard fails after its hold was
-// released.
-//
-// Two differences remain for others. TryAcquire without retention, and Java's acquire(0), find the
-// lock taken while a node is kept. A waiter whose node this client may not read waits for the full
-// d, or the minute.
-//
-// TryAcquire of a Queue with retention waits for about two round trips if one node is ahead, since
-// that may be a kept one.
-//
-// # Lock delay
-//
-// With [WithLockDelay] a hold begins d after its predecessor died. It needs what retention needs,
-// and cannot be combined with retention.
-//
-// A holder dies if its session ends without a Release, or if its node is deleted before Release, by
-// [WithMaxHold] or by another client. There is no delay after a Release, nor after a waiter has
-// given up or died. A client that dies within the last round trip of an Acquire counts as a holder.
-//
-// All contenders should use the option. Others, such as Curator for Java, neither cause a delay nor
-// wait for one. If the values of d differ, a contender waits for the longer one of its own and the
-// dead holder's.
-//
-// A contender waits at the head of the queue, for d from the moment at which a Queue of its client
-// first finds that the holder is dead. Acquire may give up in between, and a later Acquire or
-// TryAcquire of the client waits for the rest, also with another Queue. TryAcquire fails with
-// [ErrNotAcquired] until d has passed. So a program that calls TryAcquire once and exits never ends
-// a delay: it needs Acquire and a context with a deadline of more than d.
-//
-// While a contender waits out a delay, [Queue.Participants] of a Queue with the option lists it as
-// a waiter.
-//
-// A holder has a mark: a persistent child of the path, held-mark, with digits for the holder's node
-// and d. A contender needs no right to read it. An Acquire takes one more round trip, or two after
-// a wait, and a Release none. An operator can delete the child, which ends the delay. If no
-// contender acquires after a death, a client that knows the mark deletes it an hour after the
-// delay.
+// Step 2 is a list request, or no request at all: [PROTOCOL] has the rule, its proof and pictures.
+// Other clients on the path, also Java's Curator, see the same nodes in all cases. With
+// [WithRetention] steps 1 and 5 are skipped while the Queue is alone.
 //
 // [PROTOCOL]: https://github.com/gocurator/curator/blob/main/docs/PROTOCOL.md
 package lock

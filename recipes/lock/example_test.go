@@ -345,3 +345,35 @@ func ExampleHold_FencingToken() {
 	// higher than the last one: true
 	// higher than the last one: true
 }
+
+// A function that acquires a lock calls another one that acquires it as well, as a thread may in
+// Java. Without the option the inner Do returns lock.ErrHeld.
+func ExampleWithReentry() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	for _, opts := range [][]lock.Option{nil, {lock.WithReentry()}} {
+		accounts, err := lock.New(client, "/accounts", "lock-", nil, opts...)
+		if err != nil {
+			log.Fatal(err)
+		}
+		add := func(ctx context.Context) error {
+			return accounts.Do(ctx, func(context.Context) error { fmt.Println("added"); return nil })
+		}
+		err = accounts.Do(ctx, func(ctx context.Context) error { return add(ctx) })
+		fmt.Println("held already:", errors.Is(err, lock.ErrHeld))
+	}
+	// Output:
+	// held already: true
+	// added
+	// held already: false
+}

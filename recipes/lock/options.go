@@ -81,8 +81,32 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 // WithRetention keeps the lock's node after Release for up to d. The next Acquire of the same Queue
 // reuses it without a request. A goroutine that waits in the Queue receives it at once.
 //
-// d must be positive. The default is no retention. With retention a node outlives its hold: see the
-// package comment.
+// d must be positive, and the lock must have one lease and the [Standard] driver, as a mutex has.
+// The default is no retention.
+//
+// While the Queue is alone at its path, an acquire and a release take no request. After a pause of
+// most of the session timeout a take-over needs one write, which proves that the session lives.
+// After a pause of more than d, or when the node has been used for a minute, a node is created
+// again.
+//
+// Only one goroutine of the Queue at a time has a node. The others wait in memory, first come,
+// first served, and [Queue.Participants] does not list them. As soon as another node is in the
+// queue, of this library or of Curator for Java, nodes are neither handed over nor kept: the client
+// deletes its own, so that a waiter gets the lock a round trip later than without retention. A kept
+// node is also deleted when the connection is lost, when the session or the client ends, and a
+// minute after it first held.
+//
+// With retention the node outlives the hold. A check that relies on the node's path alone therefore
+// accepts a former holder: use [Hold.Guard] or [Hold.FencingToken]. After a call of either the node
+// is deleted at Release, so tokens rise from holder to holder, and a guard fails after its hold was
+// released.
+//
+// Two differences remain for others. TryAcquire without retention, and Java's acquire(0), find the
+// lock taken while a node is kept. A waiter whose node this client may not read waits for the full
+// d, or the minute.
+//
+// TryAcquire of a Queue with retention waits for about two round trips if one node is ahead, since
+// that may be a kept one.
 func WithRetention(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.retention = d }, "retention %v, must be positive", d)
 }

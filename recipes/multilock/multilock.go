@@ -1,6 +1,12 @@
 // Package multilock combines several locks into one: all are acquired, or none. It is Curator's
 // InterProcessMultiLock.
 //
+//	l, err := multilock.New(from, to) // two mutexes of accounts, always in the same order
+//	if err != nil { ... }
+//	err = l.Do(ctx, func(ctx context.Context) error { // waits for both
+//		return transfer(ctx) // ctx is cancelled before another client can hold either
+//	})
+//
 // The locks are acquired one after the other in the order given, and released in reverse order.
 // Callers that combine some of the same locks must give them in the same order. Otherwise two
 // callers can wait for each other for ever.

@@ -1,6 +1,15 @@
 // Package mutex is a lock with one holder at a time, across all processes that
 // use the same path of a ZooKeeper ensemble. It is Curator's InterProcessMutex.
 //
+//	m, err := mutex.New(client, "/billing/nightly")
+//	if err != nil { ... }
+//	err = m.Do(ctx, func(ctx context.Context) error { // waits; ctx ends the waiting
+//		return bill(ctx) // ctx is cancelled before another client can hold the mutex
+//	})
+//
+// [Mutex.Acquire] and [Mutex.TryAcquire] return a [lock.Hold] instead, which has a fencing token
+// and a guard, and ends with Release.
+//
 // # On the wire
 //
 // Every contender creates an ephemeral sequential node below the lock's path:

@@ -1,6 +1,11 @@
 // Package rwlock is a lock for many readers or one writer at a time, across all processes that use
 // the same path of a ZooKeeper ensemble. It is Curator's InterProcessReadWriteLock.
 //
+//	l, err := rwlock.New(client, "/shop/catalogue")
+//	if err != nil { ... }
+//	err = l.Read().Do(ctx, load)     // beside other readers
+//	err = l.Write().Do(ctx, rebuild) // alone
+//
 // # On the wire
 //
 // Readers and writers create ephemeral sequential nodes in one queue:

@@ -1,6 +1,12 @@
 // Package semaphore limits the number of holders at a time, across all processes that use the same
 // path of a ZooKeeper ensemble. It is Curator's InterProcessSemaphoreV2.
 //
+//	s, err := semaphore.New(client, "/reports/exports", 3)
+//	if err != nil { ... }
+//	err = s.Do(ctx, func(ctx context.Context) error { // waits for one of three leases
+//		return export(ctx) // ctx is cancelled before another client can hold the lease
+//	})
+//
 // # On the wire
 //
 // Below the semaphore's path are a queue and the leases:
