@@ -2,12 +2,14 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +49,7 @@ var cases = []struct {
 	test func(*testing.T, stage)
 }{
 	{"java: a mutex", javaMutex},
+	{"java: a mutex that is re-entered", javaReenters},
 	{"java: a read/write lock", javaReadWriteLock},
 	{"java: a semaphore, with sessions that end", javaSemaphore},
 	{"java: a semaphore whose maximum changes", javaSharedMaximum},
@@ -111,6 +114,42 @@ func javaMutex(t *testing.T, s stage) {
 		m, err := mutex.New(client, c.path)
 		return func(ctx context.Context, _ int) error {
 			return m.Do(ctx, func(ctx context.Context) error { return c.increment(ctx, client) })
+		}, err
+	})
+	for _, p := range peers {
+		p.hears(t, ctx, "done")
+	}
+	wg.Wait()
+	c.check(t, ctx, 2*others*each)
+}
+
+// javaReenters has Java's threads acquire twice. Of ours, every other one re-enters, and the others
+// are refused inside their own holds.
+func javaReenters(t *testing.T, s stage) {
+	c := s.newScene(t)
+	ctx := s.context(t)
+	var peers []*peer
+	for range others {
+		peers = append(peers, s.java(t, "reentrant", c.path, c.counter, fmt.Sprint(each)))
+	}
+	for _, p := range peers {
+		p.hears(t, ctx, "session")
+	}
+	var ours atomic.Int32
+	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+		var opts []lock.Option
+		var want error = lock.ErrHeld
+		if ours.Add(1)%2 == 0 {
+			opts, want = append(opts, lock.WithReentry()), nil
+		}
+		m, err := mutex.New(client, c.path, opts...)
+		return func(ctx context.Context, _ int) error {
+			return m.Do(ctx, func(ctx context.Context) error {
+				if err := m.Do(ctx, func(context.Context) error { return nil }); !errors.Is(err, want) {
+					return fmt.Errorf("inside the hold: %w", err)
+				}
+				return c.increment(ctx, client)
+			})
 		}, err
 	})
 	for _, p := range peers {

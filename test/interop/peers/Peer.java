@@ -57,7 +57,8 @@ public class Peer {
         say("session " + Long.toUnsignedString(sessionId(), 16));
         String[] rest = Arrays.copyOfRange(args, 2, args.length);
         switch (args[1]) {
-            case "mutex": mutex(rest[0], rest[1], Integer.parseInt(rest[2])); break;
+            case "mutex": mutex(rest[0], rest[1], Integer.parseInt(rest[2]), false); break;
+            case "reentrant": mutex(rest[0], rest[1], Integer.parseInt(rest[2]), true); break;
             case "rwlock": readWrite(rest[0], rest[1], Integer.parseInt(rest[2])); break;
             case "semaphore": semaphore(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3]), null); break;
             case "shared": semaphore(rest[0], rest[1], Integer.parseInt(rest[2]), Integer.parseInt(rest[3]), rest[4]); break;
@@ -103,11 +104,15 @@ public class Peer {
         client.setData().forPath(counter, Integer.toString(n + 1).getBytes(StandardCharsets.UTF_8));
     }
 
-    static void mutex(String path, String counter, int rounds) throws Exception {
+    static void mutex(String path, String counter, int rounds, boolean reenter) throws Exception {
         InterProcessMutex mutex = new InterProcessMutex(client, path);
         for (int i = 0; i < rounds; i++) {
             mutex.acquire();
             try {
+                if (reenter) { // the inner release keeps the lock
+                    mutex.acquire();
+                    mutex.release();
+                }
                 increment(counter);
             } finally {
                 mutex.release();
