@@ -73,8 +73,9 @@
 //
 // "lock acquire" lasts from the call to its return. Its events "joined" have the number of nodes
 // ahead. "lock hold" begins and ends with the lease; a loss is an error. hold.Context() carries it,
-// so operations with that context are below it. Both are below the span of the context given to
-// Acquire. Operations with that context itself stay below that span.
+// and so does the context inside a Do of one lock that acquires: operations with these are below
+// it. With another context, hold.Do keeps the span of that one. Both spans are below the span of
+// the context given to Acquire. Operations with that context itself stay below that span.
 //
 // "zookeeper <op>" is one operation with all its attempts. It is recorded only below another span,
 // so background work starts no traces. Attributes have full paths, which are too many for metrics
