@@ -12,6 +12,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testbed/ensemble"
+	"github.com/gocurator/curator/recipes/shard"
 )
 
 // On real servers a leader is killed, a server loses its peers, a session is expired by force, and
@@ -56,6 +57,24 @@ func TestRun_OnAnEnsemble(t *testing.T) {
 	w.oracle.mu.Unlock()
 	require.NoError(t, e.ExpireSession(ctx, session.ID()))
 	settled("session expired", thirds)
+
+	restart := func(id string, opts ...shard.Option) {
+		require.ErrorIs(t, members[id].leave(), context.Canceled)
+		time.Sleep(2 * time.Second)
+		members[id] = w.joinWith(members[id].client, id, 12, w.oracle.work(id), opts...)
+	}
+	restart("m1", shard.WithGrace(time.Minute))
+	settled("member restarted, with a grace from now on", thirds)
+	w.oracle.takeMoves()
+	restart("m1", shard.WithGrace(10*time.Second))
+	settled("member restarted within its grace", thirds)
+	require.Zero(t, w.oracle.takeMoves())
+	time.Sleep(time.Second) // until the plan has the new grace
+	require.ErrorIs(t, members["m1"].leave(), context.Canceled)
+	settled("grace is over", map[string]int{"m0": 6, "m2": 6})
+	require.Equal(t, 4, w.oracle.takeMoves())
+	members["m1"] = w.joinWith(members["m1"].client, "m1", 12, w.oracle.work("m1"))
+	settled("member back after its grace", thirds)
 
 	require.NoError(t, members["m2"].Drain(ctx))
 	settled("member drained", map[string]int{"m0": 6, "m1": 6})
