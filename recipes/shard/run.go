@@ -513,7 +513,7 @@ func (r *run) refuse(ctx context.Context, index int, refuses bool) {
 // pause waits before the next call after a failure.
 func (r *run) pause(ctx context.Context, s *shard) {
 	r.mu.Lock()
-	d := min(firstPause<<min(s.failures-1, 10), lastPause)
+	d := min(firstPause<<min(max(s.failures-1, 0), 10), lastPause)
 	r.mu.Unlock()
 	_ = engine.Sleep(ctx, engine.Of(r.client), d) // the caller looks at ctx
 }

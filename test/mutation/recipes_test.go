@@ -440,7 +440,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "a refused shard counts for its owner",
 		file:  "recipes/shard/plan.go",
-		edits: []edit{{old: "base[shard] = r.Home\n\t\t}", new: "base[shard] = owner\n\t\t}"}},
+		edits: []edit{{old: "base[shard] = r.Home\n\t\t}", new: "base[shard], _ = owner, r\n\t\t}"}},
 		pkg:   "recipes/shard", test: "TestNext_ARefusedShardMovesToEachOnce",
 	},
 	{
@@ -452,7 +452,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "a plan waits for the group only once",
 		file:  "recipes/shard/planner.go",
-		edits: []edit{{old: "case <-time.After(settling):", new: "case <-time.After(defaultSettling):"}},
+		edits: []edit{{old: "case <-time.After(settling):", new: "case <-time.After(min(settling, defaultSettling)):"}},
 		pkg:   "recipes/shard", test: "TestWithSettling_AStartMovesNothing",
 	},
 	{
