@@ -158,3 +158,37 @@ func ExampleSpring() {
 	// http://10.0.0.1:8080 map[instance_status:UP zone:a]
 	// 0 left
 }
+
+// A member of one of Twitter's serversets is found and called like any other instance.
+func ExampleWithFormat() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	err = server.Create("/aurora/www/prod/web/member_0000000001", []byte(
+		`{"serviceEndpoint":{"host":"10.0.0.7","port":31001},"additionalEndpoints":{},"status":"ALIVE","shard":3}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	type member struct{ Shard int }
+	d, err := discovery.New[member](client, "/aurora", discovery.WithFormat(discovery.Serverset))
+	if err != nil {
+		log.Fatal(err)
+	}
+	list, err := d.Lookup(context.Background(), "www/prod/web")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, i := range list {
+		fmt.Println(i.Addr(i.Port), "shard", i.Payload.Shard)
+	}
+	// Output:
+	// 10.0.0.7:31001 shard 3
+}

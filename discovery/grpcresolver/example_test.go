@@ -55,7 +55,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer builder.Close()
-	conn, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(grpcresolver.Target("orders"), grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		log.Fatal(err)
 	}
