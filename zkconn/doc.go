@@ -15,6 +15,7 @@
 //
 //   - Every method has go-zookeeper's arguments and results, including the results beside an error.
 //     A test compares all of them.
+//   - nil data are null. The client of [Conn.Client] stores empty data for nil.
 //   - An operation is sent once. If the connection is lost before the reply, it fails with
 //     [ErrConnectionClosed], and a write may have been carried out.
 //   - An operation that waits for a connection may be sent in the next session. To prevent that,
