@@ -3,7 +3,7 @@ package connstate
 import "fmt"
 
 // State is the state of a client's connection. It is Curator's ConnectionState. The zero State
-// means that the client has not connected yet.
+// means that the client has not connected yet, or was closed.
 type State int
 
 const (
@@ -32,7 +32,7 @@ func (s State) IsConnected() bool { return s == Connected || s == Reconnected }
 func (s State) String() string {
 	switch s {
 	case 0:
-		return "not connected yet"
+		return "not connected"
 	case Connected:
 		return "connected"
 	case Suspended:

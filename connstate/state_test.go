@@ -23,7 +23,7 @@ func TestErrorPolicies(t *testing.T) { // CUR-CST-17
 }
 
 func TestStatesAndPoliciesHaveNames(t *testing.T) {
-	assert.Equal(t, "not connected yet", connstate.State(0).String())
+	assert.Equal(t, "not connected", connstate.State(0).String())
 	assert.Equal(t, "state 9", connstate.State(9).String())
 	assert.Equal(t, "suspended ends hold", connstate.SuspendedEndsHold.String())
 	assert.Equal(t, "lost ends hold", connstate.LostEndsHold.String())
