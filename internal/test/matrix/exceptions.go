@@ -273,10 +273,6 @@ var exceptions = []exception{
 		Story: "lock of zkconn", Condition: "all connections freeze*", Page: "zkconn/conn.go",
 		Sentence: "[ErrSessionExpired]: the session in which the operation was sent has expired.", Allows: []error{zk.ErrSessionExpired}, Peers: true,
 	},
-
-	// Faults that are not mended yet.
-	{Story: "double barrier", Condition: "a persistent look-alike at *", Known: "56 A10, a foreign child counts as a member"},
-	{Story: "shards", Condition: "a persistent look-alike at /members/other", Known: "56 A3, a persistent look-alike gets shards"},
 }
 
 // exclusive is why a lock waits for another of its kind.
