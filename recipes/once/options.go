@@ -45,8 +45,8 @@ func WithMissed(d time.Duration) Option {
 }
 
 // WithLock sets options of the lock: [lock.WithData], whose text is [Record.By],
-// [lock.WithMaxHold], [lock.WithLockDelay] and [lock.WithErrorPolicy]. New refuses
-// lock.WithMaxLeases, except 1, and lock.WithRetention.
+// [lock.WithMaxHold], [lock.WithLockDelay] and [lock.WithErrorPolicy]. Record.By does not follow
+// [lock.WithDataFunc]. New refuses lock.WithMaxLeases, except 1, and lock.WithRetention.
 func WithLock(opts ...lock.Option) Option {
 	return opt.Set(func(c *config) { c.lock = append(c.lock, opts...) })
 }
