@@ -392,10 +392,11 @@ func TestARefusalOfCredentialsIsNotTheReasonForGood(t *testing.T) {
 // TestManyReconnectsLeaveNothingBehind: each connection had watches of all kinds, a dependent of
 // its session, and a protected create.
 func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		client := w.Client()
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory()) // without a timeline, which grows
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
 		ctx := t.Context()
-		require.NoError(t, w.Server.Create("/a", nil))
+		require.NoError(t, server.Create("/a", nil))
 		reconnect := func() {
 			session, err := client.Session(ctx)
 			require.NoError(t, err)
@@ -414,7 +415,7 @@ func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
 			node, err := client.Create(ctx, "/a/n-", nil, framework.Protected(), framework.As(framework.PersistentSequential))
 			require.NoError(t, err)
 			require.NoError(t, client.Delete(ctx, node))
-			w.Server.CutConnections()
+			server.CutConnections()
 			<-data.Done()
 			<-missing.Done()
 			stop()

@@ -535,7 +535,8 @@ func TestBadArguments(t *testing.T) {
 	}
 	_, err := o.Do(t.Context(), "a", nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = o.Do(nil, "a", never(t)) //nolint:staticcheck // what a caller may do
+	var none context.Context
+	_, err = o.Do(none, "a", never(t))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	require.ErrorIs(t, o.Run(t.Context(), nil, func(context.Context, time.Time) error { return nil }), framework.ErrBadArgument)
 	require.ErrorIs(t, o.Run(t.Context(), once.Every(time.Hour), nil), framework.ErrBadArgument)

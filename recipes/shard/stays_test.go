@@ -111,7 +111,7 @@ func TestWithGrace_ANewcomerTakesNothingThatIsReserved(t *testing.T) {
 		time.Sleep(time.Second) // in virtual time
 		w.settled(map[string]int{"b": 3, "c": 3})
 		require.Equal(w, 3, w.oracle.takeMoves())
-		a = w.join("a", 12, shard.WithGrace(time.Minute))
+		w.join("a", 12, shard.WithGrace(time.Minute))
 		w.settled(map[string]int{"a": 4, "b": 4, "c": 4})
 		require.Equal(w, 2, w.oracle.takeMoves(), "of 6 that it had %v", before)
 	})

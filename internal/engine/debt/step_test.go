@@ -213,14 +213,12 @@ type world struct {
 
 	exists  bool      // the node
 	pending time.Time // until then a server may carry out the create; zero: it never will
-	asked   bool      // the create is under way
 	up      bool      // there is a connection
 	same    bool      // of the session of the create
 	over    time.Time // when the session of the create ended for the client; zero: it lives
 	expires time.Time // when it ends on the servers
 	began   time.Time // of the look or deletion
 	closed  bool
-	kept    bool // the caller has the node
 }
 
 // on has the debt take an event, and requires that it does not end before its node.

@@ -469,16 +469,16 @@ func onStory() bool {
 	}
 }
 
-var buffers = sync.Pool{New: func() any { return make([]byte, 1<<20) }}
+var buffers = sync.Pool{New: func() any { return new([1 << 20]byte) }}
 
 // scenery marks goroutines of the servers and of the test.
 var scenery = []string{"gocurator/curator/zktest", "testing.tRunner", "testing/synctest", "matrix.(*cell).run"}
 
 // goroutines returns the stacks of the other goroutines of this bubble, but for the scenery.
 func goroutines() string {
-	buffer := buffers.Get().([]byte)
+	buffer := buffers.Get().(*[1 << 20]byte)
 	defer buffers.Put(buffer)
-	all := string(buffer[:runtime.Stack(buffer, true)])
+	all := string(buffer[:runtime.Stack(buffer[:], true)])
 	own, rest, _ := strings.Cut(all, "\n\n")
 	_, bubble, found := strings.Cut(strings.SplitN(own, "\n", 2)[0], "synctest bubble ")
 	if !found {
