@@ -424,6 +424,7 @@ var recipeBugs = []mutation{
 		file:  "recipes/shard/plan.go",
 		edits: []edit{{old: "left > 0 {", new: "left > 0 && false {"}},
 		pkg:   "recipes/shard", test: "TestWithGrace_ARollingRestartMovesNothing",
+		worlds: shards, seed: 66,
 	},
 	{
 		name:  "the grace of a member starts anew with each planner",
