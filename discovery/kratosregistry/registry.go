@@ -210,6 +210,7 @@ func (r *Registry) firstChild(ctx context.Context, client *framework.Client, dir
 		}
 		found, stat, err := client.Exists(ctx, path)
 		switch {
+		case errors.Is(err, zk.ErrNoAuth): // of servers since 3.8.4
 		case err != nil:
 			return child{}, err
 		case !found:

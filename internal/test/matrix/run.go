@@ -92,7 +92,7 @@ func (x *totals) needs(exceptions []int) {
 // unneeded reports the exceptions that no cell of these stories has needed.
 func (x *totals) unneeded(stories []Story, report func(format string, args ...any)) {
 	for i, e := range exceptions {
-		mine := slices.ContainsFunc(stories, func(st Story) bool { return matches(e.Story, st.Name) })
+		mine := (e.Story != "*" || len(stories) > 1) && slices.ContainsFunc(stories, func(st Story) bool { return matches(e.Story, st.Name) })
 		if mine && !x.needed[i] {
 			report("no cell needs this exception: story %q, condition %q (%s)", e.Story, e.Condition, e.because())
 		}
