@@ -177,13 +177,14 @@ func TestRecordingAfterTheSession(t *testing.T) {
 		name     string
 		fault    zktest.Fault
 		recorded bool // the transaction was applied
-		between  int  // successes of another client before the first one asks
+		between  int  // successes of another client before the first one asks; -1: it forgets the key
 		unknown  bool
 	}{
 		{"applied", zktest.ExpireAfter, true, 0, false},
 		{"not applied", zktest.ExpireBefore, false, 0, false},
 		{"applied, and others have succeeded since", zktest.ExpireAfter, true, 2, false},
 		{"not applied, and others have succeeded since", zktest.ExpireBefore, false, 2, false},
+		{"applied, and forgotten since", zktest.ExpireAfter, true, -1, false},
 		{"applied, and pruned since", zktest.ExpireAfter, true, 3, true},
 		{"not applied, and more than are kept have succeeded since", zktest.ExpireBefore, false, 4, true},
 	} {
@@ -211,8 +212,11 @@ func TestRecordingAfterTheSession(t *testing.T) {
 					results <- result{r, err}
 				}()
 				testbed.Receive(t, gate.Arrived(), "the look for the record")
-				for i := range c.between {
+				for i := range max(c.between, 0) {
 					ran(t, other, string(rune('a'+i)))
+				}
+				if c.between < 0 {
+					require.NoError(t, other.Forget(testbed.Context(t), "key"))
 				}
 				gate.Open()
 				r := testbed.Receive(t, results, "the result")

@@ -492,7 +492,7 @@ func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r
 		defer cancel()
 		found, known := a.settle(ctx, hold.Path(), id, number)
 		if found != nil {
-			found.Ran = true
+			found.Key, found.Ran = key, true
 			return *found, nil
 		}
 		unknown = !known

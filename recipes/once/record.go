@@ -44,10 +44,10 @@ type entry struct {
 	entryFields
 }
 
-// entryFields are the fields of an entry. An entry without a key is unknown to this version: it is
-// kept, and matches nothing.
+// entryFields are the fields of an entry. An entry without a key was forgotten, or is unknown to
+// this version: it is kept, and matches no key.
 type entryFields struct {
-	Key string    `json:"key"`
+	Key string    `json:"key,omitempty"`
 	By  string    `json:"by"`
 	ID  string    `json:"id"` // the name of the lock's node
 	At  time.Time `json:"at,omitzero"`
@@ -185,10 +185,16 @@ func (r *record) with(key, by, id string, keep int) *record {
 	return c
 }
 
-// without returns a copy without a key.
+// without returns a copy without a key. The entry stays: a call whose recording is unknown looks
+// for its id.
 func (r *record) without(key string) *record {
 	c := r.stamped()
-	c.done = slices.DeleteFunc(c.done, func(e entry) bool { return e.Key == key })
+	for i, e := range c.done {
+		if e.Key == key {
+			f := entryFields{By: e.By, ID: e.ID, At: e.At}
+			c.done[i] = entry{marshal(f), f}
+		}
+	}
 	return c
 }
 

@@ -45,7 +45,7 @@ func (j *jobs) start(wg *sync.WaitGroup) error {
 		case 0:
 			opts = append(opts, once.WithMinInterval(time.Duration(1+a.random.IntN(2000))*time.Millisecond))
 		case 1:
-			opts = append(opts, once.WithLock(lock.WithMaxHold(time.Duration(1+a.random.IntN(3000))*time.Millisecond)))
+			opts = append(opts, once.WithLock(lock.WithMaxHold(time.Duration(500+a.random.IntN(3000))*time.Millisecond)))
 		}
 		job, err := once.New(a.client, jobPath, opts...)
 		if err != nil {
@@ -134,6 +134,10 @@ func (j *jobs) function(ctx context.Context, a *actor, key string, id *string) (
 	}
 	if err != nil {
 		return err
+	}
+	if a.calm.Load() { // within the shortest hold
+		j.ledger.succeeded(*id, ctx.Err() == nil)
+		return nil
 	}
 	a.sleep(upTo(a.random, 2*time.Second), ctx.Done())
 	switch a.random.IntN(8) {
