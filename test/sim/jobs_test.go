@@ -195,6 +195,7 @@ type ledger struct {
 
 	mu        sync.Mutex // guards what follows
 	keys      map[string]string
+	judged    map[string]bool // ids during whose calls no Forget of their key has run
 	done      map[string]bool // keys that were recorded for certain, and not forgotten since
 	forgets   map[string]int  // calls of Forget that run, or may be carried out later
 	forgotten map[string]bool // keys that were forgotten at any time
@@ -204,7 +205,7 @@ type ledger struct {
 
 func newLedger(keep int) ledger {
 	return ledger{
-		keep: keep, keys: make(map[string]string), done: make(map[string]bool), forgets: make(map[string]int),
+		keep: keep, keys: make(map[string]string), judged: make(map[string]bool), done: make(map[string]bool), forgets: make(map[string]int),
 		forgotten: make(map[string]bool), success: make(map[string]bool), sure: make(map[string]bool),
 	}
 }
@@ -213,7 +214,7 @@ func newLedger(keep int) ledger {
 func (l *ledger) begin(key, id string) (wrong bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keys[id] = key
+	l.keys[id], l.judged[id] = key, l.forgets[key] == 0
 	return l.done[key]
 }
 
@@ -229,7 +230,7 @@ func (l *ledger) recorded(key, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sure[id] = true
-	l.done[key] = l.forgets[key] == 0 && l.keep == 1000
+	l.done[key] = l.judged[id] && l.keep == 1000
 }
 
 // notRecorded notes that a call says that nothing is recorded.
@@ -247,6 +248,11 @@ func (l *ledger) forgetting(key string) {
 	defer l.mu.Unlock()
 	l.forgets[key]++
 	l.done[key], l.forgotten[key] = false, true
+	for id, of := range l.keys {
+		if of == key {
+			l.judged[id] = false
+		}
+	}
 }
 
 // forgot notes that Forget has returned. After an error it may be carried out later.
