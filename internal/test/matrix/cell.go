@@ -1,10 +1,12 @@
 package matrix
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/zktest/timeline"
 )
 
 const (
@@ -105,9 +108,12 @@ func (c *cell) run(t *testing.T) {
 		}
 	}()
 	synctest.Test(t, func(t *testing.T) {
-		c.bed = beds[c.variant](t, append([]zktest.Option{
-			zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}),
-		}, c.condition.Server...))
+		opts := []zktest.Option{zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"})}
+		if *page != "" {
+			opts = append(opts, zktest.WithTimeline())
+			defer c.draw(*page)
+		}
+		c.bed = beds[c.variant](t, append(opts, c.condition.Server...))
 		c.server = c.bed.members[0]
 		for _, m := range c.bed.members {
 			m.Trace(c.trace)
@@ -129,6 +135,18 @@ func (c *cell) run(t *testing.T) {
 			m.ClearFaults()
 		}
 	})
+}
+
+// draw writes the timeline to a file.
+func (c *cell) draw(file string) {
+	var b bytes.Buffer
+	err := c.server.Timeline().WriteHTML(&b)
+	if err == nil {
+		err = os.WriteFile(file, b.Bytes(), 0o666)
+	}
+	if err != nil {
+		c.fail("timeline: %v", err)
+	}
 }
 
 func (c *cell) failures() []string {
@@ -163,6 +181,7 @@ func (s *Scene) client(name string, opts ...framework.Option) (*framework.Client
 		framework.WithDialer(b.dial),
 		framework.WithSessionTimeout(sessionTimeout),
 		framework.WithLogger(s.cell.journal.logger(name)),
+		timeline.Client(s.cell.server.Timeline(), name),
 	}, opts...)...)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ var (
 	core       = flag.Bool("matrix.core", false, "the core: all conditions on one server, moments at some requests, some conditions on other servers")
 	patience   = flag.Duration("matrix.timeout", 2*time.Minute, "how long a cell may take, by the real clock")
 	parallel   = flag.Int("matrix.workers", runtime.GOMAXPROCS(0), "how many cells run at a time")
+	page       = flag.String("matrix.timeline", "", "write the timeline of the last cell to this `file`")
 	report     = flag.Bool("matrix.report", false, "print the result of each cell")
 )
 
@@ -216,7 +217,7 @@ func again(t *testing.T) string {
 	for i, p := range parts {
 		parts[i] = "^" + p + "$"
 	}
-	return fmt.Sprintf("alone: go test -vet=off -count=1 . -run '%s' -matrix.all", strings.Join(parts, "/"))
+	return fmt.Sprintf("alone: go test -vet=off -count=1 . -run '%s' -matrix.all -matrix.timeline cell.html", strings.Join(parts, "/"))
 }
 
 // report fails the test for what is broken, and reports whether it did.
