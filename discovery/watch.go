@@ -39,6 +39,7 @@ type znode struct {
 // Watch watches a service, and returns when its instances, possibly none, are known. ctx limits
 // only this wait. The caller must call [Watch.Close].
 //
+// To wait for an instance, range over [Watch.Available] until its list is not empty.
 // Each Watch sets one watch on the servers, so requests should share a Watch. It returns the errors
 // of cache.New and cache.Cache.Sync.
 func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err error) {

@@ -10,6 +10,7 @@ import (
 )
 
 // CreateOption is an option of [Client.Create], which refuses invalid values with [ErrBadArgument].
+// [As], [ACL] and [Idempotent] are CreateOptions as well.
 type CreateOption interface{ create(*creation) error }
 
 // creation contains the options of one Create.
@@ -186,7 +187,7 @@ func newCreation(path string, opts []CreateOption) (o creation, err error) {
 // isSequential reports whether the server numbers nodes with these flags.
 func isSequential(flags int32) bool { return flags&zk.FlagSequence != 0 }
 
-// Mode is the kind of a node.
+// Mode is the kind of a node, set by [As].
 type Mode int32
 
 // The modes of ZooKeeper's nodes. TTL nodes are created with [TTL].

@@ -382,3 +382,13 @@ func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
 	_, err = client.Create(ctx, "/mine/open/a/b", nil, framework.ContainerParents())
 	require.NoError(t, err, "what is there need not be made")
 }
+
+// A server's reply to a create does not say which node is missing. The error names the parent.
+func TestCreateNamesTheMissingParent(t *testing.T) {
+	client := newClient(t, zktest.NewServer(t))
+	for path, parent := range map[string]string{"/config/app": "/config", "/a/b/": "/a/b"} {
+		_, err := client.Create(testbed.Context(t), path, nil, framework.As(framework.PersistentSequential))
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.EqualError(t, err, "create "+path+": parent "+parent+": zk: node does not exist")
+	}
+}

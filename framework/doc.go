@@ -10,6 +10,8 @@
 //	_, err = client.Create(ctx, "/limit", []byte("10"), framework.OrSet())
 //	data, stat, err := client.Get(ctx, "/limit")
 //	_, err = client.Set(ctx, "/limit", []byte("20"), framework.IfVersion(stat.Version))
+//	_, err = client.Create(ctx, "/jobs/7", nil,
+//		framework.As(framework.Ephemeral), framework.ContainerParents())
 //
 // Package admin provides cluster administration and bulk reads. Package compressed reads and writes
 // compressed data. Package sasl contains mechanisms for [WithSASL].

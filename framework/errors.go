@@ -3,6 +3,8 @@ package framework
 import (
 	"errors"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/opt"
@@ -77,6 +79,10 @@ type OpError struct {
 func (e *OpError) Error() string {
 	if e.Path == "" {
 		return e.Op + ": " + e.Err.Error() // of a Multi without operations
+	}
+	if e.Op == "create" && e.Err == zk.ErrNoNode { // about the parent, not about the path
+		parent, _ := Split(e.Path)
+		return "create " + e.Path + ": parent " + parent + ": " + e.Err.Error()
 	}
 	return e.Op + " " + e.Path + ": " + e.Err.Error()
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Create creates a node and returns its path, which differs from path if the node is sequential or
-// protected. The default mode is persistent. nil is empty data.
+// protected. The default mode is persistent: see [As]. nil is empty data.
 //
 // Errors are
 //   - zk.ErrNodeExists if the node exists,

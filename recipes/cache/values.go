@@ -38,9 +38,12 @@ type Value[T any] struct {
 
 func (v *Value[T]) node(string) Node { return v.Node }
 
-// NewValues decodes the nodes of a cache, and returns when its current content is decoded. It stops
-// with its cache. It returns [Cache.Err] if the cache has stopped, and [framework.ErrBadArgument]
-// if an argument is nil or the cache is [WithoutData].
+// NewValues decodes the nodes of a cache, and returns when its current content is decoded. [JSON]
+// is a decoder. The Values stop with the cache.
+//
+// Errors are
+//   - [Cache.Err] if the cache has stopped,
+//   - [framework.ErrBadArgument] if an argument is nil or the cache is [WithoutData].
 //
 // Calls of decode never overlap. decode must neither modify the data nor close the cache. A panic
 // of decode counts as an error.

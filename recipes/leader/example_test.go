@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -50,6 +53,68 @@ func Example() {
 	// Output:
 	// host-7 leads
 	// stopped
+	// true
+}
+
+// The health check of a service with one active instance. The process knows from its own term
+// whether it leads, without a request. It is unhealthy while it has no connection.
+func Example_health() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	e, err := leader.New(client, "/scheduler/leader", leader.WithID("host-7"))
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	var current atomic.Pointer[leader.Term] // the last term, or nil
+	health := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		term := current.Load()
+		switch state := client.State(); {
+		case !state.IsConnected():
+			http.Error(w, state.String(), http.StatusServiceUnavailable)
+		case term != nil && term.Err() == nil:
+			fmt.Fprintln(w, "leader")
+		default:
+			fmt.Fprintln(w, "follower")
+		}
+	})
+	check := func() {
+		r := httptest.NewRecorder()
+		health(r, httptest.NewRequest(http.MethodGet, "/health", nil))
+		fmt.Print(r.Code, " ", r.Body)
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	err = e.Run(ctx, func(ctx context.Context, term *leader.Term) error {
+		current.Store(term)
+		check()
+		server.Stop() // an outage
+		<-ctx.Done()  // the work
+		check()
+		if err := server.Restart(); err != nil {
+			return err
+		}
+		if err := client.WaitConnected(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		check()
+		stop()
+		return nil
+	})
+	fmt.Println(errors.Is(err, context.Canceled))
+	// Output:
+	// 200 leader
+	// 503 suspended
+	// 200 follower
 	// true
 }
 

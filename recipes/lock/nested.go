@@ -91,9 +91,9 @@ func (q *Queue) refuseNested(ctx context.Context, held error, wayOut string) err
 	}
 	switch cause := h.term.why(); {
 	case cause == nil && h.term.node.queue != q:
-		return fmt.Errorf("%w: %s, by another object for this path (use the context outside)", held, h.Path())
+		return fmt.Errorf("%w: %s, by another object for this path (use a context from outside the hold)", held, h.Path())
 	case cause == nil:
-		return fmt.Errorf("%w: %s (%s, or use the context outside)", held, h.Path(), wayOut)
+		return fmt.Errorf("%w: %s (%s, or use a context from outside the hold)", held, h.Path(), wayOut)
 	case outlasts(cause) && h.term.isHeld(): // the node is in the queue until Release
 		return cause
 	default:

@@ -162,7 +162,7 @@ func TestAcquire_RefusedWithoutTheObserver(t *testing.T) {
 	hold := acquire(t, q)
 	_, err := q.Acquire(hold.Context())
 	require.ErrorIs(t, err, lock.ErrHeld)
-	require.EqualError(t, err, "acquire /lock: held by the caller already: "+hold.Path()+" (lock.WithReentry allows it, or use the context outside)")
+	require.EqualError(t, err, "acquire /lock: held by the caller already: "+hold.Path()+" (lock.WithReentry allows it, or use a context from outside the hold)")
 	require.EqualValues(t, 1, calls.Load())
 	require.NoError(t, hold.Release())
 }

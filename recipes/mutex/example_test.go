@@ -7,6 +7,8 @@ import (
 	"log"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -97,7 +99,8 @@ func ExampleMutex_TryAcquire() {
 	// not now
 }
 
-// What is acquire(10, TimeUnit.SECONDS) in Java is a context that ends.
+// A context limits the wait, as acquire(10, TimeUnit.SECONDS) does in Java. The error tells whether
+// another client held the mutex or no server could be reached.
 func ExampleMutex_Acquire_timeout() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
@@ -111,24 +114,54 @@ func ExampleMutex_Acquire_timeout() {
 	defer client.Close()
 	ctx := context.Background()
 
-	m, err := mutex.New(client, "/billing/nightly")
+	m, err := mutex.New(client, "/billing/nightly", lock.WithData([]byte("host-7")))
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := m.Do(ctx, func(context.Context) error { // somebody holds
-		waiting, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		_, err := m.Acquire(waiting)
-		fmt.Println("waited long enough:", errors.Is(err, context.DeadlineExceeded))
-		all, err := m.Participants(ctx)
-		fmt.Println("left in the queue:", len(all))
-		return err
-	}); err != nil {
+	hold, err := m.Acquire(ctx) // the holder that the others wait for
+	if err != nil {
 		log.Fatal(err)
 	}
+	run := func() error {
+		waiting, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		hold, err := m.Acquire(waiting)
+		switch {
+		case errors.Is(err, lock.ErrNotAcquired):
+			all, err := m.Participants(ctx)
+			if err != nil {
+				return err
+			}
+			for _, p := range all {
+				fmt.Printf("skipped: %s holds: %v\n", p.Data, p.Holds)
+			}
+			return nil
+		case errors.Is(err, zk.ErrNoServer):
+			fmt.Println("skipped: no server")
+			return nil
+		case err != nil:
+			return err
+		}
+		working, cancel := context.WithTimeoutCause(ctx, 50*time.Millisecond, errors.New("too slow"))
+		defer cancel()
+		return hold.Do(working, func(ctx context.Context) error {
+			<-ctx.Done() // the job
+			return context.Cause(ctx)
+		})
+	}
+	fmt.Println(run())
+	if err := hold.Release(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(run())
+	server.Stop()
+	fmt.Println(run())
 	// Output:
-	// waited long enough: true
-	// left in the queue: 1
+	// skipped: host-7 holds: true
+	// <nil>
+	// too slow
+	// skipped: no server
+	// <nil>
 }
 
 func ExampleMutex_Do() {

@@ -177,7 +177,7 @@ func (s *Side) acquire(ctx context.Context, how locking.How) (*lock.Hold, error)
 	case r == nil || w != nil && w.Err() == nil || !inside.Reenters(s.queue):
 		return inside.Acquire(ctx, s.queue, how)
 	case r.Err() == nil:
-		return nil, fmt.Errorf("%w: %s (%s, or use the context outside)", ErrUpgrade, r.Path(), releaseFirst)
+		return nil, fmt.Errorf("%w: %s (%s, or use a context from outside the hold)", ErrUpgrade, r.Path(), releaseFirst)
 	default:
 		// Another hold of the same lease may still exist, and this caller would wait for it.
 		return nil, r.Err()

@@ -135,3 +135,48 @@ func ExampleValue_Update() {
 	// 1
 	// 2
 }
+
+// A service reads its configuration into a struct, and follows it. A missing node is the zero
+// value. Data that are not valid are reported, and the service keeps its last configuration.
+func ExampleJSON() {
+	type limits struct{ Rate int }
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	value, err := shared.JSON[limits](client, "/config/limits")
+	if err != nil {
+		log.Fatal(err)
+	}
+	operator := []string{`{"Rate": 10}`, `{"Rate": fast}`, `{"Rate": 20}`}
+	for l, err := range value.Observe(ctx) {
+		switch {
+		case errors.Is(err, shared.ErrBadValue):
+			fmt.Println("kept the last limits")
+		case err != nil:
+			log.Fatal(err) // ctx is done, or the client is closed
+		default:
+			fmt.Println(l.Rate)
+		}
+		if len(operator) == 0 {
+			break
+		}
+		if _, err := client.Create(ctx, "/config/limits", []byte(operator[0]), framework.PersistentParents(), framework.OrSet()); err != nil {
+			log.Fatal(err)
+		}
+		operator = operator[1:]
+	}
+	// Output:
+	// 0
+	// 10
+	// kept the last limits
+	// 20
+}
