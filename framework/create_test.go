@@ -386,9 +386,13 @@ func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
 // A server's reply to a create does not say which node is missing. The error names the parent.
 func TestCreateNamesTheMissingParent(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
+	ctx := testbed.Context(t)
 	for path, parent := range map[string]string{"/config/app": "/config", "/a/b/": "/a/b"} {
-		_, err := client.Create(testbed.Context(t), path, nil, framework.As(framework.PersistentSequential))
+		_, err := client.Create(ctx, path, nil, framework.As(framework.PersistentSequential))
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.EqualError(t, err, "create "+path+": parent "+parent+": zk: node does not exist")
+		_, err = client.Multi(ctx, framework.CreateOp(path, nil, framework.As(framework.PersistentSequential)))
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.EqualError(t, err, "multi "+path+": operation 0, create "+path+": parent "+parent+": zk: node does not exist")
 	}
 }

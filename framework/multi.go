@@ -87,7 +87,7 @@ type MultiError struct {
 }
 
 func (e *MultiError) Error() string {
-	return fmt.Sprintf("operation %d, %s %s: %v", e.Index, e.Op, e.Path, e.Err)
+	return fmt.Sprintf("operation %d, %v", e.Index, &OpError{Op: e.Op, Path: e.Path, Err: e.Err})
 }
 
 func (e *MultiError) Unwrap() error { return e.Err }
