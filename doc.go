@@ -19,6 +19,7 @@
 //     processes share.
 //   - [github.com/gocurator/curator/recipes/modeled] stores values of a Go type.
 //   - [github.com/gocurator/curator/recipes/shard] divides shards among the members of a group.
+//   - [github.com/gocurator/curator/recipes/once] runs a job once per firing.
 //   - [github.com/gocurator/curator/recipes/barrier] lets processes wait for each other.
 //   - [github.com/gocurator/curator/discovery] registers and finds services.
 //   - [github.com/gocurator/curator/zkconn] is go-zookeeper's API on this client.

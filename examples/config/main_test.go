@@ -28,7 +28,7 @@ func check(t *testing.T, servers []string) {
 	lines := strings.Split(out.String(), "\n")
 	require.Len(t, lines, 8, "%s", &out)
 	wrong := lines[3]
-	require.Contains(t, wrong, "/config/limits is invalid, keeping the last good value: json: ")
+	require.Contains(t, wrong, "/config/limits is invalid, keeping the last good value: bad value: json: ")
 	lines[3] = "wrong"
 	require.Equal(t, []string{
 		"serving with rate 10 and features []",

@@ -40,11 +40,11 @@ func TestAwaitLink_LostAtThatMoment(t *testing.T) {
 		}
 		alive := &Session{core: c, ctx: context.Background()}
 		connect(&fading{Session: alive})
-		var next *Connection
-		time.AfterFunc(time.Minute, func() { next = connect(alive) })
+		next := make(chan *Connection, 1)
+		time.AfterFunc(time.Minute, func() { next <- connect(alive) })
 		l, err := c.awaitLink(t.Context(), nil, noLimit)
 		require.NoError(t, err)
-		require.Same(t, next, l)
+		require.Same(t, <-next, l)
 
 		connect(&fading{Session: alive})
 		began := time.Now()
