@@ -1,6 +1,6 @@
 // Package curator is the root of Apache Curator for Go: a ZooKeeper client, and locks, leader
 // election, caches, service discovery and other recipes on the same znodes as Java's Curator. It
-// has no code of its own.
+// has no code.
 //
 //   - [github.com/gocurator/curator/framework] is the client: sessions, operations with contexts
 //     and retries, watches. Below it, [github.com/gocurator/curator/framework/admin] is cluster

@@ -18,11 +18,12 @@
 //	<base>/<name>/<id>  an instance, as JSON; ephemeral if it is Dynamic; see WithPaths
 //	<base>/<name>/_c_<uuid>-<id><number>  DynamicSequential; Java's has no prefix
 //
-// Missing parents are created as containers. The JSON is the one of Java's JsonInstanceSerializer,
-// down to the order of its fields, so Java and Go share a service. Java needs the class of a
-// payload that is an object: see [WithJavaClass]. [Spring] and [Dubbo] return instances that
-// applications of these frameworks read; package discovery/dubbo registers gRPC services for Dubbo.
-// The lists of Twitter's serversets, Airbnb's nerve and go-kit can be read: see [WithFormat].
+// Missing parents are created as containers. The JSON has the format of Java's
+// JsonInstanceSerializer, down to the order of its fields, so Java and Go share a service. Java
+// needs the class of a payload that is an object: see [WithJavaClass]. [Spring] and [Dubbo] return
+// instances that applications of these frameworks read; package discovery/dubbo registers gRPC
+// services for Dubbo. The lists of Twitter's serversets, Airbnb's nerve and go-kit can be read: see
+// [WithFormat].
 //
 // # What it promises
 //
@@ -62,8 +63,8 @@
 // called. [Watch.Instances] and [Watch.Observe] ignore it.
 //
 // Drain adds a notice to the data of the service's node, which Java's readers ignore. It adds none
-// if the client may not read and write that node, or if the node is not a child of the base. The
-// node has the last 100 notices, so instances may be drained at the same time.
+// if the client is not permitted to read and write that node, or if the node is not a child of the
+// base. The node has the last 100 notices, so instances may be drained at the same time.
 //
 // [Discovery.Register] reads one instance of the service, to check whether Java's callers can read
 // the new one beside it. If the name has slashes, it does the same in the services above. If the

@@ -26,7 +26,7 @@ func RoundRobin[T any](_ []*Instance[T]) int { return 0 }
 func Random[T any](among []*Instance[T]) int { return rand.IntN(len(among)) }
 
 // Sticky returns a Strategy whose result the caller must keep: it picks a random instance, and
-// picks it again as long as it is available. Each result of Sticky has an instance of its own.
+// picks it again as long as it is available. Each result of Sticky keeps a separate instance.
 func Sticky[T any]() Strategy[T] {
 	var last atomic.Pointer[string] // the path of the instance
 	return func(among []*Instance[T]) int {

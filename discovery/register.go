@@ -181,9 +181,14 @@ func (r *Registration[T]) Problem() error { return r.node.Problem() }
 // framework.ErrClosed after the client was closed.
 func (r *Registration[T]) Err() error { return r.node.Err() }
 
-// Close unregisters the instance, as [node.Node.Close] does: it returns within 5 s without a
-// server, with an error that names the node, which the client then deletes in the background. Later
-// calls return the same error.
+// Close unregisters the instance: it deletes the node, and returns when the deletion is confirmed
+// or the session is over. Later calls return the same error.
+//
+// Errors are
+//   - context.DeadlineExceeded if the deletion is not confirmed after 5 s. It also wraps
+//     zk.ErrNoServer if no server can be reached. The client deletes the node in the background;
+//   - the server's error if the server refuses the deletion;
+//   - framework.ErrClosed if a node of type [Static] stays because the client was closed first.
 func (r *Registration[T]) Close() error { return r.node.Close() }
 
 // Drain unregisters the instance as Close does, and then waits for d or until ctx is done, so that

@@ -17,7 +17,7 @@ type URISpec struct {
 	Parts []URIPart `json:"parts"`
 }
 
-// URIPart is a text, or a variable whose name is Value.
+// URIPart is literal text, or a variable whose name is Value.
 type URIPart struct {
 	Value    string `json:"value"`
 	Variable bool   `json:"variable"`

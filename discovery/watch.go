@@ -126,7 +126,7 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 }
 
 // Available yields the candidates of [Watch.Pick], at first and after each change, for load
-// balancers with a strategy of their own. Reported errors do not exclude an instance.
+// balancers with a custom strategy. Reported errors do not exclude an instance.
 //
 // The candidates are the instances that are not disabled. Without such an instance, they are the
 // instances deleted within the grace set by [WithGrace]. Available yields the errors of

@@ -127,7 +127,7 @@ func OrSet() CreateOption {
 // IfMissing lets [Client.Create] succeed if the node exists, whatever its data, mode and ACL. An
 // existing node is not changed, and [StatTo] stores its stat.
 //
-// It excludes [Protected], ephemeral and sequential modes, [OrSet] and [Idempotent].
+// It cannot be combined with [Protected], ephemeral and sequential modes, [OrSet] and [Idempotent].
 func IfMissing() CreateOption {
 	return createOption(func(o *creation) error {
 		o.IfMissing = true
@@ -148,7 +148,8 @@ type IdempotentOption interface {
 //   - [Client.Create] succeeds if the node exists with the same data, was never written, and is
 //     persistent or ephemeral as requested; an ephemeral node must belong to this client's session.
 //     With [TTL] the node may be persistent. If the client is not permitted to read the node, the
-//     result is zk.ErrNodeExists. Idempotent excludes [Protected], sequential modes and [OrSet].
+//     result is zk.ErrNodeExists. Idempotent cannot be combined with [Protected], sequential modes
+//     and [OrSet].
 //   - [Client.Set] with [IfVersion] succeeds if the node has the next version and the same data. If
 //     the client is not permitted to read the node, the result is zk.ErrBadVersion.
 //   - [Client.Delete] succeeds if the node is missing, as with [IfExists].

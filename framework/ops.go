@@ -23,7 +23,7 @@ import (
 //     given,
 //   - zk.ErrNoChildrenForEphemerals if the parent is ephemeral,
 //   - zk.ErrInvalidACL if the server refuses the ACL,
-//   - [ErrBadArgument] if options exclude each other,
+//   - [ErrBadArgument] if options cannot be combined,
 //   - [ErrUnimplemented] if the server does not support containers, TTL nodes or [StatTo].
 //
 // If Create fails after a reply was lost, [retry.Unknown] reports true for the error. Without

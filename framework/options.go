@@ -198,7 +198,7 @@ func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
 
-// WithDefaultData sets the data of the nodes of recipes that have no data of their own: locks,
+// WithDefaultData sets the data of the nodes that recipes create without other data: locks,
 // elections, barriers and kept nodes. The default is "host:pid", which identifies the owner. nil is
 // empty data, never null, because Java's recipes fail on null.
 //
@@ -275,8 +275,8 @@ func WithObserver(o Observer) Option {
 //
 // An address for all interfaces (0.0.0.0 or [::]) stands for the host of its server. With TLS, and
 // with Keeper, the configuration does not name the port: if the ports of the original servers
-// differ, the configuration is ignored. If the client may not read the configuration, it logs a
-// warning once a minute.
+// differ, the configuration is ignored. If the client is not permitted to read the configuration,
+// it logs a warning once a minute.
 func WithEnsembleTracking() Option {
 	return opt.Set(func(c *config) { c.Tracking = true })
 }

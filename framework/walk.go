@@ -17,8 +17,8 @@ import (
 // Walk lists the tree before the first pair, with many requests in flight. It is no snapshot: nodes
 // that other clients create or delete during the call may be missing.
 //
-// Errors are zk.ErrNoNode if the node does not exist, and zk.ErrNoAuth if the client may not list
-// one of the nodes.
+// Errors are zk.ErrNoNode if the node does not exist, and zk.ErrNoAuth if the client is not
+// permitted to list one of the nodes.
 func Walk(ctx context.Context, c *Client, path string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		nodes, err := c.sorted(ctx, path)

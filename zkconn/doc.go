@@ -34,13 +34,13 @@
 //   - No server: an operation returns [ErrNoServer] after 1.5 s per server. If a handshake is in
 //     progress then, the operation waits for its result. go-zookeeper returns it after one round
 //     over all servers.
-//   - Watches after a reconnect: each is set by a request of its own, which is retried until it
+//   - Watches after a reconnect: each is set by a separate request, which is retried until it
 //     succeeds or the session expires. go-zookeeper drops all watches if its one request fails.
 //   - Host names: they are resolved at each connect. go-zookeeper resolves them once, in Connect,
 //     which fails if one is unknown.
 //   - Event channel: it holds 100 events instead of 6.
-//   - Event callback: it runs on a goroutine of its own, may block and may use the Conn.
-//     go-zookeeper calls it on the connection's goroutine, where it must do neither.
+//   - Event callback: it runs on a separate goroutine, may block and may use the Conn. go-zookeeper
+//     calls it on the connection's goroutine, where it must do neither.
 //   - Requests above 1 MB: they fail with [ErrShortBuffer] (see [WithMaxConnBufferSize]).
 //     go-zookeeper sends them, and the server closes the connection.
 //   - [WithMaxBufferSize]: it has no effect; a reply may be up to 256 MB long. In go-zookeeper it
@@ -48,7 +48,7 @@
 //   - [Conn.Close]: it returns within about a second, and leaves no goroutine. go-zookeeper's Close
 //     may hang.
 //   - Protected creates: after an error no node remains. They are retried under the framework's
-//     default policy, also after ErrNoServer, and the id is a UUID with dashes.
+//     default policy, even after ErrNoServer, and the id is a UUID with dashes.
 //   - [Lock]: after an error no node remains, and other clients' nodes are ignored. The context of
 //     [Lock.Hold] is cancelled when the lock is lost, and after Unlock the lock can be acquired
 //     again. go-zookeeper's Lock fails if the path contains other clients' nodes, and stays locked

@@ -79,9 +79,9 @@
 //
 // # Addresses
 //
-// A server can have several addresses, also with TLS, and each of them can be stopped separately
-// ([Server.Listen]). Package control and the program zkserver offer these faults and controls to
-// programs in other languages.
+// A server can have several addresses, with and without TLS, and each of them can be stopped
+// separately ([Server.Listen]). Package control and the program zkserver offer these faults and
+// controls to programs in other languages.
 //
 // # Time
 //

@@ -19,7 +19,7 @@
 //   - The list becomes empty only after a grace, so that no call is lost while an instance
 //     registers again: see discovery.WithGrace.
 //   - Calls fail with the reason if a service has no instance, or if ZooKeeper was never reached.
-//   - All connections of a Builder to one service share a watch, also when gRPC closes and builds
+//   - All connections of a Builder to one service share a watch, even when gRPC closes and builds
 //     resolvers of idle connections.
 //   - The name in a server's certificate is never compared with one from ZooKeeper.
 package grpcresolver

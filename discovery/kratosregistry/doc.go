@@ -2,7 +2,7 @@
 // It replaces Kratos' own contrib/registry/zookeeper. Nodes and data are the same, so services with
 // either registry find each other.
 //
-// This package is a module of its own, so users of the library do not inherit Kratos.
+// This package is a separate module, so users of the library do not inherit Kratos.
 //
 //	reg, err := kratosregistry.New(client) // client is a *framework.Client
 //	app := kratos.New(kratos.Name("orders"), kratos.Server(server), kratos.Registrar(reg))

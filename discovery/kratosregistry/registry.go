@@ -113,7 +113,15 @@ func New(client *framework.Client, opts ...Option) (*Registry, error) {
 // wait. The node is kept until Deregister.
 //
 // If the id is already registered, Register writes the instance's data. If the first Register of an
-// id fails, its node is removed. The package comment lists the errors.
+// id fails, its node is removed. Errors are
+//   - framework.ErrBadArgument if a field is invalid, framework.ErrBadPath if the path is invalid,
+//     and framework.ErrTooLong if the instance is too long;
+//   - discovery.ErrNested if the service's name has a slash and lies below a service with
+//     instances, or if another service lies below it;
+//   - the error of ctx if ctx is done first, which also wraps the reason of the wait, such as
+//     zk.ErrNoServer;
+//   - context.Canceled if Deregister is called first;
+//   - framework.ErrClosed if the client is closed, and the server's errors, such as zk.ErrNoAuth.
 func (r *Registry) Register(ctx context.Context, service *registry.ServiceInstance) error {
 	path, err := r.instancePath(service)
 	if err == nil {

@@ -4,9 +4,9 @@
 //	/curator-config/features/<name>    on or off
 //
 // The service reads the tree into a cache. From then on a request to the service asks no ZooKeeper
-// server: it uses the current settings. An operator changes the tree: settings are added
-// and deleted, and one is invalid and is reported. The service continues with the last good one,
-// also while there is no connection.
+// server: it uses the current settings. An operator changes the tree: settings are added and
+// deleted, and one is invalid and is reported. The service continues with the last good one, even
+// while there is no connection.
 //
 //	go run ./examples/config
 //	go run ./examples/config -servers host:port,... -follow

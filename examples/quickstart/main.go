@@ -1,5 +1,5 @@
-// Quickstart lets many workers, each with a ZooKeeper session of its own, contend for one mutex,
-// and checks that no two of them ever held it at the same time.
+// Quickstart lets many workers, each with a separate ZooKeeper session, contend for one mutex, and
+// checks that no two of them ever held it at the same time.
 //
 // While it holds the mutex, each worker reads a counter, waits for up to 5 ms, and writes the
 // counter plus one. If two workers held at the same time, an increment would be lost. Quickstart

@@ -21,7 +21,7 @@ type worker struct {
 	ended  chan error // the result of Run
 }
 
-// start starts a worker with a session of its own.
+// start starts a worker with a separate session.
 func (p pool) start(ctx context.Context, servers []string, id string, b *board) (_ *worker, err error) {
 	w := &worker{id: id, board: b, net: &network{}, ended: make(chan error, 1)}
 	w.client, err = framework.New(servers, framework.WithSessionTimeout(p.session), framework.WithDialer(w.net.dial))

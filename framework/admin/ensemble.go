@@ -71,7 +71,7 @@ type Change struct {
 // [framework.Client.Sync] first.
 //
 // Errors are
-//   - zk.ErrNoAuth if the client may not read /zookeeper/config,
+//   - zk.ErrNoAuth if the client is not permitted to read /zookeeper/config,
 //   - zk.ErrNoNode if the servers are older than ZooKeeper 3.5,
 //   - [framework.ErrUnimplemented] if they are ClickHouse Keepers.
 func Config(ctx context.Context, client *framework.Client) (Ensemble, error) {
@@ -114,8 +114,8 @@ func config(ctx context.Context, client *framework.Client, read func(*engine.Con
 //
 // Errors are
 //   - zk.ErrReconfigDisabled (-123) if the servers do not set reconfigEnabled,
-//   - zk.ErrNoAuth if the client may not write /zookeeper/config, which by default only a super
-//     user may do,
+//   - zk.ErrNoAuth if the client is not permitted to write /zookeeper/config, which by default only
+//     a super user may do,
 //   - zk.ErrBadVersion if the configuration has another version,
 //   - [ErrReconfigInProgress] if another change is in progress, and [ErrNewConfigNoQuorum] if too
 //     few of the new servers are in sync,

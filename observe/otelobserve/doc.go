@@ -34,9 +34,9 @@
 // "closed" or "other".
 //
 // The attribute kind is "mutex" (also the queue of a semaphore, at <path>/locks), "read", "write",
-// "lease", "election", "kazoo" or "other". Readers, writers and mutexes have series of their own,
-// also on one path. A term of leadership is a lease of kind "election", and a campaign an acquire.
-// As a LeaderSelector (leader.WithSelector) it is of kind "mutex", since its nodes are a mutex's.
+// "lease", "election", "kazoo" or "other". Readers, writers and mutexes have separate series, even
+// on one path. A term of leadership is a lease of kind "election", and a campaign an acquire. As a
+// LeaderSelector (leader.WithSelector) it is of kind "mutex", since its nodes are a mutex's.
 //
 // The attribute curator.lock exists with [WithLockLabel]. The series of waiting, held and losses
 // exist from the first acquire of a lock on, with the value 0.

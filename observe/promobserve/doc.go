@@ -33,9 +33,9 @@
 // or "other".
 //
 // The label kind is "mutex" (also the queue of a semaphore, at <path>/locks), "read", "write",
-// "lease", "election", "kazoo" or "other". Readers, writers and mutexes have series of their own,
-// also on one path. A term of leadership is a lease of kind "election", and a campaign an acquire.
-// As a LeaderSelector (leader.WithSelector) it is of kind "mutex", since its nodes are a mutex's.
+// "lease", "election", "kazoo" or "other". Readers, writers and mutexes have separate series, even
+// on one path. A term of leadership is a lease of kind "election", and a campaign an acquire. As a
+// LeaderSelector (leader.WithSelector) it is of kind "mutex", since its nodes are a mutex's.
 //
 // The series of a lock's waiting, held, wait duration and losses exist from its first acquire on,
 // with the value 0. So an election in which no candidate has ever led has a gauge that says so.

@@ -145,8 +145,10 @@ func (b *Barrier) inOneSession(ctx context.Context, write func(*framework.Client
 // Wait blocks until the barrier is not set or ctx is done. It also returns if the barrier was
 // removed during the call and set again. While no server can be reached, it keeps waiting.
 //
-// Errors are the error of ctx, wrapped with zk.ErrNoServer if the client is not connected,
-// [framework.ErrClosed], and replies such as zk.ErrNoAuth.
+// Errors are
+//   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the server's errors, such as zk.ErrNoAuth.
 func (b *Barrier) Wait(ctx context.Context) error {
 	var first int64 // czxid of the barrier; 0: none was seen yet
 	err := recipe.Reads(ctx, b.client, func(ctx context.Context, in *framework.Client, _ engine.Link) (<-chan struct{}, error) {

@@ -65,8 +65,11 @@ func (d *Double) Path() string { return d.path }
 // Enter blocks until n members have entered or ctx is done. While no server can be reached, it
 // keeps waiting. If its session expires, or another client deletes its node, it enters again.
 //
-// If Enter fails, its node is deleted in the background. Errors are [ErrMissed], and the errors
-// of [Barrier.Wait].
+// If Enter fails, its node is deleted in the background. Errors are
+//   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
+//   - [ErrMissed] if the other members may have left without this one;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the server's errors, such as zk.ErrNoAuth.
 func (d *Double) Enter(ctx context.Context) (*Entry, error) {
 	a := arrival{Double: d, values: context.WithoutCancel(ctx), member: framework.Join(d.path, uuid.New())}
 	err := errPanicked
@@ -288,8 +291,10 @@ func (e *Entry) Path() string { return e.member }
 // Leave blocks until all members have left or ctx is done, even if the member's session is lost.
 // Call it once.
 //
-// If Leave fails, the node is deleted in the background and blocks no other member. Errors are as
-// for [Double.Enter].
+// If Leave fails, the node is deleted in the background and blocks no other member. Errors are
+//   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the server's errors, such as zk.ErrNoAuth.
 func (e *Entry) Leave(ctx context.Context) error {
 	e.end(ErrLeft)
 	// inside has the other members when the node's deletion was first requested; nil: it was not.

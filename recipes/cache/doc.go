@@ -64,8 +64,8 @@
 // detects this in a new session drops the copy, as if all nodes had been deleted, and loads it
 // again. It does not notice restored nodes whose zxids did not change.
 //
-// Nodes below the root that the client may not read are left out without an error, and so are nodes
-// whose path is a [framework.ErrBadPath], which old or other servers may have. With [WithoutData],
-// servers before 3.8.4 and 3.9.2 give the stat to every client: with a persistent watch such a
-// cache also shows unreadable nodes that had no children when their stat was read.
+// Nodes below the root that the client is not permitted to read are left out without an error, and
+// so are nodes whose path is a [framework.ErrBadPath], which old or other servers may have. With
+// [WithoutData], servers before 3.8.4 and 3.9.2 give the stat to every client: with a persistent
+// watch such a cache also shows unreadable nodes that had no children when their stat was read.
 package cache

@@ -31,7 +31,7 @@
 //
 // # Run
 //
-// [Election.Run] deletes its node only after the function has returned, also when its context is
+// [Election.Run] deletes its node only after the function has returned, even when its context is
 // done, after [Term.Release], and when the connection is suspended. So no other process leads while
 // the function still works. Only the expiry of the session deletes the node earlier. If the
 // function has not returned ten seconds after its context ended, that is logged, and again when it

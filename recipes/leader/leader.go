@@ -107,9 +107,17 @@ func (e *Election) ID() string { return e.id }
 // Campaign joins the election and blocks until it leads. The caller must call [Term.Release]. If
 // Campaign fails, its node is deleted.
 //
-// After a loss it joins again, behind all other candidates if its node was deleted. Inside a term
-// of the same election it returns [lock.ErrHeld]: it would wait for that term. The package comment
-// lists the errors.
+// After a loss it joins again, behind all other candidates if its node was deleted. An outage does
+// not end it.
+//
+// Errors are
+//   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
+//   - [lock.ErrHeld] inside a term of the same election: Campaign would wait for that term;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session (see
+//     [framework.Client.In]);
+//   - [lock.ErrSequenceExhausted], and errors of the server that a retry cannot fix, such as
+//     zk.ErrNoAuth.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	term, err := e.campaign(ctx)
 	return term, e.opError("campaign", err)

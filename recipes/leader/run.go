@@ -14,9 +14,9 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// Run campaigns, calls f, releases and campaigns again, until ctx is done. f's context derives from
-// ctx, and is also cancelled when the leadership may be lost: see [lock.Hold.Do]. Calls of f never
-// overlap.
+// Run campaigns, calls f as the leader, releases the term, and campaigns again, until ctx is done.
+// f's context derives from ctx, and is also cancelled when the leadership may be lost: see
+// [lock.Hold.Do]. Calls of f never overlap.
 //
 // Errors are
 //   - the error of ctx, joined with the errors of f and of Release,
@@ -85,9 +85,14 @@ const (
 	overrunAfter = 10 * time.Second
 )
 
-// Lead is [Election.Run] for one term: it campaigns, calls f once and releases. It returns the
-// error of Campaign, or joins the errors of f and Release. If the term was lost while f ran, the
-// error wraps the loss.
+// Lead campaigns, calls f once as the leader, and releases the term. f's context derives from ctx,
+// as in [Election.Run].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the errors of [Election.Campaign]: f was not called;
+//   - the error of f, joined with the error of Release. It wraps [framework.ErrLost] if the term
+//     was lost while f ran.
 func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	o, err := e.lead(ctx, f)
 	if err != nil {

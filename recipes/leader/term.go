@@ -73,8 +73,12 @@ func (t *Term) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse,
 // Release resigns: it cancels the context with [lock.ErrReleased], and deletes the node. During a
 // call of [Election.Lead] or [Election.Run] it only cancels the context.
 //
-// If the term was lost before, Release returns the cause. A later call returns [lock.ErrReleased],
-// or the same error. Other errors are as for [lock.Hold.Release].
+// Errors are
+//   - the cause of the loss, which wraps [framework.ErrLost], if the term was lost before;
+//   - [lock.ErrReleased], or the same error, at a later call;
+//   - [framework.ErrSessionLost] or [framework.ErrClosed] if the session is over, which deletes the
+//     node;
+//   - the server's errors, such as zk.ErrNoAuth.
 func (t *Term) Release() error {
 	lost := t.Err()
 	err := t.hold.Release()

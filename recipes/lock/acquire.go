@@ -22,24 +22,48 @@ import (
 // as long as the client's retry policy allows. If Acquire fails, its node is deleted. Inside a hold
 // of the same lock it returns [ErrHeld], or re-enters: see [WithReentry].
 //
-// The package comment lists the errors.
+// Errors are
+//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
+//     with [ErrNotAcquired] if another client was ahead in the queue;
+//   - retry.ErrExhausted if the retry policy allows no more retries, about 90 s after an outage
+//     began by default;
+//   - [ErrHeld] inside a hold of the same lock;
+//   - [framework.ErrSessionLost] or [ErrNodeDeleted], if the session or the node was lost and the
+//     retry policy allows no more tries, or if the servers are too slow for a hold;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrBadArgument] and [ErrSequenceExhausted], and the server's errors, such as
+//     zk.ErrNoAuth.
+//
+// The package comment has the details, under "Errors of Acquire".
 func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 	h, err := q.acquire(ctx, locking.How{Wait: true})
 	return h, q.opError("acquire", err)
 }
 
-// TryAcquire is Acquire without waiting: it returns [ErrNotAcquired] if all leases are taken. It
-// always asks the server. A server that lags may still report a released lease as taken.
+// TryAcquire acquires a lease without waiting for other clients. It always asks the server. A
+// server that lags may still report a released lease as taken.
 //
 // With the Standard driver and without [WithRetention] it fails without a write. Otherwise it may
 // create a node and delete it.
+//
+// Errors are
+//   - [ErrNotAcquired] if all leases are taken;
+//   - the errors of [Queue.Acquire]: [ErrHeld] inside a hold of the same lock, the error of ctx,
+//     wrapped with zk.ErrNoServer, or retry.ErrExhausted in an outage, [framework.ErrClosed], and
+//     the server's errors.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	h, err := q.acquire(ctx, locking.How{})
 	return h, q.opError("try", err)
 }
 
-// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
-// cancelled when the lease may be lost. Errors are as for Acquire and [Hold.Do].
+// Do acquires a lease, calls f, and releases the lease, even if f panics. f's context derives from
+// ctx, and is also cancelled when the lease may be lost: see [Hold.Do].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the errors of Acquire: f was not called;
+//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
+//     loss.
 func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return locking.Do(ctx, q.path, q.Acquire, f)
 }

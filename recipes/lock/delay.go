@@ -31,12 +31,12 @@ import (
 // given up or died. A client that dies within the last round trip of an Acquire counts as a holder.
 //
 // All contenders should use the option. Others, such as Curator for Java, neither cause a delay nor
-// wait for one. If the values of d differ, a contender waits for the longer one of its own and the
-// dead holder's.
+// wait for one. If the values of d differ, a contender waits for the longer one: its d, or the dead
+// holder's.
 //
 // A contender waits at the head of the queue, for d from the moment at which a Queue of its client
 // first finds that the holder is dead. Acquire may give up in between, and a later Acquire or
-// TryAcquire of the client waits for the rest, also with another Queue. TryAcquire fails with
+// TryAcquire of the client waits for the rest, even with another Queue. TryAcquire fails with
 // [ErrNotAcquired] until d has passed. So a program that calls TryAcquire once and exits never ends
 // a delay: it needs Acquire and a context with a deadline of more than d.
 //

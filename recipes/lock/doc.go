@@ -1,4 +1,4 @@
-// Package lock is the queue under all lock recipes, and the base of a recipe of your own: a [Queue]
+// Package lock is the queue under all lock recipes, and the base of custom lock recipes: a [Queue]
 // with a [Driver] that decides who holds. It is Curator's LockInternals and LockInternalsDriver.
 //
 //	queue, err := lock.New(client, "/jobs/nightly", "job-", nil)
@@ -9,8 +9,8 @@
 //
 // [Queue.Acquire] returns a [Hold] instead, which [Hold.Do] or [Hold.Release] ends. A hold has a
 // context that ends when the lock may be lost, a fencing token, and a guard that makes a write to
-// ZooKeeper succeed only while the lock's node exists. Options such as [WithMaxHold],
-// [WithRetention] and [WithLockDelay] are for all recipes: see there.
+// ZooKeeper succeed only while the lock's node exists. All lock recipes accept options such as
+// [WithMaxHold], [WithRetention] and [WithLockDelay].
 //
 // # Errors of Acquire
 //
@@ -25,8 +25,8 @@
 //     client [framework.WithRetryPolicy] with retry.Forever;
 //   - [framework.ErrSessionLost] or [ErrNodeDeleted], after the last time that it queued again;
 //   - the cause of the loss, if the lease was lost while an observer was notified of it;
-//   - zk.ErrNoAuth, also if the contender may not read its own node or the one that it waits for,
-//     since servers do not report the end of such a node;
+//   - zk.ErrNoAuth, even if the contender only lacks the permission to read its own node or the one
+//     that it waits for, since servers do not report the end of such a node;
 //   - [ErrHeld], inside a hold of the same lock;
 //   - [framework.ErrClosed], [ErrSequenceExhausted], [framework.ErrBadArgument], and ZooKeeper's
 //     errors.
@@ -57,19 +57,19 @@
 // inside Do, and with every context that derives from these. Goroutines that are started inside a
 // hold do not enter together.
 //
-// The same lock is one with the same node names, at the same path of the same client: a second
-// object counts, and a view of the client does. A hold that was released or lost does not count,
-// unless its node still exists: after [framework.ErrSuspended], until Release, Acquire returns the
-// cause.
+// Two objects are the same lock if they have the same node names, at the same path of the same
+// client or of a view of it. A hold that was released or lost does not count. There is one
+// exception, while its node still exists: after [framework.ErrSuspended], until Release, Acquire
+// returns the cause.
 //
 // With [WithReentry] the same object returns another hold of the same lease, and the cause if the
-// lease has ended. The lease is released when all its holds are released. A lock with several
-// leases acquires another lease.
+// lease has ended. The lease is released when all its holds are released. Acquire of a lock with
+// several leases acquires another lease.
 //
-// Acquire cannot find a caller that uses a context from outside of its own hold: it waits for
-// itself until that context is done. For work that is started inside a hold and outlives it, see
-// [Outside]. With a driver that grants several nodes one lease, such as a reader's, ErrHeld may
-// refuse what would not have waited.
+// Acquire does not recognize a caller that holds the lock and uses a context from outside of the
+// hold. That caller waits for itself until the context is done. For work that is started inside a
+// hold and outlives it, see [Outside]. With a driver that grants several nodes one lease, such as a
+// reader's, ErrHeld may refuse what would not have waited.
 //
 // # Results of Release
 //
@@ -102,8 +102,8 @@
 //
 //   - At most as many holds as there are leases have a live context.
 //   - A holder is notified of a loss before another client can hold.
-//   - If an acquire fails, its node is removed, also if the server carries out the create request
-//     only afterwards, and also if a function of the user panics: the driver, an ACL provider, a
+//   - If an acquire fails, its node is removed, even if the server carries out the create request
+//     only afterwards, and even if a function of the user panics: the driver, an ACL provider, a
 //     retry policy or an observer.
 //   - A release needs no context, so a cancelled caller cannot leave the lock behind.
 //
@@ -129,7 +129,7 @@
 // them, and on many goroutines at a time: they must be quick and safe for concurrent use. They may
 // call the client, but locks that they acquire are observed as well. [framework.Client.Close] may
 // wait for them, so they must not call it. A panic is not caught. If the caller of a lock recovers
-// from one, no lock is held and no node of one stays.
+// from one, no lock is held, and no node of a lock remains.
 //
 // Each function gets the context of its acquire or hold, with its values. It may be done.
 //
@@ -161,7 +161,7 @@
 // # How it works
 //
 // Step 2 is a list request, or no request at all: [PROTOCOL] has the rule, its proof and pictures.
-// Other clients on the path, also Java's Curator, see the same nodes in all cases. With
+// Other clients on the path, Java's Curator included, see the same nodes in all cases. With
 // [WithRetention] steps 1 and 5 are skipped while the Queue is alone.
 //
 // [PROTOCOL]: https://github.com/gocurator/curator/blob/main/docs/PROTOCOL.md

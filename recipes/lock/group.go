@@ -58,9 +58,9 @@ func (g *Group) Release() error {
 	return operr.Join(errs...)
 }
 
-// Do calls f and releases all leases, as [Hold.Do] does for one. f's context derives from ctx, and
-// is cancelled with Context. If Context is cancelled already, f is not called, and the error wraps
-// the cause.
+// Do calls f, and releases all leases, even if f panics. f's context derives from ctx, and is
+// cancelled with Context. If Context is cancelled already, f is not called, and the error wraps the
+// cause.
 func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	path := g.holds[0].Path()
 	for _, h := range g.holds {

@@ -65,10 +65,17 @@ func (h *Hold) String() string {
 func (h *Hold) Session() *framework.Session { return h.term.node.session }
 
 // Release releases the lease: it cancels the context with [ErrReleased], and then deletes the node.
-// It returns when the server has confirmed the deletion. If the lease was lost before, it returns
-// the cause.
+// It returns nil when the server has confirmed the deletion.
 //
-// The package comment lists all results.
+// Errors are
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost before. After
+//     [framework.ErrSuspended] Release returns nil if it has deleted the node;
+//   - [framework.ErrSessionLost] or [framework.ErrClosed] if the session is over, which deletes the
+//     node;
+//   - [ErrReleased] at a second call, which tries again if the node could not be deleted;
+//   - the server's errors, such as zk.ErrNoAuth.
+//
+// The package comment has the details, under "Results of Release".
 func (h *Hold) Release() error {
 	t := h.term
 	ctx := t.node.session.Context() // it waits no longer; what is left to do continues in the background
@@ -84,9 +91,9 @@ func (h *Hold) Release() error {
 	return operr.New("release", h.Path(), err)
 }
 
-// Do calls f and releases, even if f panics. f's context derives from ctx, with its deadline, and
-// is cancelled with the hold's context, before another client can acquire. The package comment has
-// the details, under "Inside Do".
+// Do calls f, and releases the lease, even if f panics. f's context derives from ctx, with its
+// deadline, and is cancelled with the hold's context, before another client can acquire. The
+// package comment has the details, under "Inside Do".
 //
 // Do joins the errors of f and Release. If the hold has ended already, f is not called, and the
 // error wraps the cause.
@@ -196,9 +203,16 @@ const passedOn = "-passed-on"
 
 // ReleaseWith releases the lease and applies ops in one transaction of the lock's client, as
 // [framework.Client.Multi] does. Other clients see the results exactly when the lock is released.
-// The lease is released even if ReleaseWith returns an error.
+// The lease is released even if ReleaseWith returns an error, except after re-entry: see below.
 //
-// The package comment lists the errors.
+// Errors are
+//   - zk.ErrNoNode if the lease's node does not exist: nothing is written;
+//   - [framework.ErrBadArgument] if the lease has several holds by re-entry: nothing has changed,
+//     and the lease is held;
+//   - framework.ErrBadArgument if one of ops is nil, of another type, or the guard of another
+//     client's hold: the lease is released, and nothing is written;
+//   - the cause of a loss, which wraps [framework.ErrLost], or an error of Multi. retry.Unknown
+//     reports whether ops may have been carried out.
 func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	responses, err := h.releaseWith(ctx, ops)
 	if err != nil {

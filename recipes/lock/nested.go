@@ -17,7 +17,7 @@ var ErrHeld = errors.New("held by the caller already")
 // WithReentry makes Acquire with the context of a hold return another hold of the same lease, as
 // Curator's locks do for a thread. Without it, Acquire returns [ErrHeld].
 //
-// All goroutines that have the context of one hold enter: they do not exclude each other. The lock
+// All goroutines that have the context of one hold re-enter, and hold the lock together. The lock
 // must have one lease. Otherwise constructors return [framework.ErrBadArgument].
 func WithReentry() Option { return func(c *config) error { c.reentry = true; return nil } }
 

@@ -102,8 +102,8 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 // released.
 //
 // Two differences remain for others. TryAcquire without retention, and Java's acquire(0), find the
-// lock taken while a node is kept. A waiter whose node this client may not read waits for the full
-// d, or the minute.
+// lock taken while a node is kept. A waiter whose node this client is not permitted to read waits
+// for the full d, or the minute.
 //
 // TryAcquire of a Queue with retention waits for about two round trips if one node is ahead, since
 // that may be a kept one.

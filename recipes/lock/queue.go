@@ -258,8 +258,8 @@ type Participant struct {
 // them at the time of the call. It omits nodes that are deleted at the same time. If the path does
 // not exist, the list is empty.
 //
-// Errors are [ErrSequenceExhausted], zk.ErrNoAuth if the client may not read a node, and errors of
-// the client.
+// Errors are [ErrSequenceExhausted], zk.ErrNoAuth if the client is not permitted to read a node,
+// and errors of the client.
 func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 	ps, err := q.participants(ctx)
 	return ps, q.opError("participants", err)

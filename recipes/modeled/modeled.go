@@ -28,10 +28,10 @@
 //
 // # What it cannot promise
 //
-// List reads each node by a request of its own, so its values need not be of one moment.
+// List reads each node by a separate request, so its values need not be of one moment.
 //
-// A node that the client may not read has an entry with zk.ErrNoAuth in List. A View leaves it out,
-// as a cache does.
+// A node that the client is not permitted to read has an entry with zk.ErrNoAuth in List. A View
+// leaves it out, as a cache does.
 package modeled
 
 import (

@@ -16,11 +16,11 @@
 //
 // # What it promises
 //
-//   - If an acquire fails, no lock is held and no node stays, also if a server carries out a create
-//     later.
+//   - If an acquire fails, no lock is held, and no node of a lock remains, even if a server carries
+//     out a create later.
 //   - The holder's context ends as soon as one of the locks is lost.
-//   - If a lock is lost while Acquire waits for the next one, the wait ends. The error has the
-//     cause and the path of the lost node.
+//   - If a lock is lost while Acquire waits for another, the wait ends. The error has the cause and
+//     the path of the lost node.
 //
 // # What it cannot promise
 //
@@ -78,24 +78,35 @@ func badArgument(format string, args ...any) error {
 	return &framework.OpError{Op: "multilock", Err: fmt.Errorf("%w: "+format, append([]any{framework.ErrBadArgument}, args...)...)}
 }
 
-// Acquire waits until it holds all locks, as [lock.Queue.Acquire] does for one. With a context from
-// inside a hold of one of the locks it returns [lock.ErrHeld], unless that lock re-enters: see
-// [lock.WithReentry]. Two objects for one lock return it as well.
+// Acquire waits until it holds all locks. If it fails, it holds none.
 //
-// Errors are the errors of the locks. If one lock is lost while Acquire waits for another, it
-// returns the cause.
+// Errors are
+//   - the errors of the locks' Acquire, such as the error of ctx, wrapped with zk.ErrNoServer or
+//     [lock.ErrNotAcquired], and retry.ErrExhausted;
+//   - the cause of the loss, if one lock is lost while Acquire waits for another;
+//   - [lock.ErrHeld] inside a hold of one of the locks, unless that lock re-enters: see
+//     [lock.WithReentry]. Two objects for one lock return it as well.
 func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "acquire", lock.Locker.Acquire)
 }
 
-// TryAcquire is Acquire without waiting: it returns [lock.ErrNotAcquired] if another client holds
-// one of the locks.
+// TryAcquire acquires all locks without waiting for other clients.
+//
+// Errors are
+//   - [lock.ErrNotAcquired] if another client holds one of the locks;
+//   - the errors of [Lock.Acquire].
 func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "try", lock.Locker.TryAcquire)
 }
 
-// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
-// cancelled when one of the locks may be lost. Errors are as for Acquire and [lock.Group.Do].
+// Do acquires all locks, calls f, and releases the locks, even if f panics. f's context derives
+// from ctx, and is also cancelled when one of the locks may be lost: see [lock.Group.Do].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the errors of Acquire: f was not called;
+//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
+//     loss.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return locking.Do(ctx, "", l.Acquire, f)
 }

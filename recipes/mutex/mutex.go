@@ -71,17 +71,41 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 
 // Acquire waits until it holds the mutex, until ctx is done, or until no server could be reached
 // for as long as the client's retry policy allows: about 90 s by default. If it fails, its node is
-// deleted. With a context from inside a hold of the mutex it returns [lock.ErrHeld], or re-enters:
-// see [lock.WithReentry].
+// deleted. Inside a hold of the mutex it returns [lock.ErrHeld], or re-enters: see
+// [lock.WithReentry].
 //
-// Package lock lists the errors.
+// Errors are
+//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
+//     with [lock.ErrNotAcquired] if another client was ahead in the queue;
+//   - retry.ErrExhausted if the retry policy allows no more retries, about 90 s after an outage
+//     began by default;
+//   - [lock.ErrHeld] inside a hold of the same mutex;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted], if the session or the node was lost and
+//     the retry policy allows no more tries, or if the servers are too slow for a hold;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrBadArgument] and [lock.ErrSequenceExhausted], and the server's errors, such as
+//     zk.ErrNoAuth.
+//
+// Package lock has the details, under "Errors of Acquire".
 func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queue.Acquire(ctx) }
 
-// TryAcquire is Acquire without waiting: it returns [lock.ErrNotAcquired] if the mutex is held.
+// TryAcquire acquires the mutex without waiting for other clients.
+//
+// Errors are
+//   - [lock.ErrNotAcquired] if another client holds the mutex;
+//   - the errors of Acquire: [lock.ErrHeld] inside a hold, the error of ctx, wrapped with
+//     zk.ErrNoServer, or retry.ErrExhausted in an outage, [framework.ErrClosed], and the server's
+//     errors.
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
-// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
-// cancelled when the mutex may be lost. Errors are as for Acquire and [lock.Hold.Do].
+// Do acquires the mutex, calls f, and releases the mutex, even if f panics. f's context derives
+// from ctx, and is also cancelled when the mutex may be lost: see [lock.Hold.Do].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the errors of Acquire: f was not called;
+//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
+//     loss.
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.queue.Do(ctx, f)
 }

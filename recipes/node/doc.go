@@ -51,7 +51,7 @@
 // connected again, and the servers delete an ephemeral node when its session expires. The servers
 // delete a node with a TTL when its time has passed; Close does not.
 //
-// If [Node.Set] fails, the data are still written when that becomes possible, also to a recreated
+// If [Node.Set] fails, the data are still written when that becomes possible, even to a recreated
 // node, unless a later Set replaces them.
 //
 // # How it works

@@ -63,7 +63,7 @@ func Join(ctx context.Context, client *framework.Client, path, id string, payloa
 // modify them. Later calls never return an older state.
 //
 // This member is included exactly while it is present: see [Node.Present]. Members that this client
-// may not read are omitted.
+// is not permitted to read are omitted.
 func (m *Member) Members() map[string][]byte {
 	s := m.status()
 	members := make(map[string][]byte)

@@ -1,17 +1,17 @@
-// Package once runs a job once per firing. At a path, for a key that names the firing, such as a
-// date, a build or the id of a message, a function runs with success once in a fleet of processes.
+// Package once runs a job once per firing. A key names the firing, such as a date, a build or the
+// id of a message. For each key of a path, a function succeeds once in a fleet of processes.
 //
 //	job, err := once.New(client, "/billing/invoices")
 //	...
 //	done, err := job.Do(ctx, "2026-11-28", func(ctx context.Context) error { return send(ctx) })
 //
-// A lock gives one at a time. It does not keep three machines from running a short cron job one
-// after the other. Curator has no counterpart; in Java, ShedLock and Quartz's clustering are used
-// for this.
+// A lock lets one process run at a time. Three machines can still run a short cron job one after
+// the other. Curator has no counterpart; in Java, ShedLock and Quartz's clustering are used for
+// this.
 //
 // Success means that the function has returned nil while its context was live. It is recorded in
 // the transaction that deletes the lock's node. So a process that dies, or loses the lock, leaves
-// no record, and the next one runs the function again.
+// no record, and the next process runs the function again.
 //
 // # On the wire
 //
@@ -51,11 +51,11 @@
 //
 // The transaction of step 5 is repeated while the lock's node exists: after a lost request or
 // reply, after a suspension, and, with the new data, after another client's write of the record. A
-// second copy does nothing, since it checks the lock's node. After the end of the
-// session, or if the node is missing, the record is read, and id tells whether the success was
-// recorded. If it was not, the entries show that, unless more successes than are kept were recorded
-// in between. Only then, or if no server can be reached, the call cannot know it: retry.Unknown
-// reports true for its error.
+// second copy does nothing, since it checks the lock's node. After the end of the session, or if
+// the node is missing, the record is read, and id tells whether the success was recorded. If it was
+// not, the entries show that, unless more successes than are kept were recorded in between. Only
+// then, or if no server can be reached, the outcome stays unknown: retry.Unknown reports true for
+// the error of the call.
 //
 // # What it promises
 //

@@ -123,9 +123,10 @@ func (o *Once) Path() string { return o.path }
 //   - [ErrTooSoon]: see [WithMinInterval];
 //   - [framework.ErrBadArgument] if f is nil, key is empty, longer than 255 bytes or not text, or
 //     if ctx is the context of a function of this job;
-//   - [ErrBadValue], and zk.ErrNoAuth if the client may not write the record, before f is called;
-//   - with Record.Ran, why the success was not recorded. [retry.Unknown] reports whether it may
-//     have been;
+//   - [ErrBadValue], and zk.ErrNoAuth if the client is not permitted to write the record, before f
+//     is called;
+//   - if Record.Ran is true, the reason why the success is not known to be recorded.
+//     [retry.Unknown] reports whether it may have been;
 //   - errors of Acquire: see package lock.
 //
 // After f has returned nil, Do does not end with ctx: while no server can be reached, it waits

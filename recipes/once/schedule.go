@@ -46,7 +46,7 @@ func Every(d time.Duration) func(time.Time) time.Time {
 // Errors are
 //   - the error of ctx, joined with the error that f has returned since;
 //   - [framework.ErrBadArgument] if next or f is nil, or next returns a time that is not after t;
-//   - [ErrBadValue], and zk.ErrNoAuth if the client may not read or write a node;
+//   - [ErrBadValue], and zk.ErrNoAuth if the client is not permitted to read or write a node;
 //   - [framework.ErrClosed], [framework.ErrShutdown], and ZooKeeper's errors.
 //
 // If f panics, the lock is released and the panic passes through Run.

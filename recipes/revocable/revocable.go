@@ -20,9 +20,9 @@
 //
 // # What it promises
 //
-//   - A holder that can reach a server notices, also if the message was written while it waited for
-//     the lock. (Not for a lease of a semaphore.Semaphore: its waiters have another node than its
-//     holders.)
+//   - A holder that can reach a server notices the message, even if it was written while it waited
+//     for the lock. (Not for a lease of a semaphore.Semaphore: its waiters have another node than
+//     its holders.)
 //   - A revocation does not end a hold: the holder releases when it wants to.
 //   - WithForce ends a hold: its node is deleted, and its context ends with [ErrRevoked].
 //
@@ -84,8 +84,12 @@ func badArgument(what string) error {
 	return &framework.OpError{Op: "revocable", Err: fmt.Errorf("%w: %s", framework.ErrBadArgument, what)}
 }
 
-// Acquire acquires the lock passed to [New], with the same errors. A revocation applies to all
-// holds of a lease.
+// Acquire acquires the lock passed to [New]. A revocation applies to all holds of a lease.
+//
+// Errors are the errors of that lock's Acquire, such as
+//   - the error of ctx, wrapped with zk.ErrNoServer or [lock.ErrNotAcquired];
+//   - retry.ErrExhausted after an outage, [lock.ErrHeld] inside a hold of the same lock,
+//     [framework.ErrClosed], and the server's errors.
 func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.Acquire(ctx)
 	if err != nil {
@@ -94,8 +98,11 @@ func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold)
 }
 
-// TryAcquire is [Lock.Acquire] without waiting: it returns [lock.ErrNotAcquired] if it would have
-// to wait.
+// TryAcquire acquires the lock without waiting for other clients.
+//
+// Errors are
+//   - [lock.ErrNotAcquired] if it would have to wait;
+//   - the errors of [Lock.Acquire].
 func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.TryAcquire(ctx)
 	if err != nil {
@@ -104,9 +111,15 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold)
 }
 
-// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
-// cancelled when the lock may be lost, but not when revoked is closed: f should then finish its
-// work soon. Errors are as for Acquire and [lock.Hold.Do].
+// Do acquires the lock, calls f, and releases the lock, even if f panics. f's context derives from
+// ctx, and is also cancelled when the lock may be lost. When revoked is closed, f's context is not
+// cancelled: f should finish its work soon.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the errors of Acquire: f was not called;
+//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
+//     loss.
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	if f == nil {
 		return badArgument("nil function")

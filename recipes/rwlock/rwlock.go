@@ -139,13 +139,30 @@ type Side struct {
 // Acquire waits until it holds this side, as [lock.Queue.Acquire] does. If it fails, its node is
 // deleted. Inside a hold of the lock it returns [lock.ErrHeld] or [ErrUpgrade]: see the package
 // comment.
+//
+// Errors are
+//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
+//     with [lock.ErrNotAcquired] if another client was ahead in the queue;
+//   - retry.ErrExhausted if the retry policy allows no more retries, about 90 s after an outage
+//     began by default;
+//   - [lock.ErrHeld] inside a hold of the same lock; [ErrUpgrade] for a writer inside a read hold;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted], if the session or the node was lost and
+//     the retry policy allows no more tries, or if the servers are too slow for a hold;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrBadArgument] and [lock.ErrSequenceExhausted], and the server's errors, such as
+//     zk.ErrNoAuth.
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := s.acquire(ctx, locking.How{Wait: true})
 	return hold, operr.New("acquire", s.Path(), err)
 }
 
-// TryAcquire is [Side.Acquire] without waiting: it returns [lock.ErrNotAcquired] if it would have
-// to wait.
+// TryAcquire acquires this side without waiting for other clients.
+//
+// Errors are
+//   - [lock.ErrNotAcquired] if it would have to wait;
+//   - the errors of Acquire: [lock.ErrHeld] inside a hold, the error of ctx, wrapped with
+//     zk.ErrNoServer, or retry.ErrExhausted in an outage, [framework.ErrClosed], and the server's
+//     errors.
 func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := s.acquire(ctx, locking.How{})
 	return hold, operr.New("try", s.Path(), err)
@@ -215,8 +232,14 @@ func (l *Lock) downgrade(ctx context.Context, w *lock.Hold) (*lock.Hold, error) 
 	return inside.Acquire(ctx, l.read, locking.How{Wait: true, Session: w.Session()})
 }
 
-// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
-// cancelled when the lock may be lost. Errors are as for Acquire and [lock.Hold.Do].
+// Do acquires this side, calls f, and releases it, even if f panics. f's context derives from ctx,
+// and is also cancelled when the lock may be lost: see [lock.Hold.Do].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the errors of Acquire: f was not called;
+//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
+//     loss.
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return locking.Do(ctx, s.Path(), s.Acquire, f)
 }

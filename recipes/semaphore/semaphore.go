@@ -49,7 +49,7 @@
 //
 // See package lock for what no lock can promise. Java's clients acquire several leases one after
 // the other: two clients that each hold one lease of two, and need both, wait for each other for
-// ever. A client may overtake waiters whose nodes it may not read.
+// ever. A client can overtake waiters whose nodes it is not permitted to read.
 package semaphore
 
 import (
@@ -157,8 +157,19 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 }
 
 // Acquire waits until it holds a lease, as [lock.Queue.Acquire] does. If it fails, its nodes are
-// deleted. Errors are the errors of lock.Queue.Acquire, and [shared.ErrBadValue] if the shared
-// count cannot be decoded.
+// deleted.
+//
+// Errors are
+//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
+//     with [lock.ErrNotAcquired] if another client was ahead in the queue;
+//   - retry.ErrExhausted if the retry policy allows no more retries, about 90 s after an outage
+//     began by default;
+//   - [shared.ErrBadValue] if the shared maximum cannot be decoded;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted], if the session or the node was lost and
+//     the retry policy allows no more tries, or if the servers are too slow for a hold;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrBadArgument] and [lock.ErrSequenceExhausted], and the server's errors, such as
+//     zk.ErrNoAuth.
 func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	holds, err := s.acquire(ctx, "acquire", 1, true)
 	if err != nil {
@@ -170,8 +181,10 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 // AcquireN waits until it holds n leases, all or none. The time set by [lock.WithMaxHold] starts
 // for each lease when it is acquired.
 //
-// Errors are [ErrTooMany], [framework.ErrBadArgument] if n is less than 1, and the errors of
-// [Semaphore.Acquire].
+// Errors are
+//   - [ErrTooMany] if n exceeds a maximum that is not shared;
+//   - [framework.ErrBadArgument] if n is less than 1;
+//   - the errors of [Semaphore.Acquire].
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	holds, err := s.acquire(ctx, "acquire", n, true)
 	if err != nil {
@@ -180,8 +193,11 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return inside.Group(ctx, holds), nil
 }
 
-// TryAcquire is Acquire without waiting: it returns [lock.ErrNotAcquired] if no lease is free, or
-// if another client waits for one.
+// TryAcquire acquires a lease without waiting for other clients.
+//
+// Errors are
+//   - [lock.ErrNotAcquired] if no lease is free, or if another client waits for one;
+//   - the errors of [Semaphore.Acquire].
 func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	holds, err := s.acquire(ctx, "try", 1, false)
 	if err != nil {
@@ -190,8 +206,12 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return holds[0], nil
 }
 
-// TryAcquireN is [Semaphore.AcquireN] without waiting: it returns [lock.ErrNotAcquired] if fewer
-// than n leases are free, or if another client waits.
+// TryAcquireN acquires n leases, all or none, without waiting for other clients.
+//
+// Errors are
+//   - [lock.ErrNotAcquired] if fewer than n leases are free, or if another client waits;
+//   - [ErrTooMany] if n exceeds the maximum, except a shared maximum of 0;
+//   - the errors of [Semaphore.AcquireN].
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	holds, err := s.acquire(ctx, "try", n, false)
 	if err != nil {
@@ -200,8 +220,14 @@ func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error)
 	return inside.Group(ctx, holds), nil
 }
 
-// Do acquires, calls f and releases, even if f panics. f's context derives from ctx, and is also
-// cancelled when the lease may be lost. Errors are as for Acquire and [lock.Hold.Do].
+// Do acquires a lease, calls f, and releases the lease, even if f panics. f's context derives from
+// ctx, and is also cancelled when the lease may be lost: see [lock.Hold.Do].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the errors of Acquire: f was not called;
+//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
+//     loss.
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return locking.Do(ctx, s.path, s.Acquire, f)
 }

@@ -38,7 +38,7 @@ const (
 	stuckAfter = 10 * time.Second
 )
 
-// Run calls f for each shard that this member owns, in a goroutine of its own, until ctx is done.
+// Run calls f for each shard that this member owns, in separate goroutines, until ctx is done.
 // Calls for one shard never overlap. The shard is released when f has returned.
 //
 // f's context derives from ctx. It is also cancelled before another member can own the shard: on a
@@ -51,7 +51,7 @@ const (
 // client deletes them in the background. Otherwise it returns
 //   - nil after Drain,
 //   - the cause of ctx,
-//   - [ErrShards], also if another member replaces the plan by one of another number,
+//   - [ErrShards] if the plan has another number of shards, at the start or later,
 //   - [ErrRunning], [framework.ErrBadArgument] if f is nil, and [framework.ErrClosed],
 //   - at its start, [shared.ErrBadValue] if the plan cannot be decoded, and errors that a retry
 //     cannot fix, such as zk.ErrNoAuth.

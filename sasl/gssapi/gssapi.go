@@ -1,5 +1,5 @@
 // Package gssapi authenticates clients of ZooKeeper with Kerberos: the SASL mechanism GSSAPI (RFC
-// 4752). It is a module of its own, so users of the library do not inherit its dependencies.
+// 4752). It is a separate module, so users of the library do not inherit its dependencies.
 //
 //	mechanism := gssapi.Keytab("orders/host7.example.com@EXAMPLE.COM", "/etc/orders.keytab")
 //	client, err := framework.New(servers, framework.WithSASL(mechanism))

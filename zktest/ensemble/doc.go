@@ -23,6 +23,6 @@
 //
 // # From other modules
 //
-// This package is a module of its own, which depends on a Docker client. To avoid that dependency
-// in another module, run its tests with cmd/zkensemble, which starts ensembles for them.
+// This package is a separate module, which depends on a Docker client. To avoid that dependency in
+// another module, run its tests with cmd/zkensemble, which starts ensembles for them.
 package ensemble
