@@ -314,7 +314,7 @@ func (q *Queue) look(ctx context.Context, client *framework.Client, v *view.View
 	if !q.cfg.numbered || q.keeps() {
 		return nil
 	}
-	leases := q.MaxLeases()
+	leases := q.maxLeases()
 	return q.refuse(ctx, client, v, func(children []string) error {
 		nodes, _ := q.split(children)
 		last := q.name + lastNumber

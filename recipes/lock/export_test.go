@@ -104,6 +104,9 @@ func (h *Hold) HoldAgainWhileLost(suspend func()) error {
 
 func (q *Queue) SetMaxLeases(n int) { q.setMaxLeases(n) }
 
+// MaxLeases returns the number of leases.
+func (q *Queue) MaxLeases() int { return q.maxLeases() }
+
 func (h *Hold) Pin() { h.term.pin() }
 
 func NewGroup(holds []*Hold) *Group { return newGroup(context.Background(), holds) }

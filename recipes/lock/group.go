@@ -89,13 +89,3 @@ func (g *Group) endsWith(end context.CancelCauseFunc) {
 		h.endsWith(end)
 	}
 }
-
-// Guards returns operations for [framework.Client.Multi] that succeed only if the nodes of all
-// holds exist: see [Hold.Guard].
-func (g *Group) Guards() []any {
-	guards := make([]any, len(g.holds))
-	for i, h := range g.holds {
-		guards[i] = h.Guard()
-	}
-	return guards
-}

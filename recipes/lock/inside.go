@@ -23,6 +23,7 @@ func init() {
 		},
 		Without:      without,
 		Reenters:     func(q *Queue) bool { return q.cfg.nesting == reenters },
+		MaxLeases:    func(q *Queue) int { return q.maxLeases() },
 		SetMaxLeases: func(q *Queue, n int) { q.setMaxLeases(n) },
 		Observe:      observe,
 		Leave:        leave,

@@ -119,14 +119,13 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 // Path returns the parent path of the queue's nodes.
 func (q *Queue) Path() string { return q.path }
 
-// MaxLeases returns the number of leases.
-func (q *Queue) MaxLeases() int {
+func (q *Queue) maxLeases() int {
 	n, _ := q.leases.Get()
 	return n
 }
 
 func (q *Queue) setMaxLeases(n int) {
-	if n != q.MaxLeases() {
+	if n != q.maxLeases() {
 		q.leases.Set(func(leases *int) { *leases = n })
 	}
 }
@@ -182,7 +181,7 @@ const maxWatched = 4
 // view returns the view to acquire with, which may have to be waited for. It is nil if the path is
 // to be listed. A view that exists is used by all; a new one begins if the Queue is worth it.
 func (q *Queue) view(session *framework.Session) *view.View {
-	now, leases := time.Now(), q.MaxLeases()
+	now, leases := time.Now(), q.maxLeases()
 	q.mu.Lock()
 	worth := q.keeps() || leases > maxWatched || now.Sub(q.used) < soon
 	begin := worth && q.others <= view.MaxOthers
@@ -273,7 +272,7 @@ func (q *Queue) participants(ctx context.Context) ([]Participant, error) {
 	nodes, marks := q.split(children)
 	all, errs := make([]Participant, len(nodes)), make([]error, len(nodes))
 	together(len(nodes), func(i int) { all[i], errs[i] = q.participant(ctx, nodes[i]) })
-	leases := q.MaxLeases()
+	leases := q.maxLeases()
 	var found []Participant
 	for i, p := range all {
 		if errors.Is(errs[i], zk.ErrNoNode) {

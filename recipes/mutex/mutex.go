@@ -42,6 +42,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
@@ -60,8 +61,8 @@ type Mutex struct {
 // [framework.ErrBadArgument]; a mutex accepts no [lock.WithMaxLeases] other than 1.
 func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, error) {
 	queue, err := lock.New(client, path, nodeName, lock.Standard{}, opts...)
-	if err == nil && queue.MaxLeases() != 1 {
-		err = fmt.Errorf("%w: %d leases, a mutex has one", framework.ErrBadArgument, queue.MaxLeases())
+	if err == nil && locks.Inside.MaxLeases(queue) != 1 {
+		err = fmt.Errorf("%w: %d leases, a mutex has one", framework.ErrBadArgument, locks.Inside.MaxLeases(queue))
 	}
 	if err != nil {
 		return nil, operr.New("mutex", path, err)

@@ -81,8 +81,8 @@ func newOnce(client *framework.Client, path string, opts []Option) (*Once, error
 	}
 	data, keeps := inside.Describe(queue)
 	switch {
-	case queue.MaxLeases() != 1:
-		return nil, fmt.Errorf("%w: %d leases, a job has one", framework.ErrBadArgument, queue.MaxLeases())
+	case inside.MaxLeases(queue) != 1:
+		return nil, fmt.Errorf("%w: %d leases, a job has one", framework.ErrBadArgument, inside.MaxLeases(queue))
 	case keeps:
 		return nil, fmt.Errorf("%w: a job excludes retention", framework.ErrBadArgument)
 	}

@@ -96,7 +96,7 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, err
 	var err error
 	opts = append(slices.Clone(opts), inside.With(locking.Settings[*lock.Queue]{Numbered: true}))
 	if l.write, err = lock.New(client, path, writeName, rules{}, opts...); err == nil {
-		if n := l.write.MaxLeases(); n != 1 {
+		if n := inside.MaxLeases(l.write); n != 1 {
 			err = fmt.Errorf("%w: %d leases, a read/write lock has one", framework.ErrBadArgument, n)
 		}
 	}

@@ -27,5 +27,5 @@ func TestACountThatHasChangedSinceItWasReadIsNotAdopted(t *testing.T) {
 	require.Equal(t, 1, max)
 	testbed.Receive(t, watch.Done(), "the watch")
 	require.False(t, s.count.adopt(int(n), false, watch))
-	require.Equal(t, 1, s.leases.MaxLeases())
+	require.Equal(t, 1, inside.MaxLeases(s.leases))
 }

@@ -136,7 +136,7 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 	if err != nil {
 		return nil, err
 	}
-	if n := leases.MaxLeases(); n != 1 {
+	if n := inside.MaxLeases(leases); n != 1 {
 		return nil, fmt.Errorf("%w: WithMaxLeases(%d) is not allowed, max sets the number", framework.ErrBadArgument, n)
 	}
 	if max < 1 {
@@ -273,7 +273,7 @@ func (s *Semaphore) Max(ctx context.Context) (int, error) {
 			return 0, s.opError("max", err)
 		}
 	}
-	return s.leases.MaxLeases(), nil
+	return inside.MaxLeases(s.leases), nil
 }
 
 // acquire acquires n leases. It tries the leases first, and queues if it may wait. If a node is

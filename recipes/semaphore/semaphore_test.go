@@ -431,7 +431,11 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	group, err := s.AcquireN(ctx, 2)
 	require.NoError(t, err)
 	write := func() error {
-		_, err := client.Multi(ctx, append(group.Guards(), &zk.SetDataRequest{Path: path + "-data", Data: []byte("after"), Version: -1})...)
+		ops := []any{framework.SetOp(path+"-data", []byte("after"))}
+		for _, lease := range group.Holds() {
+			ops = append(ops, lease.Guard())
+		}
+		_, err := client.Multi(ctx, ops...)
 		return err
 	}
 	require.NoError(t, write())

@@ -99,7 +99,11 @@ func paths(h Hold) (all []string) {
 
 func guards(h Hold) []any {
 	if g, ok := h.(*lock.Group); ok {
-		return g.Guards()
+		var all []any
+		for _, one := range g.Holds() {
+			all = append(all, one.Guard())
+		}
+		return all
 	}
 	return []any{h.(interface {
 		Guard() *zk.CheckVersionRequest

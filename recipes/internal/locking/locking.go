@@ -78,6 +78,9 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	// Reenters reports whether q was created with lock.WithReentry.
 	Reenters func(q Queue) bool
 
+	// MaxLeases returns the number of leases of q.
+	MaxLeases func(q Queue) int
+
 	// SetMaxLeases changes the number of leases for this Queue only: the caller must change all
 	// Queues at the path. A higher number wakes waiters. A lower number takes no lease from a
 	// holder; with 0, no contender acquires until the number is raised.
