@@ -18,8 +18,8 @@ import (
 	"github.com/gocurator/curator/internal/opt"
 )
 
-// Scheme is the scheme of gRPC targets such as "curator:///orders".
-const Scheme = "curator"
+// scheme is the scheme of gRPC targets such as "curator:///orders".
+const scheme = "curator"
 
 const (
 	// tryTimeout is the time after which a connection without a first list is given the reason.
@@ -75,10 +75,10 @@ func NewBuilder[T any](d *discovery.Discovery[T], opts ...Option) (*Builder[T], 
 }
 
 // Target returns the gRPC target of a service. It escapes '%', '?' and '#'.
-func Target(service string) string { return Scheme + ":///" + url.PathEscape(service) }
+func Target(service string) string { return scheme + ":///" + url.PathEscape(service) }
 
-// Scheme returns [Scheme].
-func (b *Builder[T]) Scheme() string { return Scheme }
+// Scheme returns "curator", the scheme of targets such as "curator:///orders".
+func (b *Builder[T]) Scheme() string { return scheme }
 
 // Close stops all watches. Connections keep their last lists of instances. Close always returns
 // nil, and later calls do nothing.
@@ -95,7 +95,7 @@ func (b *Builder[T]) Close() error {
 func (b *Builder[T]) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	name := target.Endpoint()
 	if u := target.URL; name == "" || u.Host != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
-		return nil, fmt.Errorf("resolve %v: %w: target must be %s:///service, escaped by Target", &u, framework.ErrBadArgument, Scheme)
+		return nil, fmt.Errorf("resolve %v: %w: target must be %s:///service, escaped by Target", &u, framework.ErrBadArgument, scheme)
 	}
 	s, err := b.service(name)
 	if err != nil {
@@ -217,7 +217,7 @@ func (r *follower[T]) publish(list []discovery.Instance[T]) {
 		r.published = true
 	}
 	if len(state.Endpoints) == 0 {
-		r.cc.ReportError(fmt.Errorf("resolve %s:///%s: %w", Scheme, r.name, discovery.ErrNoInstance))
+		r.cc.ReportError(fmt.Errorf("resolve %s:///%s: %w", scheme, r.name, discovery.ErrNoInstance))
 	}
 }
 
