@@ -146,7 +146,7 @@ const memberCount = 6 // 3 of Java's and 3 of ours
 func (d *drill) start(t *testing.T, i int) *member {
 	t.Helper()
 	m := &member{name: fmt.Sprint("member-", i), lines: make(chan string, 1000)}
-	args := []string{d.stage.ensemble.ConnectString(), d.path, d.marks, m.name, strconv.Itoa(memberCount)}
+	args := []string{strings.Join(d.stage.ensemble.Servers(), ","), d.path, d.marks, m.name, strconv.Itoa(memberCount)}
 	if i%2 == 0 {
 		d.started++
 		classes, err := programs["Peer"]()

@@ -136,17 +136,17 @@ func (s stage) javaProgram(t *testing.T, name string, args ...string) *peer {
 	t.Helper()
 	if s.curator != nil {
 		p := s.curator[name].Start(t, append([]string{"-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-			name, s.ensemble.ConnectString()}, args...)...)
+			name, strings.Join(s.ensemble.Servers(), ",")}, args...)...)
 		return &peer{lines: p.Lines, kill: func() error { p.Kill(); return nil }}
 	}
 	classes, err := programs[name]()
 	require.NoError(t, err)
 	return s.start(t, []string{"PEER=" + classes, "JARS=" + jars, "LC_ALL=C.UTF-8"},
-		append([]string{"sh", "-c", runPeer, name, s.ensemble.ConnectString()}, args...)...)
+		append([]string{"sh", "-c", runPeer, name, strings.Join(s.ensemble.Servers(), ",")}, args...)...)
 }
 
 func (s stage) kazoo(t *testing.T, args ...string) *peer {
-	return s.start(t, nil, append([]string{"python3", "-c", pythonSource, s.ensemble.ConnectString()}, args...)...)
+	return s.start(t, nil, append([]string{"python3", "-c", pythonSource, strings.Join(s.ensemble.Servers(), ",")}, args...)...)
 }
 
 // start runs a command in a container of the image that scripts/peer-image.sh makes. It ends with

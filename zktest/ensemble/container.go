@@ -28,10 +28,7 @@ const (
 
 // image finds an image, and pulls it if need be.
 func (e *Ensemble) image(ctx context.Context) (string, error) {
-	wanted := []string{e.cfg.image}
-	if wanted[0] == "" {
-		wanted[0] = os.Getenv("ZOOKEEPER_IMAGE")
-	}
+	wanted := []string{os.Getenv("ZOOKEEPER_IMAGE")}
 	if wanted[0] == "" {
 		wanted = []string{defaultImage, builtImage}
 	}

@@ -175,9 +175,6 @@ func (e *Ensemble) Servers() []string {
 	return list
 }
 
-// ConnectString returns the addresses of [Ensemble.Servers], joined by commas.
-func (e *Ensemble) ConnectString() string { return strings.Join(e.Servers(), ",") }
-
 // Size returns the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.servers) }
 

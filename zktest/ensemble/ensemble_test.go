@@ -155,7 +155,9 @@ func TestEnsemble(t *testing.T) {
 
 	t.Run("a frozen link passes nothing and closes nothing", func(t *testing.T) {
 		conn := connect(t, e.Servers()...)
-		e.FreezeAll()
+		for i := range e.Size() {
+			require.NoError(t, e.Freeze(i))
+		}
 		done := make(chan error, 1)
 		go func() { done <- write(t, conn) }()
 		select {
@@ -195,7 +197,7 @@ func TestEnsemble(t *testing.T) {
 }
 
 func TestStandalone(t *testing.T) {
-	e := ensemble.New(t, ensemble.WithServers(1), ensemble.WithTick(200*time.Millisecond), ensemble.WithConfig("minSessionTimeout=100"),
+	e := ensemble.New(t, ensemble.WithServers(1), ensemble.WithProperties(map[string]string{"tickTime": "200", "minSessionTimeout": "100"}),
 		// Java does not start without the file
 		ensemble.WithFile("/flags", "-Xmx200m"), ensemble.WithEnv("JVMFLAGS", "@/flags"))
 	mode, err := e.Mode(testContext(t), 0)
@@ -254,8 +256,9 @@ func TestWithoutDockerTheTestIsSkippedOrFails(t *testing.T) {
 
 func TestBadOptionsAreRefused(t *testing.T) {
 	for name, opt := range map[string]ensemble.Option{
-		"no servers": ensemble.WithServers(0), "too many": ensemble.WithServers(10), "tick": ensemble.WithTick(0),
-		"a relative path": ensemble.WithFile("jaas.conf", ""), "a directory": ensemble.WithFile("/conf/", ""),
+		"no servers": ensemble.WithServers(0), "too many": ensemble.WithServers(10),
+		"no such property": ensemble.WithProperties(map[string]string{"tick": "200"}),
+		"a relative path":  ensemble.WithFile("jaas.conf", ""), "a directory": ensemble.WithFile("/conf/", ""),
 	} {
 		_, err := ensemble.Start(t.Context(), opt)
 		assert.Error(t, err, name)
@@ -286,7 +289,8 @@ func TestTheImageThatIsPulled(t *testing.T) {
 			}
 		}))
 		t.Setenv("DOCKER_HOST", "tcp://"+engine.Listener.Addr().String())
-		_, err := ensemble.Start(t.Context(), ensemble.WithImage(image))
+		t.Setenv("ZOOKEEPER_IMAGE", image)
+		_, err := ensemble.Start(t.Context())
 		assert.ErrorIs(t, err, ensemble.ErrNoImage)
 		select {
 		case got := <-pulled:

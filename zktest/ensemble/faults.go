@@ -75,13 +75,6 @@ func (e *Ensemble) Freeze(i int) error {
 	})
 }
 
-// FreezeAll freezes all servers, as [Ensemble.Freeze] does.
-func (e *Ensemble) FreezeAll() {
-	for _, s := range e.servers {
-		s.proxy.freeze()
-	}
-}
-
 // CutConnections closes all client connections of server i. The clients may reconnect at once.
 func (e *Ensemble) CutConnections(i int) error {
 	return e.on(i, "cut the connections of", func(s *server) error {

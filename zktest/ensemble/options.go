@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 )
 
 // Option configures an ensemble.
@@ -14,7 +12,6 @@ type Option func(*config) error
 
 type config struct {
 	servers int
-	image   string
 	env     map[string]string
 	extra   []string
 	files   map[string]string
@@ -47,26 +44,6 @@ func WithServers(n int) Option {
 	}
 }
 
-// WithImage sets the Docker image, instead of the one named by ZOOKEEPER_IMAGE.
-func WithImage(name string) Option {
-	return func(c *config) error {
-		c.image = name
-		return nil
-	}
-}
-
-// WithTick sets the servers' tick. A session's timeout is 2 to 20 ticks. The default is 2 s, as in
-// ZooKeeper.
-func WithTick(d time.Duration) Option {
-	return func(c *config) error {
-		if d < time.Millisecond {
-			return fmt.Errorf("ensemble: tick %v is shorter than 1ms", d)
-		}
-		c.env["ZOO_TICK_TIME"] = strconv.FormatInt(d.Milliseconds(), 10)
-		return nil
-	}
-}
-
 // WithEnv sets an environment variable of the containers, such as those that the image documents.
 func WithEnv(name, value string) Option {
 	return func(c *config) error {
@@ -86,14 +63,6 @@ func WithFile(path, content string) Option {
 			c.files = make(map[string]string)
 		}
 		c.files[path] = content
-		return nil
-	}
-}
-
-// WithConfig adds a line such as "minSessionTimeout=1000" to the servers' configuration.
-func WithConfig(line string) Option {
-	return func(c *config) error {
-		c.extra = append(c.extra, line)
 		return nil
 	}
 }
