@@ -45,12 +45,14 @@ func ExampleClient_GetW() {
 		}
 		select {
 		case <-watch.Done(): // also if the connection was lost: read again
+			fmt.Println(watch.Event().Type)
 		case <-ctx.Done():
 			log.Fatal(context.Cause(ctx))
 		}
 	}
 	// Output:
 	// version 0: 10
+	// EventNodeDataChanged
 	// version 1: 20
 }
 

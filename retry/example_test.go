@@ -38,3 +38,23 @@ func ExampleUnknown() {
 	// retried in vain: true
 	// perhaps written: true
 }
+
+// A health check reports a lost connection at once.
+func ExampleNever() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers(), framework.WithRetryPolicy(retry.Never()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("exists"))
+	_, _, err = client.Exists(context.Background(), "/billing")
+	fmt.Println("healthy:", err == nil)
+	// Output:
+	// healthy: false
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-kratos/kratos/v2"
 	kratoslog "github.com/go-kratos/kratos/v2/log"
+	"github.com/go-kratos/kratos/v2/registry"
 	"github.com/go-kratos/kratos/v2/transport/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -61,4 +62,45 @@ func Example() {
 	// Output:
 	// SERVING
 	// 0 instances
+}
+
+// The services of a team have a parent of their own, and broken nodes are counted.
+func ExampleNew() {
+	zookeeper, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer zookeeper.Close()
+	client, err := framework.New(zookeeper.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	reg, err := kratosregistry.New(client,
+		kratosregistry.WithRootPath("/billing/services"),
+		kratosregistry.WithUnreadable(func(path string, err error) { fmt.Println("skipped", path) }))
+	if err != nil {
+		log.Fatal(err)
+	}
+	orders := &registry.ServiceInstance{ID: "1", Name: "orders", Endpoints: []string{"grpc://10.0.0.1:9000"}}
+	if err := reg.Register(ctx, orders); err != nil {
+		log.Fatal(err)
+	}
+	// Another program writes something else.
+	if _, err := client.Create(ctx, "/billing/services/orders/2", []byte("10.0.0.2:9000")); err != nil {
+		log.Fatal(err)
+	}
+	list, err := reg.GetService(ctx, "orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(list[0].Endpoints)
+	if err := reg.Deregister(ctx, orders); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// skipped /billing/services/orders/2
+	// [grpc://10.0.0.1:9000]
 }

@@ -2,6 +2,7 @@ package compressed_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"strings"
@@ -72,4 +73,23 @@ func ExampleDecode() {
 	report, _ := reports.Get("/report")
 	fmt.Println(report.Value)
 	// Output: all is well
+}
+
+// A limit protects the memory of readers: a node of 2 KB can contain megabytes.
+func ExampleCreate_limit() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers(), framework.WithMaxDecompressed(1<<20))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	_, err = compressed.Create(ctx, client, "/zeros", make([]byte, 2<<20))
+	fmt.Println("too large to write:", errors.Is(err, framework.ErrTooLarge))
+	// Output: too large to write: true
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
@@ -207,4 +208,34 @@ func ExampleWithTTL() {
 	// Output:
 	// still there: true
 	// still there: false
+}
+
+// A load balancer that watches Present is not told of short interruptions of the connection.
+func ExampleWithErrorPolicy() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	n, err := node.Keep(context.Background(), client, "/services/host-7", nil, node.WithErrorPolicy(connstate.LostEndsHold))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+	server.RefuseConnections(true)
+	server.CutConnections()
+	for client.State() != connstate.Suspended {
+		time.Sleep(time.Millisecond) // until the client has noticed
+	}
+	present, _ := n.Present() // false with the default
+	fmt.Println("present while suspended:", present)
+	server.RefuseConnections(false)
+	// Output:
+	// present while suspended: true
 }

@@ -2,6 +2,7 @@ package once_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -135,4 +136,41 @@ func ExampleCommit() {
 	}
 	fmt.Println(string(balance), "after", stat.Version, "write")
 	// Output: 150 after 1 write
+}
+
+// Reports are sent at most once an hour, whoever asks for one, and the last 100 are remembered.
+func ExampleWithMinInterval() {
+	server, err := zktest.Start() // instead of a real ensemble
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+	client, err := framework.New([]string{server.Addr()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	reports, err := once.New(client, "/billing/reports", once.WithMinInterval(time.Hour), once.WithKeep(100))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, request := range []string{"request-1", "request-2"} {
+		_, err := reports.Do(context.Background(), request, func(context.Context) error {
+			fmt.Println("sent for", request)
+			return nil
+		})
+		if errors.Is(err, once.ErrTooSoon) {
+			fmt.Println(request, "is too soon")
+		} else if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	// Output:
+	// sent for request-1
+	// request-2 is too soon
 }

@@ -112,3 +112,38 @@ func ExampleRevoke() {
 	// Output:
 	// asked to release; still ours: true
 }
+
+// A holder that does not release when it is asked to loses the lock.
+func ExampleWithForce() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	m, err := mutex.New(client, "/billing/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	batch, err := revocable.New(m)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hold, err := batch.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := revocable.Revoke(ctx, client, hold.Path(), revocable.WithForce(time.Second)); err != nil {
+		log.Fatal(err)
+	}
+	<-hold.Done()
+	fmt.Println("revoked:", errors.Is(hold.Err(), revocable.ErrRevoked))
+	// Output:
+	// revoked: true
+}
