@@ -47,8 +47,8 @@
 // [Client.GetW], [Client.ChildrenW] and [Client.ExistsW] set a [Watch], which fires once.
 // [Client.AddWatch] sets a watch that remains until its connection is lost. Watches with the same
 // path and mode share one watch on the server. Servers report nothing about nodes that the client
-// may not read. If the client also has a recursive watch on a path, a [WatchPersistent] receives no
-// event for children of the path that the client is not permitted to read.
+// is not permitted to read. If the client also has a recursive watch on a path, a [WatchPersistent]
+// receives no event for children of the path that the client is not permitted to read.
 //
 // # Following
 //

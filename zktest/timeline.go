@@ -15,7 +15,7 @@ import (
 
 // Timeline is a record of what the clients and servers of a test did: sessions, connections,
 // requests, watch events, faults and leaders, on the servers' clock, real or virtual. It keeps the
-// newest 50,000 entries, and counts the ones that it drops.
+// newest 50,000 requests and events and as many other entries, and counts the ones that it drops.
 //
 // Option Client of package zktest/timeline adds what a client of this library knows: its waits,
 // holds and states. All methods are safe for concurrent use.

@@ -16,8 +16,8 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// child is a running command, in a process group of its own, so that the processes that it starts
-// end with it. One goroutine uses it, beside the one that waits for the process.
+// child is a running command, in a separate process group, so that the processes that it starts end
+// with it. One goroutine uses it, beside the one that waits for the process.
 type child struct {
 	pid      int
 	terminal *terminal

@@ -27,7 +27,7 @@ func (h *hold) flags(a *cli.App, fs *pflag.FlagSet) {
 }
 
 // untilClosed returns a context that ends, with an exit as cause, when the other end of the pipe is
-// closed. The kernel closes it when the last process that has it open has ended, also after
+// closed. The kernel closes it when the last process that has it open has ended, even after
 // SIGKILL.
 func (h *hold) untilClosed(ctx context.Context) (context.Context, error) {
 	if h.fd < 0 {

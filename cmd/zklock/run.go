@@ -71,7 +71,7 @@ func (r *run) check() error {
 	return r.locking.check()
 }
 
-// main acquires the lock, runs the command, and releases the lock, also after an error.
+// main acquires the lock, runs the command, and releases the lock, even after an error.
 func (r *run) main(ctx context.Context, t *cli.App, _ io.Writer, args []string) error {
 	if err := r.check(); err != nil {
 		return err

@@ -75,7 +75,7 @@ func (s *shadows) cast(ctx context.Context, hold *lock.Hold) (*shadow, error) {
 	made := &shadow{s.client, framework.Join(s.dir, name)}
 	_, err = s.client.Create(ctx, made.path, text, framework.ContainerParents())
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // created by an earlier attempt whose reply was lost
-		made.remove(hold) // it may exist, also after a signal has ended the wait for the reply
+		made.remove(hold) // it may exist, even after a signal has ended the wait for the reply
 		return nil, err
 	}
 	return made, nil

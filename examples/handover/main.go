@@ -102,7 +102,7 @@ func (p plant) run(ctx context.Context, servers []string) error {
 	return log.summary(p.urgent)
 }
 
-// reset sets the progress to zero, also after an earlier run.
+// reset sets the progress to zero, even after an earlier run.
 func (p plant) reset(ctx context.Context, client *framework.Client) error {
 	_, err := client.Create(ctx, p.progressPath(), []byte("0"), framework.PersistentParents(), framework.OrSet())
 	return err

@@ -19,7 +19,7 @@
 //
 // All functions are called on the connection's goroutine, one at a time, in that order. They must
 // not block and must not call a Link: they pass their arguments to another goroutine. A function of
-// a request is called exactly once, also if the connection was lost: after Down is closed, or
+// a request is called exactly once, even if the connection was lost: after Down is closed, or
 // inside the call if nothing was sent.
 //
 // # Two floors

@@ -47,7 +47,7 @@ type Entry struct {
 // Open is the duration of an entry that has not ended.
 const Open time.Duration = -1
 
-// MaxText is the largest size of a text of an entry, in bytes.
+// MaxText is the largest size of a string in an entry, in bytes.
 const MaxText = 300
 
 // Recorder keeps the newest entries. A nil Recorder keeps none. All methods are safe for concurrent

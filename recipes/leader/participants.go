@@ -78,7 +78,7 @@ func (e *Election) find(
 	}
 }
 
-// first returns the path of the first candidate in the order of the queue, or "", also if the path
+// first returns the path of the first candidate in the order of the queue, or "", even if the path
 // is missing. err is the list's.
 func (e *Election) first(children []string, err error) (string, error) {
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {

@@ -34,7 +34,7 @@ type Observer struct {
 	NotAcquired func(ctx context.Context, e NotAcquiredEvent)
 
 	// Ended is called once for each call of Acquired: after the hold's context is cancelled, and
-	// before a release is sent to the server. After a loss it is called on a goroutine of its own,
+	// before a release is sent to the server. After a loss it is called on a separate goroutine,
 	// for which neither another holder nor Client.Close waits.
 	Ended func(ctx context.Context, e EndedEvent)
 }

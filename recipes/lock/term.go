@@ -192,7 +192,7 @@ func (t *term) end(cause error) bool {
 	return true
 }
 
-// expire is called when the time of WithMaxHold has passed: it deletes the node, also if the holder
+// expire is called when the time of WithMaxHold has passed: it deletes the node, even if the holder
 // has lost it by ErrSuspended and has not released.
 func (t *term) expire() {
 	n := t.node
@@ -254,7 +254,7 @@ func (t *term) drop(h *Hold, alone bool) (r released, err error) {
 }
 
 // finish ends the last Release: the observer is notified, and then the fate of the node is applied,
-// also if the observer panics.
+// even if the observer panics.
 func (t *term) finish(ctx context.Context, r released) (err error) {
 	defer t.finished()
 	defer func() {

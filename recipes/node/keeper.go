@@ -211,7 +211,7 @@ func (k *keeper) settled() bool {
 	return debt == nil || debt.Settle()
 }
 
-// again has the node be looked at again after a write, also after one that has failed since the
+// again has the node be looked at again after a write, even after one that has failed since the
 // node is not the one any more that was seen. Other errors are returned.
 func (k *keeper) again(err error) error {
 	gone := k.stat != nil && errors.Is(err, zk.ErrNoNode) // and not its parent

@@ -37,7 +37,7 @@
 //     at once.
 //  3. a transaction that writes the record, or that a server refuses after it has found that it
 //     could be written. It proves that the record has not changed since step 1, and that the client
-//     may write it, before the function is called.
+//     is permitted to write it, before the function is called.
 //  4. the function.
 //  5. a transaction: check the lock's node, write the record, carry out the operations of
 //     [Commit], and delete the lock's node.

@@ -28,8 +28,8 @@
 //
 // One member is the planner. It follows the group and writes a plan 100 ms after a change: the plan
 // in force, balanced again. Each member follows the plan. It campaigns for the shards that the plan
-// gives to it, and gives up the others: it cancels the context of the function, waits until the
-// function has returned, and releases the shard. The new owner is waiting by then.
+// gives to it, and gives up the others. For each of these it cancels the context of the function,
+// waits until the function has returned, and releases the shard. The new owner is waiting by then.
 //
 // # What it promises
 //
@@ -49,7 +49,7 @@
 // # Moves
 //
 // As few shards move as balance allows. With n shards and m members of equal weight, absent ones
-// included, at most so many move. No member refuses a shard.
+// included, at most these numbers of shards move, while no member refuses a shard.
 //
 //	event                                            moves
 //	all members start, with WithSettling             0
@@ -72,7 +72,7 @@
 // after 1 s, then 2 s, up to 1 minute. A minute without a failure resets the pause.
 //
 // After five failures in a row the shard is offered to a member that has not refused it. The last
-// one keeps it. A member that runs anew refuses none.
+// member keeps it. A member that runs anew refuses none.
 //
 // A function that returns nil while its member owns the shard is called again, after a pause that
 // grows with each call of less than 10 ms. An error that it returns after its context has ended is

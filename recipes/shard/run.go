@@ -424,8 +424,8 @@ func (r *run) serve(ctx context.Context, s *shard, index int, path string) error
 	}
 }
 
-// call calls f in a goroutine of its own, which a panic or runtime.Goexit may end, and returns when
-// f has returned.
+// call calls f in a separate goroutine, which a panic or runtime.Goexit may end, and returns when f
+// has returned.
 func (r *run) call(ctx context.Context, s *shard, index int) error {
 	over := false
 	r.update(func() {

@@ -119,7 +119,7 @@ func (r *watched) request(kind WatchKind) bool {
 func (r *watched) needed() bool { return len(r.once)+len(r.members) > 0 || r.pending > 0 }
 
 // begin returns the watch that a read is about to set, and whether the server has to be asked for
-// it. It is asked also if it has the watch. That changes nothing, unless the server has dropped it
+// it. It is asked even if it has the watch. That changes nothing, unless the server has dropped it
 // for an event that the client may not see. Between begin and settle the watch cannot miss an
 // event, as it is in the table before the request is sent. shared is nil with a listener.
 func (ws *watches) begin(path string, kind WatchKind, of user) (w *onceWatch, shared *Watch, request bool) {
@@ -263,7 +263,7 @@ func (ws *watches) subscribed(w *PersistentWatch, mode Mode, err error) {
 			r.asked = r.has
 		}
 		if r.has == noWatch {
-			// The owner of a watch that fires once and relied on it must look again, also while
+			// The owner of a watch that fires once and relied on it must look again, even while
 			// another request is in flight.
 			ws.fireLocked(replaced(w.path), anyKind)
 		}

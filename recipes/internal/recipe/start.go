@@ -2,7 +2,7 @@ package recipe
 
 import "errors"
 
-// Start calls f on a goroutine of its own. wait returns its result, and panics as f did: the client
+// Start calls f on a separate goroutine. wait returns its result, and panics as f did: the client
 // calls functions of the user, such as the retry policy, and those panic only on the goroutine of
 // the caller.
 func Start[T any](f func() T) (wait func() T) {

@@ -90,7 +90,7 @@ type Ensemble struct {
 }
 
 // New starts an ensemble for a test and waits until it has a quorum. It is removed when the test
-// ends, also when the process of the test crashes. Without a control server the test is skipped.
+// ends, even when the process of the test crashes. Without a control server the test is skipped.
 func New(t T, opts ...Option) *Ensemble {
 	t.Helper()
 	address := os.Getenv(Variable)

@@ -61,7 +61,7 @@ func (v *View) begin() {
 
 // event takes what happened to the path or to a node below it.
 func (v *View) event(e zk.Event) {
-	why := errMissed // of the end; also if a driver's SortKey panics, which ends no more than the view
+	why := errMissed // of the end; even if a driver's SortKey panics, which ends no more than the view
 	defer func() {
 		if why != nil {
 			v.end(why)

@@ -98,7 +98,7 @@ func (v *View) Dismiss(m Member) {
 }
 
 // canSay reports whether the view can be asked now. When its connection has ended it may be older
-// than what others have read since, also if end is called later. v.mu is held.
+// than what others have read since, even if end is called later. v.mu is held.
 func (v *View) canSay() bool { return v.state == ready && !wait.Closed(v.down) }
 
 // Names returns the names of the children that belong to a lock, sorted, or false if the view does

@@ -9,11 +9,11 @@
 // Docker client. One ensemble is for all who order a shared one: it stays until the end. The
 // control server listens on the loopback address only, below a secret path.
 //
-// The command runs in a process group of its own, and reads nothing. SIGINT, SIGTERM and SIGHUP are
-// passed on to the group; the second of them kills it. The exit code is the command's, 128 plus
-// the signal if a signal ended it, 1 without a Docker engine, and 2 without a command.
+// The command runs in a separate process group, and reads nothing. SIGINT, SIGTERM and SIGHUP are
+// passed on to the group; the second of them kills it. The exit code is the command's, 128 plus the
+// signal if a signal ended it, 1 without a Docker engine, and 2 without a command.
 //
-// All containers and networks are removed at the end, also if zkensemble is killed: a second
+// All containers and networks are removed at the end, even if zkensemble is killed: a second
 // process waits for its end, kills the command, and removes what remains.
 package main
 
