@@ -13,8 +13,8 @@ import (
 // The cost of a request must not depend on unrelated state. Each benchmark repeats one request
 // beside a large number of other objects.
 
-func inMemory(b *testing.B) (*zktest.Server, *rawClient) {
-	s, err := zktest.Start(zktest.WithInMemory())
+func inMemory(b *testing.B, opts ...zktest.Option) (*zktest.Server, *rawClient) {
+	s, err := zktest.Start(append(opts, zktest.WithInMemory())...)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
 	return s, member(b, s)
@@ -43,6 +43,21 @@ func BenchmarkSetInACluster(b *testing.B) {
 			require.NoError(b, err)
 			b.Cleanup(func() { require.NoError(b, cluster.Close()) })
 			c := member(b, cluster.Members()[0])
+			do(b, c, opCreate, create("/n", 0))
+			var set buffer
+			set.text("/n").bytes(nil).int(-1)
+			for b.Loop() {
+				do(b, c, opSetData, set)
+			}
+		})
+	}
+}
+
+// BenchmarkSetWithATimeline is the price of recording each request.
+func BenchmarkSetWithATimeline(b *testing.B) {
+	for name, opts := range map[string][]zktest.Option{"off": nil, "on": {zktest.WithTimeline()}} {
+		b.Run(name, func(b *testing.B) {
+			_, c := inMemory(b, opts...)
 			do(b, c, opCreate, create("/n", 0))
 			var set buffer
 			set.text("/n").bytes(nil).int(-1)
