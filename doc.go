@@ -12,7 +12,6 @@
 //     [github.com/gocurator/curator/recipes/revocable] are locks.
 //   - [github.com/gocurator/curator/recipes/lock] is the queue under all locks, for other locks.
 //   - [github.com/gocurator/curator/recipes/leader] elects a leader.
-//   - [github.com/gocurator/curator/recipes/once] runs a job once per firing in a fleet.
 //   - [github.com/gocurator/curator/recipes/cache] keeps a local copy of a node or a tree.
 //   - [github.com/gocurator/curator/recipes/node] recreates a node when it is lost, and lists the
 //     members of a group.

@@ -24,16 +24,21 @@ import (
 //   - [ErrNodeDeleted], which wraps [framework.ErrLost], if the lease's node does not exist:
 //     nothing is written. It also wraps the cause of the hold's end;
 //   - a [framework.MultiError] with the index of the first of ops that failed;
-//   - [framework.ErrBadArgument], if one of ops is nil, of another type, or the guard of another
-//     client's hold;
+//   - [framework.ErrBadArgument], if ops are empty, or one of them is nil, of another type, or the
+//     guard of another client's hold;
 //   - the errors of Multi. If retry.Unknown is true of an error, ops may have been carried out.
 func (h *Hold) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return multi(ctx, []*Hold{h}, ops)
 }
 
 // Multi carries out ops, in one transaction of the locks' client, only if the nodes of all holds
-// exist. Errors are as for [Hold.Multi], and [framework.ErrBadArgument] if the holds belong to
-// different clients.
+// exist.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if the holds belong to different clients;
+//   - [ErrNodeDeleted], which wraps [framework.ErrLost], if one of the nodes does not exist:
+//     nothing is written;
+//   - the other errors of [Hold.Multi].
 func (g *Group) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return multi(ctx, g.holds, ops)
 }

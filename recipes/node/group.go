@@ -29,8 +29,11 @@ type Member struct {
 // It returns when the node exists and the group has been read. A nil payload means the default
 // data.
 //
-// Options are [WithIfTaken], [WithoutParents] and [WithErrorPolicy]. Errors are as for [Keep], and
-// zk.ErrNoAuth if the group cannot be read.
+// Options are [WithIfTaken], [WithoutParents] and [WithErrorPolicy]. Errors are
+//   - the error of ctx, wrapped with the obstacle, such as zk.ErrNoServer or [ErrTaken];
+//   - [framework.ErrBadArgument] if id is empty or contains a slash;
+//   - zk.ErrNoAuth if the group cannot be read;
+//   - the other errors of [Keep].
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (_ *Member, err error) {
 	defer func() { err = operr.New("join", path, err) }()
 	own := framework.Join(path, id)

@@ -87,8 +87,8 @@ func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, erro
 
 // Set writes a value unconditionally. A missing node is created, with its parents.
 //
-// Errors are as for [framework.Client.Multi]. If [retry.Unknown] is true of an error, the value may
-// be set already, or may still be set until the session has expired.
+// Errors are the errors of [framework.Client.Multi]. If [retry.Unknown] is true of an error, the
+// value may be set already, or may still be set until the session has expired.
 func (v *Value[T]) Set(ctx context.Context, x T) error {
 	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
