@@ -192,8 +192,8 @@ func (r *Registration[T]) Err() error { return r.node.Err() }
 func (r *Registration[T]) Close() error { return r.node.Close() }
 
 // Drain unregisters the instance as Close does, and then waits for d or until ctx is done, so that
-// callers can finish. Call it before the server stops. No Watch offers the instance any longer, not
-// even within the grace set by [WithGrace].
+// callers can finish. Call it before the server stops. If the servers answer, no Watch offers the
+// instance any longer, not even within the grace set by [WithGrace].
 //
 // d must exceed the time for which callers cache their lists: 35 s for Spring Cloud's load
 // balancer. Drain returns the error of Close, joined with the error of ctx if ctx is done first.

@@ -57,7 +57,7 @@ type Line struct {
 
 // Decision is the result of [Driver.Decide].
 type Decision struct {
-	// Held reports whether the node holds a lease.
+	// Held reports whether the node may hold a lease, by its place in the queue.
 	Held bool
 
 	// Watch names children of which at least one must be deleted before Held can become true. It is

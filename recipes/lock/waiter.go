@@ -23,9 +23,9 @@ type picture interface {
 	// waiter's node, which is one of them. The error is a NodeLost if it is not.
 	children(ctx context.Context) ([]string, error)
 
-	// wait returns when the queue must be looked at again: one of the nodes called names, of all
-	// children, was deleted, or another reason to wake has come. An error means that waiting is
-	// useless.
+	// wait returns when the queue must be looked at again: one of the nodes called names was
+	// deleted, or a node ahead of them, or another reason to wake has come. An error means that
+	// waiting is useless.
 	wait(ctx context.Context, children, names []string, other wakes) error
 }
 

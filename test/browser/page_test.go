@@ -129,15 +129,16 @@ func open(t *testing.T, ctx context.Context, page []byte) {
 // idle waits until the page has drawn what was asked for.
 func idle(t *testing.T, ctx context.Context) {
 	t.Helper()
-	require.NoError(t, chromedp.Run(ctx, chromedp.Evaluate(
-		`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, nil,
-		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) })))
+	eval[bool](t, ctx, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
+
+// awaited waits for the result of a promise.
+func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
 // eval evaluates an expression in the page.
 func eval[T any](t *testing.T, ctx context.Context, expression string) (v T) {
 	t.Helper()
-	require.NoError(t, chromedp.Run(ctx, chromedp.Evaluate(expression, &v)), expression)
+	require.NoError(t, chromedp.Run(ctx, chromedp.Evaluate(expression, &v, awaited)), expression)
 	return v
 }
 
@@ -212,12 +213,18 @@ func TestPage(t *testing.T) {
 // is drawn stays small.
 func TestPage_TenThousandRequests(t *testing.T) {
 	ctx, failures := browser(t)
-	const ready = `performance.getEntriesByName("first-contentful-paint")[0].startTime`
+	const painted = `new Promise(done => {
+		const look = () => {
+			const e = performance.getEntriesByName("first-contentful-paint")[0];
+			if (e) done(e.startTime); else setTimeout(look, 5);
+		};
+		look();
+	})`
 	paint := func(page []byte) float64 {
 		best := 0.0
 		for range 5 { // the best of some, on a machine with other work
 			open(t, ctx, page)
-			if got := eval[float64](t, ctx, ready); best == 0 || got < best {
+			if got := eval[float64](t, ctx, painted); best == 0 || got < best {
 				best = got
 			}
 		}
