@@ -64,6 +64,7 @@ func TestAcquire_InsideAHold(t *testing.T) {
 					if c.then != nil {
 						c.then(t, w, h)
 						require.NoError(t, client.WaitConnected(t.Context()))
+						time.Sleep(100 * time.Millisecond) // virtual time: the reconnect also watches the node
 					}
 					want := c.refuses
 					if mode == "reenters" {
