@@ -3,6 +3,7 @@ package discovery_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -45,7 +46,7 @@ func TestPlainNodesOnACompressingClient(t *testing.T) {
 				defer watch.Close()
 				require.Equal(t, []string{"1"}, ids(watch.Instances()))
 				require.NoError(t, r.Drain(ctx, 0))
-				time.Sleep(100 * time.Millisecond) // virtual time
+				synctest.Wait() // the watch has the deletion and the goodbye
 				_, err = watch.Pick(discovery.RoundRobin)
 				require.ErrorIs(t, err, discovery.ErrNoInstance)
 			})

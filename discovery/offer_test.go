@@ -149,13 +149,13 @@ func TestDrain_OfManyInstancesAtOnce(t *testing.T) {
 			d := newDiscovery[string](t, world.Client())
 			all = append(all, register(t, d, at("orders", strconv.Itoa(n))))
 		}
-		time.Sleep(time.Second) // virtual time
+		time.Sleep(time.Second) // virtual time, in which the watch sees all of them in spite of the latency
 		var drains sync.WaitGroup
 		for _, r := range all {
 			drains.Go(func() { assert.NoError(t, r.Drain(t.Context(), 0)) })
 		}
 		drains.Wait()
-		time.Sleep(100 * time.Millisecond) // virtual time, less than the grace
+		time.Sleep(100 * time.Millisecond) // virtual time: the goodbyes arrive, and the grace of 5 s is not over
 		_, err = w.Pick(discovery.RoundRobin)
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
 	}, zktest.WithLatency(2*time.Millisecond))

@@ -134,7 +134,7 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		{"the touch child of a node with a TTL", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			n, err := node.Keep(ctx, c, "/ttl", []byte("x"), node.WithTTL(time.Second))
 			must(t, err)
-			time.Sleep(time.Minute) // virtual time
+			time.Sleep(time.Minute) // virtual time, in which the node is touched
 			return n.Path() + "/touch"
 		}, ""},
 	}

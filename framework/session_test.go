@@ -247,7 +247,7 @@ func TestAHealthySessionOutlastsACut(t *testing.T) {
 				server, client := virtual(t, framework.WithExpirationPercent(percent))
 				session, err := client.Session(t.Context())
 				require.NoError(t, err)
-				time.Sleep(time.Duration(phase) * 250 * time.Millisecond)
+				time.Sleep(time.Duration(phase) * 250 * time.Millisecond) // virtual time: the phase of the heartbeats is under test
 				_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 				require.NoError(t, err)
 				server.CutConnections()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -33,7 +34,8 @@ func TestClose_WithoutAServerNamesTheNodesThatRemain(t *testing.T) {
 		}
 		require.False(t, strings.Contains(err.Error(), "\n"), "%v", err)
 		w.Server.RefuseConnections(false)
-		time.Sleep(2 * time.Second) // virtual time, in which the client connects
+		require.NoError(t, client.WaitConnected(t.Context()))
+		synctest.Wait() // the client has sent what it owes
 		require.False(t, w.Server.Exists(r.Path()), "the client deletes it")
 	})
 }

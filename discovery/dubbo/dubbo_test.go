@@ -322,7 +322,6 @@ func TestRegister_DeletesTheRevisionsOfCrashedProcesses(t *testing.T) {
 			crashes := w.Client()
 			_, err := dubbo.Register(t.Context(), crashes, app(port, "a.B"))
 			require.NoError(t, err)
-			time.Sleep(time.Second) // virtual time
 			require.NoError(t, crashes.Close())
 		}
 		revisions := func(dir string) []string {
@@ -331,11 +330,11 @@ func TestRegister_DeletesTheRevisionsOfCrashedProcesses(t *testing.T) {
 			return names
 		}
 		require.Len(t, revisions("/dubbo/orders"), 11, "they may be of processes that are about to register")
-		time.Sleep(time.Minute) // virtual time
+		time.Sleep(time.Minute) // virtual time: the age from which a revision counts as unused
 		r, err := dubbo.Register(t.Context(), w.Client(), app(1, "a.B"))
 		require.NoError(t, err)
 		defer r.Close()
-		time.Sleep(time.Second) // virtual time, in which they are deleted
+		synctest.Wait() // the deletions in the background are done
 		require.ElementsMatch(t, []string{lives.Revision(), r.Revision()}, revisions("/dubbo/orders"))
 		require.ElementsMatch(t, []string{lives.Revision(), r.Revision(), "java"}, revisions("/dubbo/metadata/orders"))
 	})

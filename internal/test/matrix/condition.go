@@ -195,12 +195,12 @@ func options() []Condition {
 		}, Allows: []error{framework.ErrSessionLost}, Noisy: true},
 		{Name: "observer that blocks", Options: onlyA(
 			framework.WithObserver(framework.Observer{
-				Operation: func(context.Context, framework.OperationEvent) { time.Sleep(time.Second) }, // virtual time
-				State:     func(framework.StateEvent) { time.Sleep(10 * time.Second) },                 // virtual time
+				Operation: func(context.Context, framework.OperationEvent) { time.Sleep(time.Second) }, // virtual time: it blocks
+				State:     func(framework.StateEvent) { time.Sleep(10 * time.Second) },                 // virtual time: it blocks
 			}),
 			lock.WithObserver(lock.Observer{
-				Joined: func(context.Context, lock.JoinedEvent) { time.Sleep(time.Second) }, // virtual time
-				Ended:  func(context.Context, lock.EndedEvent) { time.Sleep(time.Second) },  // virtual time
+				Joined: func(context.Context, lock.JoinedEvent) { time.Sleep(time.Second) }, // virtual time: it blocks
+				Ended:  func(context.Context, lock.EndedEvent) { time.Sleep(time.Second) },  // virtual time: it blocks
 			}),
 		)},
 		{Name: "observer that panics in a state", Options: onlyA(framework.WithObserver(framework.Observer{
@@ -398,12 +398,12 @@ func interventions() []Condition {
 			Middle: func(s *Scene) { s.each((*zktest.Server).CutConnections) }, Noisy: true},
 		{Name: "an outage of a minute", Middle: func(s *Scene) {
 			s.each((*zktest.Server).Stop)
-			time.Sleep(time.Minute) // virtual time
+			time.Sleep(time.Minute) // virtual time: the length of the fault
 			s.each(func(m *zktest.Server) { s.must(m.Restart()) })
 		}, Allows: []error{framework.ErrLost}, Peers: true, Noisy: true, Lingers: true},
 		{Name: "all connections freeze for a minute", Middle: func(s *Scene) {
 			s.each(func(m *zktest.Server) { m.Freeze() })
-			time.Sleep(time.Minute) // virtual time
+			time.Sleep(time.Minute) // virtual time: the length of the fault
 			s.each(func(m *zktest.Server) { m.Thaw() })
 		}, Allows: []error{framework.ErrLost}, Peers: true, Noisy: true, Lingers: true},
 	}
@@ -437,7 +437,7 @@ func moments() []Condition {
 		closes(Condition{Name: "Close", AtRequest: func(s *Scene) { s.tasks.Go(func() { s.A.Close() }) }, Allows: []error{framework.ErrClosed}}),
 		closes(Condition{Name: "Close at the reply", AtRequest: func(s *Scene) {
 			s.tasks.Go(func() {
-				time.Sleep(time.Microsecond) // virtual time
+				time.Sleep(time.Microsecond) // virtual time: the server has applied the request, the reply is under way
 				s.A.Close()
 			})
 		}, Allows: []error{framework.ErrClosed}}),
