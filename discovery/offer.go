@@ -69,7 +69,8 @@ func (o *offer[T]) reserve(now time.Time) (list []*Instance[T], left time.Durati
 // that was created later has not said goodbye.
 type goodbyes map[string]int64
 
-// keptGoodbyes limits the number of goodbyes in a service's node. A Watch needs those of its grace.
+// keptGoodbyes limits the number of goodbyes in a service's node. A Watch needs the goodbyes of its
+// grace.
 const keptGoodbyes = 100
 
 // of reports whether the instance with that node has said goodbye.

@@ -103,7 +103,8 @@ func root(a *cli.App) *cobra.Command {
 	return a.Prepare(top)
 }
 
-// knownCommand refuses what is not a command. A path in its place is a command line of flock.
+// knownCommand returns an error for an unknown command. If a path is in its place, as in flock, the
+// error suggests run.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:

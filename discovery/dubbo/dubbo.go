@@ -142,7 +142,7 @@ func (m metadata) forDubboGo(app Application) []byte {
 	return data
 }
 
-// reserved are names of Dubbo's own nodes beside those of applications.
+// reserved lists the names of Dubbo's nodes that are siblings of the nodes of applications.
 var reserved = []string{"config", "mapping", "metadata"}
 
 // check refuses an application that consumers could not call.
@@ -237,7 +237,7 @@ func Register(ctx context.Context, client *framework.Client, app Application, op
 	}
 	r.closeOnce = sync.OnceValue(r.close)
 	registered := false
-	defer func() { // also if an observer panics
+	defer func() { // even if an observer panics
 		if !registered {
 			err = operr.Join(err, r.closeOnce())
 		}
@@ -472,7 +472,7 @@ func (r *Registration) withdrawn(ctx context.Context) error {
 	})
 }
 
-// clean deletes the nodes that no instance uses any more. Its error names those that may remain.
+// clean deletes the nodes that no instance uses any more. Its error names each node that may remain.
 func (r *Registration) clean(ctx context.Context) error {
 	var err error
 	var remain []string

@@ -29,7 +29,7 @@ func (f *fading) Err() error {
 }
 
 // TestAwaitLink_LostAtThatMoment: the connection ends the wait and is lost before it is used. The
-// wait goes on, until its limit.
+// wait continues, until its limit.
 func TestAwaitLink_LostAtThatMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{Log: slog.New(slog.DiscardHandler)}).core

@@ -192,7 +192,7 @@ func (p *protected) create(ctx context.Context, asked string) (path string, err 
 			earlier.Settle()
 		}
 		*p.client.owing = p.debt
-		p.debt.CreateEnded(path, nil) // also if it was found
+		p.debt.CreateEnded(path, nil) // even if it was found
 	case !p.debt.Settle():
 		return "", ErrClosed // Close has removed it, or is about to
 	}

@@ -39,7 +39,7 @@ func (h *Hold) releaseBy(ctx context.Context, transaction func() error) error {
 	defer t.finished()
 	done := false
 	defer func() {
-		if !done { // also if the observer or the operations panic
+		if !done { // even if the observer or the operations panic
 			t.leave()
 		}
 	}()

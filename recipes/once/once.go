@@ -207,7 +207,7 @@ func (a *attempt) run(ctx context.Context) (Record, error) {
 	}
 	released := false
 	defer func() {
-		if !released { // also if f or an observer panics
+		if !released { // even if f or an observer panics
 			_ = hold.Release()
 		}
 	}()
@@ -277,7 +277,7 @@ func (a *attempt) wait(ctx context.Context) (hold *lock.Hold, found *record, err
 		}
 		return r
 	})
-	defer func() { // also if an observer panics
+	defer func() { // even if an observer panics
 		unfollow()
 		if found = follow(); hold == nil {
 			giveUp() // otherwise when the hold has ended, whose watches would end, too

@@ -52,7 +52,7 @@ func TestWithGrace_ARollingRestartMovesNothing(t *testing.T) {
 	}
 }
 
-// The grace is over: the shards go to the others. It counts from the departure, also if planners
+// The grace is over: the shards go to the others. It counts from the departure, even if planners
 // follow each other.
 func TestWithGrace_Ends(t *testing.T) {
 	for name, planners := range map[string]bool{"one planner": false, "the planner leaves meanwhile": true} {

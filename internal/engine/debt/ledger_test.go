@@ -134,7 +134,7 @@ func TestUsable_OnlySession(t *testing.T) {
 	require.False(t, usable(next), "a session that is over")
 }
 
-// TestAwait_GivesUp: without a connection the deletion goes on without its caller.
+// TestAwait_GivesUp: without a connection the deletion continues without its caller.
 func TestAwait_GivesUp(t *testing.T) {
 	s := New(newFakeHost(t))
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -57,7 +57,7 @@ type event struct {
 	pause time.Duration // of failed
 }
 
-// facts are what is known of the client and its sessions at an event.
+// facts describes the client and its sessions at an event.
 type facts struct {
 	closed  bool          // Close has taken the debts
 	barred  bool          // the only session that may delete the node is over
