@@ -170,7 +170,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a release with a transaction that fails leaves its node",
 		file:  "recipes/lock/conclude.go",
-		edits: []edit{{old: "\t\tif !done { // also", new: "\t\tif n.end(); done && false { // also"}},
+		edits: []edit{{old: "\t\tif !done { // even", new: "\t\tif n.end(); done && false { // also"}},
 		pkg:   "recipes/lock", test: "TestReleaseWithAnyRequestFailing",
 		worlds: all, seed: 276,
 	},
