@@ -340,10 +340,17 @@ func TestShutdown(t *testing.T) {
 func TestRun(t *testing.T) {
 	s := newShop(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	cfg := Config{Servers: s.Addr() + "/app", Listen: "127.0.0.1:0", ID: "a", Session: 4 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+	serving, ended := make(chan struct{}), make(chan error, 1)
+	log := slog.NewTextHandler(io.Discard, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.MessageKey && a.Value.String() == "serving" {
+			close(serving)
+		}
+		return a
+	}})
+	cfg := Config{Servers: s.Addr() + "/app", Listen: "127.0.0.1:0", ID: "a", Session: 4 * time.Second, Logger: slog.New(log)}
 	go func() { ended <- run(ctx, cfg, time.Minute) }() // ends with ctx
-	s.until("registered below the chroot", func() bool { return s.Exists("/app/services/orders/a") })
+	<-serving                                           // Start has returned; its context no longer matters
+	require.True(t, s.Exists("/app/services/orders/a"), "registered below the chroot")
 	cancel()
 	require.NoError(t, <-ended)
 	require.False(t, s.Exists("/app/services/orders/a"))

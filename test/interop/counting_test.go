@@ -22,16 +22,16 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// lossy is a connection that breaks now and then when there is something to read: a reply has come,
-// and is lost.
+// lossy is one of some connections, which breaks if it makes their 30th read, their 60th and so on:
+// a reply has come, and is lost.
 type lossy struct {
 	net.Conn
-	lost *atomic.Int64
+	reads, lost *atomic.Int64
 }
 
 func (l lossy) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if err == nil && rand.N(50) == 0 {
+	if err == nil && l.reads.Add(1)%30 == 0 {
 		l.lost.Add(1)
 		_ = l.Close()
 		return 0, errors.New("a reply was lost")
@@ -56,7 +56,7 @@ func javaCounts(t *testing.T, s stage) {
 	for _, p := range java {
 		p.hears(t, ctx, "session")
 	}
-	var lost, confirmed, unknown, ended atomic.Int64
+	var reads, lost, confirmed, unknown, ended atomic.Int64
 	var counting, killing sync.WaitGroup
 	counts, stop := context.WithCancel(ctx)
 	kills, spare := context.WithCancel(counts)
@@ -70,7 +70,7 @@ func javaCounts(t *testing.T, s stage) {
 		client, err := framework.New(s.ensemble.Servers(), framework.WithSessionTimeout(10*time.Second),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				conn, err := new(net.Dialer).DialContext(ctx, network, address)
-				return lossy{conn, &lost}, err
+				return lossy{conn, &reads, &lost}, err
 			}))
 		require.NoError(t, err)
 		t.Cleanup(func() { client.Close() })
