@@ -74,7 +74,8 @@ func javaSharedCount(t *testing.T, s stage) {
 	}
 }
 
-// javaDoubleBarrier has members of both sides enter and leave together, round after round.
+// javaDoubleBarrier has members of both sides enter and leave together, round after round. All have
+// entered before one leaves: Curator 5.9.0 may hang otherwise, see docs/FROM-JAVA.md, point 10.
 func javaDoubleBarrier(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
@@ -99,21 +100,20 @@ func javaDoubleBarrier(t *testing.T, s stage) {
 			if err != nil {
 				return err
 			}
-			if err := client.Sync(ctx); err != nil {
-				return err
-			}
-			names, _, err := client.Children(ctx, c.marks)
+			came, err := marked(ctx, client, c.marks, fmt.Sprintf("%d-", n))
 			if err != nil {
 				return err
 			}
-			came := 0
-			for _, name := range names {
-				if strings.HasPrefix(name, fmt.Sprintf("%d-", n)) {
-					came++
-				}
-			}
 			if came != members {
 				return fmt.Errorf("round %d: %d have come", n, came)
+			}
+			if _, err := client.Create(ctx, fmt.Sprintf("%s/in-%d-", c.marks, n), nil, framework.As(framework.PersistentSequential)); err != nil {
+				return err
+			}
+			for entered := 0; entered < members; {
+				if entered, err = marked(ctx, client, c.marks, fmt.Sprintf("in-%d-", n)); err != nil {
+					return err
+				}
 			}
 			return entry.Leave(ctx)
 		}, nil
@@ -122,6 +122,21 @@ func javaDoubleBarrier(t *testing.T, s stage) {
 		p.hears(t, ctx, "done")
 	}
 	wg.Wait()
+}
+
+// marked returns how many marks below path begin with prefix.
+func marked(ctx context.Context, client *framework.Client, path, prefix string) (int, error) {
+	if err := client.Sync(ctx); err != nil {
+		return 0, err
+	}
+	names, _, err := client.Children(ctx, path)
+	n := 0
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			n++
+		}
+	}
+	return n, err
 }
 
 // javaBarrier has each side wait for the other.

@@ -196,20 +196,30 @@ public class Peer {
         count.close();
     }
 
-    /** In each round all leave marks, and then enter: whoever is inside sees the marks of all. */
+    /**
+     * In each round all leave marks, and then enter: whoever is inside sees the marks of all. A second
+     * mark of each says that all have entered, before one leaves.
+     */
     static void doubleBarrier(String path, String marks, int members, int rounds) throws Exception {
         for (int i = 0; i < rounds; i++) {
             DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, path + "/" + i, members);
             client.create().forPath(marks + "/" + i + "-" + UUID.randomUUID());
             barrier.enter();
-            client.sync().forPath(marks);
-            String start = i + "-";
-            long came = client.getChildren().forPath(marks).stream().filter(name -> name.startsWith(start)).count();
+            long came = marked(marks, i + "-");
             if (came != members) {
                 say("violation: " + came + " have come");
             }
+            client.create().forPath(marks + "/in-" + i + "-" + UUID.randomUUID());
+            while (marked(marks, "in-" + i + "-") < members) {
+                Thread.sleep(1);
+            }
             barrier.leave();
         }
+    }
+
+    static long marked(String path, String prefix) throws Exception {
+        client.sync().forPath(path);
+        return client.getChildren().forPath(path).stream().filter(name -> name.startsWith(prefix)).count();
     }
 
     /** Does what lines say: "enter ROUND" and "leave". members_test.go has the same for us. */
@@ -229,9 +239,7 @@ public class Peer {
                     barrier = new DistributedDoubleBarrier(client, path + "/" + round, members);
                     say("session " + Long.toUnsignedString(sessionId(), 16));
                     barrier.enter();
-                    client.sync().forPath(marks);
-                    String start = round + "-";
-                    say("inside " + client.getChildren().forPath(marks).stream().filter(mark -> mark.startsWith(start)).count());
+                    say("inside " + marked(marks, round + "-"));
                 } else {
                     barrier.leave();
                     say("through");
