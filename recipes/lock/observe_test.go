@@ -313,26 +313,27 @@ func TestNothingIsBegunForAHoldThatHasEnded(t *testing.T) {
 
 // TestRefusalNamesReentry: users of Curator for Java expect that a thread re-enters.
 func TestRefusalNamesReentry(t *testing.T) {
-	bed := testbed.InProcess(t)
-	client := bed.Client(t)
-	q, other := newQueue(t, client, "/lock", lock.WithReentry()), newQueue(t, bed.Client(t), "/lock")
-	hold := acquire(t, q)
-	ctx, cancel := context.WithCancel(testbed.Context(t))
-	waiting := inLine(ctx, q)
-	testbed.Eventually(t, func() bool { ps, err := q.Participants(ctx); return err == nil && len(ps) == 2 }, "it waits")
-	_, err := q.TryAcquire(testbed.Context(t))
-	require.EqualError(t, err, "try /lock: not free: held by this client (pass hold.Context() to re-enter)")
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	_, err = other.TryAcquire(testbed.Context(t))
-	require.EqualError(t, err, "try /lock: not free")
-	cancel()
-	err = testbed.Receive(t, waiting, "the end of waiting").err
-	require.EqualError(t, err, "acquire /lock: not free: held by this client (pass hold.Context() to re-enter): context canceled")
-	require.NoError(t, hold.Release())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		q, other := newQueue(t, client, "/lock", lock.WithReentry()), newQueue(t, w.Client(), "/lock")
+		hold := acquire(t, q)
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := inLine(ctx, q)
+		synctest.Wait() // it waits, and knows for whom
+		_, err := q.TryAcquire(t.Context())
+		require.EqualError(t, err, "try /lock: not free: held by this client (pass hold.Context() to re-enter)")
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		_, err = other.TryAcquire(t.Context())
+		require.EqualError(t, err, "try /lock: not free")
+		cancel()
+		err = testbed.Receive(t, waiting, "the end of waiting").err
+		require.EqualError(t, err, "acquire /lock: not free: held by this client (pass hold.Context() to re-enter): context canceled")
+		require.NoError(t, hold.Release())
 
-	passed := handingOff(t, client)
-	hold = acquire(t, passed)
-	_, err = passed.TryAcquire(testbed.Context(t))
-	require.EqualError(t, err, "try /lock: not free: held by this client", "without the option")
-	require.NoError(t, hold.Release())
+		passed := handingOff(t, client)
+		hold = acquire(t, passed)
+		_, err = passed.TryAcquire(t.Context())
+		require.EqualError(t, err, "try /lock: not free: held by this client", "without the option")
+		require.NoError(t, hold.Release())
+	})
 }
