@@ -88,33 +88,36 @@ sim-coverage: SEEDS := 1000
 sim-coverage:
 	@scripts/sim-coverage.sh $(SEEDS)
 
+# The jars of newer ZooKeeper and Curator, if there are some: see internal/test/jvm.
+BENCH := go run . $(if $(CURATOR_TEST_JARS),-jars '$(CURATOR_TEST_JARS)')
+
 # Beside the alternatives, on one server and on three: the tables and plots of docs/PERFORMANCE.md. RUN= is an
 # expression for the workloads.
 bench: RUN := .
 bench:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null && scripts/rivals-image.sh >/dev/null
-	@cd test/bench && go run . -servers 1,3 -with java,kazoo,etcd,redis -run '$(RUN)' -out results
+	@cd test/bench && $(BENCH) -servers 1,3 -with java,kazoo,etcd,redis -run '$(RUN)' -out results
 
 # The same with 1 ms of network each way.
 bench-network: RUN := ^uncontended|^2 waiters, a client|^10 waiters, a client|^100 waiters, a client
 bench-network:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null && scripts/rivals-image.sh >/dev/null
-	@cd test/bench && go run . -servers 1,3 -network 1ms -with java,kazoo,etcd,redis -run '$(RUN)' -out results
+	@cd test/bench && $(BENCH) -servers 1,3 -network 1ms -with java,kazoo,etcd,redis -run '$(RUN)' -out results
 
 # Our caches beside Java's CuratorCache, on one server: the table in docs/PERFORMANCE.md.
 bench-caches:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null
-	@cd test/bench && go run . -caches -with java -rounds 6
+	@cd test/bench && $(BENCH) -caches -with java -rounds 6
 
 # Our elections beside Java's LeaderLatch: how long nobody leads.
 bench-elections:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null
-	@cd test/bench && go run . -elections -servers 1,3 -with java
+	@cd test/bench && $(BENCH) -elections -servers 1,3 -with java
 
 # Increments of one number, beside Java's DistributedAtomicLong and etcd's transactional memory.
 bench-counters:
 	@scripts/zookeeper-image.sh >/dev/null && scripts/peer-image.sh >/dev/null && scripts/rivals-image.sh >/dev/null
-	@cd test/bench && go run . -servers 1,3 -with java,etcd -run '^counter'
+	@cd test/bench && $(BENCH) -servers 1,3 -with java,etcd -run '^counter'
 
 lint:
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi

@@ -54,6 +54,20 @@ func TestEverySystemWorks(t *testing.T) {
 	assert.Len(t, kinds, 10, "all kinds of work")
 }
 
+// TestJars: the jars of a set are in the containers of its programs, and a folder without them is
+// refused before anything is started.
+func TestJars(t *testing.T) {
+	dir := t.TempDir()
+	var o options
+	require.ErrorIs(t, o.newer(dir), os.ErrNotExist)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "zookeeper.cp"), []byte("a.jar\nb.jar\n"), 0o600))
+	require.ErrorIs(t, o.newer(dir), os.ErrNotExist)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "curator.cp"), []byte("c.jar\n"), 0o600))
+	require.NoError(t, o.newer(dir))
+	require.Equal(t, []string{"-v", dir + "/jars:/jars:ro", "-e", "JARS=/jars/a.jar:/jars/b.jar"}, o.jars.of("zookeeper", "other"))
+	require.Equal(t, []string{"-e", "JARS=other"}, jars("").of("zookeeper", "other"))
+}
+
 // busyTurn measures a turn with so many cycles that other requests are negligible.
 func busyTurn(t *testing.T, e *entrant, s *servers) measure {
 	t.Helper()

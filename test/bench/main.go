@@ -41,6 +41,7 @@ func main() {
 	flag.Func("servers", "sizes of ensembles, as in 1,3 (default 1)", o.sizes)
 	flag.StringVar(&o.zookeeper, "zookeeper", "", "`host:port,...` of an existing ensemble, instead of -servers")
 	flag.Func("with", "other systems as well: java, kazoo, etcd, redis", o.others)
+	flag.Func("jars", "a `directory` with jars of newer ZooKeeper and Curator, as CURATOR_TEST_JARS", o.newer)
 	flag.Func("run", "only workloads whose name matches this `expression`", o.matching)
 	flag.IntVar(&o.rounds, "rounds", 5, "`number` of turns of each system")
 	flag.DurationVar(&o.turn, "turn", time.Second, "`duration` of a turn")
@@ -68,6 +69,7 @@ type options struct {
 	ensembles []int
 	zookeeper string
 	with      []string
+	jars      jars
 	run       *regexp.Regexp
 	rounds    int
 	turn      time.Duration
@@ -105,6 +107,17 @@ func (o *options) others(text string) error {
 	return nil
 }
 
+func (o *options) newer(dir string) error {
+	dir, err := filepath.Abs(dir) // for Docker
+	for _, set := range []string{"zookeeper.cp", "curator.cp"} {
+		if err == nil {
+			_, err = os.Stat(filepath.Join(dir, set))
+		}
+	}
+	o.jars = jars(dir)
+	return err
+}
+
 func (o *options) matching(text string) (err error) {
 	o.run, err = regexp.Compile(text)
 	return err
@@ -130,7 +143,7 @@ func (o *options) main(ctx context.Context) error {
 		o.ensembles = []int{1}
 	}
 	for _, n := range o.ensembles {
-		s, err := startServers(ctx, n, o.with)
+		s, err := startServers(ctx, n, o.with, o.jars)
 		if err != nil {
 			return err
 		}

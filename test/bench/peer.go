@@ -28,13 +28,13 @@ func enterJava(ctx context.Context, s *servers, w workload, path string) (*entra
 	return enterPeer(ctx, s, w, path, javaBench, javaCommand)
 }
 
-// jars is the class path. ZooKeeper's own jars precede the others, whose manifests name them
-// elsewhere, and one of several logs.
-const jars = "/usr/share/java/zookeeper-jute.jar:/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/*"
+// debianJars is the class path of Debian's Curator. ZooKeeper's own jars precede the others, whose
+// manifests name them elsewhere, and one of several logs.
+const debianJars = "/usr/share/java/zookeeper-jute.jar:/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/*"
 
-// javaCommand runs $PROGRAM.
-const javaCommand = `printf %s "$PROGRAM" >/tmp/Program.java && exec java -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp '` +
-	jars + `' /tmp/Program.java "$@"`
+// javaCommand runs $PROGRAM with the class path $JARS.
+const javaCommand = `printf %s "$PROGRAM" >/tmp/Program.java && ` +
+	`exec java -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off -cp "$JARS" /tmp/Program.java "$@"`
 
 // peerCommand runs a command in a container in the network of the servers, with the text of a
 // program in $PROGRAM.
@@ -44,7 +44,7 @@ func peerCommand(ctx context.Context, s *servers, program, command string, args 
 
 // namedPeerCommand is peerCommand in a container with a name; Docker chooses one for "".
 func namedPeerCommand(ctx context.Context, s *servers, name, program, command string, args ...string) *exec.Cmd {
-	run := []string{"run", "-i", "--rm", "--network", s.network, "-e", "PROGRAM"}
+	run := slices.Concat([]string{"run", "-i", "--rm", "--network", s.network, "-e", "PROGRAM"}, s.jars.of("curator", debianJars))
 	if name != "" {
 		run = append(run, "--name", name)
 	}

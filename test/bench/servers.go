@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,6 +24,7 @@ type servers struct {
 	redis      []string
 	containers []string
 	network    string
+	jars       jars
 	through    map[string]string // the address that clients use instead, if there is a network between
 }
 
@@ -35,8 +37,8 @@ const (
 
 // startServers starts n servers of each system. Their data are in memory, so that no disk is
 // measured.
-func startServers(ctx context.Context, n int, with []string) (*servers, error) {
-	s := &servers{network: fmt.Sprintf("curator-bench-%d-%d", os.Getpid(), n)}
+func startServers(ctx context.Context, n int, with []string, jars jars) (*servers, error) {
+	s := &servers{network: fmt.Sprintf("curator-bench-%d-%d", os.Getpid(), n), jars: jars}
 	if _, err := docker(ctx, "network", "create", s.network); err != nil {
 		return nil, err
 	}
@@ -65,7 +67,12 @@ func (s *servers) startZooKeeper(ctx context.Context, n int) error {
 		if n > 1 {
 			args = append(args, "-e", "ZOO_STANDALONE_ENABLED=false", "-e", "ZOO_SERVERS="+strings.Join(members, " "))
 		}
-		address, pid, err := s.start(ctx, fmt.Sprintf("zk%d", i+1), zookeeperImage, args)
+		image, command := zookeeperImage, []string(nil)
+		if s.jars != "" {
+			image, command = peersImage, []string{"sh", "-c", zookeeperCommand}
+			args = append(args, s.jars.of("zookeeper", "")...)
+		}
+		address, pid, err := s.start(ctx, fmt.Sprintf("zk%d", i+1), image, args, command...)
 		if err != nil {
 			return err
 		}
@@ -78,6 +85,33 @@ func (s *servers) startZooKeeper(ctx context.Context, n int) error {
 		}
 	}
 	return nil
+}
+
+// zookeeperCommand runs a server with the class path $JARS, and the settings of the image of
+// scripts/zookeeper-image.sh.
+const zookeeperCommand = `echo "$ZOO_MY_ID" >/data/myid
+{
+	printf '%s\n' tickTime=2000 initLimit=5 syncLimit=2 maxClientCnxns=0 admin.enableServer=false dataDir=/data dataLogDir=/datalog
+	if [ "$ZOO_SERVERS" ]; then echo standaloneEnabled=false; printf '%s\n' $ZOO_SERVERS; else echo clientPort=2181; fi
+} >/data/zoo.cfg
+exec java -XX:+UseSerialGC -Xmx256m $SERVER_JVMFLAGS -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS" org.apache.zookeeper.server.quorum.QuorumPeerMain /data/zoo.cfg`
+
+// jars is a folder with the jars of Java's peers, as in CURATOR_TEST_JARS; empty: Debian's packages
+// are used. A file SET.cp in it names the jars of a set, which are in its folder jars.
+type jars string
+
+// of returns the arguments of docker run by which a container has the jars of a set in $JARS, or
+// others if there is no folder.
+func (j jars) of(set, others string) []string {
+	if j == "" {
+		return []string{"-e", "JARS=" + others}
+	}
+	names, err := os.ReadFile(filepath.Join(string(j), set+".cp"))
+	if err != nil { // known when the flags were parsed
+		panic(err)
+	}
+	path := strings.Join(strings.Fields(string(names)), ":/jars/")
+	return []string{"-v", filepath.Join(string(j), "jars") + ":/jars:ro", "-e", "JARS=/jars/" + path}
 }
 
 // start runs a container, and returns its address and the process id of what runs in it.
