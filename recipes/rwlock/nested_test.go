@@ -11,7 +11,6 @@ import (
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/rwlock"
-	"github.com/gocurator/curator/zktest"
 )
 
 // TestAcquire_InsideAHold is the table of the package comment. A second Lock of the client refuses
@@ -46,38 +45,40 @@ func TestAcquire_InsideAHold(t *testing.T) {
 	} {
 		for mode, opts := range map[string][]lock.Option{"refuses": nil, "reenters": {lock.WithReentry()}} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
-				server := zktest.NewServer(t)
-				client := testbed.On(server).Client(t)
-				l, err := rwlock.New(client, "/lock", opts...)
-				require.NoError(t, err)
-				other, err := rwlock.New(client, "/lock", opts...)
-				require.NoError(t, err)
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(c.outside(t, l)), 20*time.Second) // it would wait for itself
-				defer cancel()
-				refused := func(l *rwlock.Lock, want error, says string) {
-					server.ResetCounts()
-					_, err := c.acquires(l).Acquire(ctx)
-					require.ErrorIs(t, err, want)
-					require.ErrorIs(t, err, lock.ErrHeld)
-					require.NotErrorIs(t, err, lock.ErrNotAcquired)
-					require.ErrorContains(t, err, says)
-					_, err = c.acquires(l).TryAcquire(ctx)
-					require.ErrorIs(t, err, want)
-					require.ErrorIs(t, c.acquires(l).Do(ctx, func(context.Context) error { return nil }), want)
-					require.Empty(t, server.Requests().Requests)
-				}
-				want := c.refused
-				if opts != nil {
-					want = c.reenters
-				}
-				if want != nil {
-					refused(l, want, c.says)
-				} else {
-					hold, err := c.acquires(l).Acquire(ctx)
+				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+					client := w.Client()
+					l, err := rwlock.New(client, "/lock", opts...)
 					require.NoError(t, err)
-					release(t, hold)
-				}
-				refused(other, c.refused, "another object")
+					other, err := rwlock.New(client, "/lock", opts...)
+					require.NoError(t, err)
+					ctx, cancel := context.WithTimeout(context.WithoutCancel(c.outside(t, l)), 20*time.Second) // it would wait for itself
+					defer cancel()
+					time.Sleep(100 * time.Millisecond) // virtual time: the node of a holder without a view is watched after a while
+					refused := func(l *rwlock.Lock, want error, says string) {
+						w.Server.ResetCounts()
+						_, err := c.acquires(l).Acquire(ctx)
+						require.ErrorIs(t, err, want)
+						require.ErrorIs(t, err, lock.ErrHeld)
+						require.NotErrorIs(t, err, lock.ErrNotAcquired)
+						require.ErrorContains(t, err, says)
+						_, err = c.acquires(l).TryAcquire(ctx)
+						require.ErrorIs(t, err, want)
+						require.ErrorIs(t, c.acquires(l).Do(ctx, func(context.Context) error { return nil }), want)
+						require.Empty(t, w.Server.Requests().Requests)
+					}
+					want := c.refused
+					if opts != nil {
+						want = c.reenters
+					}
+					if want != nil {
+						refused(l, want, c.says)
+					} else {
+						hold, err := c.acquires(l).Acquire(ctx)
+						require.NoError(t, err)
+						release(t, hold)
+					}
+					refused(other, c.refused, "another object")
+				})
 			})
 		}
 	}
