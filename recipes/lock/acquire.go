@@ -146,8 +146,8 @@ func (q *Queue) inSession(ctx context.Context, how locking.How, n *node) (h *Hol
 	}()
 	var w *waiter
 	if n != nil {
-		w = newWaiter(n)
-	} else if w, err = q.join(ctx, session, how.Wait); err != nil { // 1
+		w = newWaiter(n, how)
+	} else if w, err = q.join(ctx, session, how); err != nil { // 1
 		return nil, err
 	}
 	defer func() {
@@ -176,9 +176,9 @@ func whyNot(ctx context.Context, session *framework.Session, err error, only boo
 // join creates the node. Without a view, the list of the children is sent directly after the
 // create, unless the queue is long: then it is not urgent. TryAcquire looks at the queue before,
 // and at the queue in front when the node exists.
-func (q *Queue) join(ctx context.Context, session *framework.Session, mayWait bool) (w *waiter, err error) {
+func (q *Queue) join(ctx context.Context, session *framework.Session, how locking.How) (w *waiter, err error) {
 	v, n := q.view(session), newNode(q, session)
-	if !mayWait {
+	if !how.Wait {
 		if err := q.look(ctx, n.client, v); err != nil {
 			return nil, err
 		}
@@ -202,7 +202,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, mayWait bo
 			n.leave(leaveTimeout)
 		}
 	}()
-	w = newWaiter(n)
+	w = newWaiter(n, how)
 	switch _, ours := q.driver.SortKey(n.Name(), q.name); {
 	case !ours:
 		err = fmt.Errorf("%w: driver %T does not count its own node %s: SortKey is false", framework.ErrBadArgument, q.driver, n.Name())
@@ -216,7 +216,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, mayWait bo
 	if err == nil && n.inView() == nil {
 		err = w.listed.checkReadable(ctx)
 	}
-	if front := q.cfg.front; err == nil && front != nil && !mayWait {
+	if front := q.cfg.front; err == nil && front != nil && !how.Wait {
 		err = front.refuse(ctx, n.client, front.view(session), front.notEmpty)
 	}
 	if err != nil {

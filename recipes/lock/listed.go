@@ -17,6 +17,7 @@ import (
 // listed is the picture by lists and watches.
 type listed struct {
 	node    *node
+	one     bool                        // watch only the nodes that the driver names
 	known   []string                    // the children that belong to the lock; nil: list them
 	watches map[string]*framework.Watch // by the name of the node: the own one, and some ahead
 }
@@ -96,10 +97,10 @@ func (p *listed) prepare(ctx context.Context, predecessor string) {
 // mayLookAhead reports whether nodes ahead can only be deleted, and the predecessor is the only one
 // to wait for. A driver other than Standard may let others get ahead, as a writer does with its
 // reader, and so does the server when the numbers overflow. With a lock delay only a list shows the
-// mark of a predecessor that has died.
+// mark of a predecessor that has died. A waiter for news saves the watch on its own node.
 func (p *listed) mayLookAhead(names []string) bool {
 	q := p.node.queue
-	return isStandard(q.driver) && q.cfg.delay == 0 && len(names) == 1 && !nearEnd(p.node.path)
+	return isStandard(q.driver) && q.cfg.delay == 0 && len(names) == 1 && !p.one && !nearEnd(p.node.path)
 }
 
 // checkReadable watches the own node if its ACL does not show that this client may read it: servers

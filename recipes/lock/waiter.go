@@ -32,7 +32,7 @@ type picture interface {
 // wakes are the reasons to wake that have nothing to do with who is ahead.
 type wakes struct {
 	node    *node           // is gone, or its session
-	changed <-chan struct{} // closed when the number of leases changes, or a delay is over
+	changed <-chan struct{} // closed when the number of leases changes, a delay is over, or there are news
 }
 
 // wait returns when one of the reasons has come, or one of fired is closed, of which there are at
@@ -68,10 +68,11 @@ type waiter struct {
 	viewed   viewed
 	listed   listed
 	patience time.Duration // how long TryAcquire waits for a single node ahead
+	news     locking.News  // nil: there are none
 }
 
-func newWaiter(n *node) *waiter {
-	w := &waiter{node: n, listed: listed{node: n}}
+func newWaiter(n *node, how locking.How) *waiter {
+	w := &waiter{node: n, listed: listed{node: n, one: how.News != nil}, news: how.News}
 	w.viewed = viewed{n, &w.listed}
 	w.picture = &w.viewed
 	return w
@@ -133,7 +134,7 @@ func (w *waiter) hold(ctx context.Context, mayWait bool) (h *Hold, err error) {
 		case turn.Held:
 			err = w.waitOut(ctx, children, left)
 		default:
-			err = w.wait(ctx, children, turn.Watch, ahead <= leases, wakes{n, changed}) // 4
+			err = w.waitBehind(ctx, children, turn.Watch, ahead, wakes{n, changed}) // 4
 		}
 		if errors.Is(err, framework.ErrSessionLost) && n.session.Err() == nil {
 			// The session may live: no write was committed for long. A committed write proves that
@@ -162,6 +163,26 @@ func (w *waiter) decide(children []string, leases int) (Decision, error) {
 		err = fmt.Errorf("%w: driver %T neither grants the lease nor names a node to watch", framework.ErrBadArgument, q.driver)
 	}
 	return turn, err
+}
+
+// waitBehind waits behind so many nodes until the queue must be looked at again, or news end the
+// acquire. Who waits for news has one lease to wait for, which does not change.
+func (w *waiter) waitBehind(ctx context.Context, children, names []string, ahead int, other wakes) error {
+	if w.news == nil {
+		return w.wait(ctx, children, names, ahead <= w.node.queue.maxLeases(), other)
+	}
+	for {
+		changed, err := w.news.Watch(ctx, ahead)
+		if err != nil {
+			return err
+		}
+		if err := w.wait(ctx, children, names, ahead == 1, wakes{other.node, changed}); err != nil {
+			return err
+		}
+		if err := w.news.Look(ctx); err != nil || !wait.Closed(changed) {
+			return err
+		}
+	}
 }
 
 // wait waits until the queue must be looked at again. There are no names if there are no leases.

@@ -330,6 +330,29 @@ func TestWaitersNoticeASuccessAtOnce(t *testing.T) {
 	})
 }
 
+// TestASuccessBetweenTheLookAndTheLock has another process run the key after a call has looked, and
+// release the lock before the call creates its node.
+func TestASuccessBetweenTheLookAndTheLock(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+		ran(t, other, "before")
+		s, err := client.Session(testbed.Context(t))
+		require.NoError(t, err)
+		gate := w.Server.Block(zktest.OnCreate(), zktest.On(func(r zktest.Request) bool { return r.Session == s.ID() }))
+		called := make(chan error, 1)
+		go func() {
+			r, err := o.Do(context.Background(), "key", never(t))
+			assert.False(t, r.Ran)
+			called <- err
+		}()
+		testbed.Receive(t, gate.Arrived(), "the create")
+		ran(t, other, "key")
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, called, "the result"))
+	})
+}
+
 // TestClosingTheClient ends a call whose recording waits for a server.
 func TestClosingTheClient(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {

@@ -14,11 +14,9 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
-	"github.com/gocurator/curator/internal/verdict"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/locking"
 	"github.com/gocurator/curator/recipes/internal/locks"
-	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 )
@@ -248,45 +246,37 @@ func (a *attempt) acquire(ctx context.Context) (hold *lock.Hold, r *record, err 
 	if r, err = a.read(ctx, a.client); err != nil || a.isDone(r) {
 		return nil, r, err
 	}
-	var found *record
 	if a.mayWait {
-		hold, found, err = a.wait(ctx)
+		var last *record
+		if hold, last, err = a.wait(ctx); last != nil {
+			r = last
+		}
 	} else if hold, err = inside.Acquire(ctx, a.queue, locking.How{}); errors.Is(err, lock.ErrNotAcquired) {
 		err = a.runner(ctx)
-		if now, failed := a.read(ctx, a.client); failed == nil && a.isDone(now) { // the runner has succeeded since
-			found = now
+		if now, failed := a.read(ctx, a.client); failed == nil { // the runner may have succeeded since
+			r = now
 		}
 	}
-	if found == nil {
-		return hold, r, err
+	if hold == nil && a.isDone(r) {
+		err = nil
 	}
-	if hold != nil {
-		_ = hold.Release() // the record is the news
-	}
-	return nil, found, nil
+	return hold, r, err
 }
 
-// wait waits for the lock, or for a record that leaves nothing to do. It may return both.
-func (a *attempt) wait(ctx context.Context) (hold *lock.Hold, found *record, err error) {
+// wait waits for the lock, or for a record that leaves nothing to do, and returns the last record
+// that it has read, or nil.
+func (a *attempt) wait(ctx context.Context) (hold *lock.Hold, r *record, err error) {
 	waiting, giveUp := context.WithCancel(ctx)
-	following, unfollow := context.WithCancel(ctx)
-	follow := recipe.Start(func() *record { // ends with following
-		r := a.follow(ctx, following)
-		if r != nil {
-			giveUp()
-		}
-		return r
-	})
+	n := &news{attempt: a}
 	defer func() { // even if an observer panics
-		unfollow()
-		if found = follow(); hold == nil {
+		if hold == nil {
 			giveUp() // otherwise when the hold has ended, whose watches would end, too
 		} else {
 			context.AfterFunc(hold.Context(), giveUp)
 		}
 	}()
-	hold, err = inside.Acquire(waiting, a.queue, locking.How{Wait: true})
-	return hold, nil, err
+	hold, err = inside.Acquire(waiting, a.queue, locking.How{Wait: true, News: n})
+	return hold, n.last, err
 }
 
 func (a *attempt) isDone(r *record) bool {
@@ -294,39 +284,50 @@ func (a *attempt) isDone(r *record) bool {
 	return done
 }
 
-// followAfter is how long a call must wait for the lock before it watches the record. Most calls
-// that find no other process wait for a shorter time, and save the watch.
-const followAfter = 5 * time.Millisecond
+// news is the record, as a waiter for the lock follows it. A success deletes the runner's node in
+// the transaction that writes the record. So the first waiter, which watches that node, reads the
+// record when it is deleted. The others watch the record: they notice a success at the same time.
+type news struct {
+	*attempt
+	first bool             // only one node is ahead
+	watch *framework.Watch // of the record; nil: there is none
+	last  *record          // that was read; nil: none
+}
 
-// follow watches the record while following is live, so that all waiters notice a success at once.
-// It returns a record that leaves nothing to do, or nil. Errors other than a lost connection end
-// it: the caller waits in the queue all the same.
-func (a *attempt) follow(ctx, following context.Context) *record {
-	client := engine.Once(a.client)
-	for pause := followAfter; wait.Sleep(following, pause) == nil; pause = engine.RefusedPause {
-		r, watch, err := a.readW(following, client)
-		for err == nil && watch != nil && !a.isDone(r) {
-			select {
-			case <-watch.Done():
-			case <-following.Done():
-			}
-			if watch.Event().Type == zk.EventNodeDataChanged {
-				// The success has also released the lock, which the caller may have by now.
-				if r, err = a.read(ctx, client); err == nil && a.isDone(r) {
-					break
-				}
-			}
-			if following.Err() != nil {
-				return nil
-			}
-			r, watch, err = a.readW(following, client)
+// errDone ends the wait for the lock.
+var errDone = fmt.Errorf("nothing is left to do: %w", lock.ErrNotAcquired)
+
+// Watch implements locking.News. If there is no record yet, nothing is watched.
+func (n *news) Watch(ctx context.Context, ahead int) (changed <-chan struct{}, err error) {
+	n.first = ahead == 1
+	if n.watch == nil && !n.first {
+		if n.last, n.watch, err = n.readW(ctx, n.client); err != nil {
+			return nil, err
 		}
-		switch {
-		case err == nil && a.isDone(r):
-			return r
-		case err == nil || !verdict.MayPass(err):
-			return nil
+	}
+	if n.watch == nil {
+		return nil, n.check()
+	}
+	return n.watch.Done(), n.check()
+}
+
+// Look implements locking.News.
+func (n *news) Look(ctx context.Context) (err error) {
+	changed := n.watch != nil && wait.Closed(n.watch.Done())
+	if changed {
+		n.watch = nil
+	}
+	if changed || n.first {
+		if n.last, err = n.read(ctx, n.client); err != nil {
+			return err
 		}
+	}
+	return n.check()
+}
+
+func (n *news) check() error {
+	if n.last != nil && n.isDone(n.last) {
+		return errDone
 	}
 	return nil
 }

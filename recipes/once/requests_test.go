@@ -3,6 +3,7 @@ package once_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -108,8 +109,8 @@ func without(ops []string, kind string) []string {
 	return slices.DeleteFunc(ops, func(op string) bool { return op == kind })
 }
 
-// TestRequestsOfAFleet compares a firing of n processes with n contenders of a mutex: each process
-// sends about two requests more.
+// TestRequestsOfAFleet compares a firing of n processes with n contenders of a mutex: the runner
+// sends two requests more, and each waiter at most one.
 func TestRequestsOfAFleet(t *testing.T) {
 	for _, n := range []int{2, 3, 10} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -145,11 +146,17 @@ func TestRequestsOfAFleet(t *testing.T) {
 					}
 				}
 				fleet(locked)
-				fleet(fired("a"))
-				mutual, once := fleet(locked), fleet(fired("b"))
-				t.Logf("%d processes: %d requests of a mutex, %d of a firing", n, len(mutual), len(once))
-				require.LessOrEqual(t, len(once), len(mutual)+2*n+4)
-				require.Less(t, count(once, "create"), n+1, "each queues once")
+				fleet(fired("first"))
+				// A session that was idle for too long lists again. In one of the rounds none has.
+				mutual, once := math.MaxInt, math.MaxInt
+				for i := range 4 {
+					mutual = min(mutual, len(fleet(locked)))
+					firing := fleet(fired(fmt.Sprint(i)))
+					once = min(once, len(firing))
+					require.Equal(t, n, count(firing, "create"), "each queues once")
+				}
+				t.Logf("%d processes: %d requests of a mutex, %d of a firing", n, mutual, once)
+				require.LessOrEqual(t, once, mutual+2+n-1)
 			})
 		})
 	}

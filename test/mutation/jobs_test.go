@@ -25,7 +25,7 @@ var jobBugs = []mutation{
 		name:  "the record is not read again with the lock",
 		file:  "recipes/once/once.go",
 		edits: []edit{{old: "	guard := hold.Guard()\n	for {", new: "	guard := hold.Guard()\n	for {\n		if r.stat != nil {\n			return r, now, nil\n		}"}},
-		pkg:   "recipes/once", test: "TestOnce/inprocess/a_fleet_runs_a_firing_once",
+		pkg:   "recipes/once", test: "TestASuccessBetweenTheLookAndTheLock",
 	},
 	{
 		name:  "a missing right to write is found after the function",
@@ -49,8 +49,20 @@ var jobBugs = []mutation{
 	{
 		name:  "waiters notice a success when they have the lock",
 		file:  "recipes/once/once.go",
-		edits: []edit{{old: "wait.Sleep(following, pause) == nil;", new: "wait.Sleep(following, pause) != nil;"}},
+		edits: []edit{{old: "if n.watch == nil && !n.first {", new: "if false {"}},
 		pkg:   "recipes/once", test: "TestWaitersNoticeASuccessAtOnce",
+	},
+	{
+		name:  "the first waiter does not read the record",
+		file:  "recipes/once/once.go",
+		edits: []edit{{old: "if changed || n.first {", new: "if changed {"}},
+		pkg:   "recipes/once", test: "TestRequestsOfAFleet",
+	},
+	{
+		name:  "a waiter for a success watches its own node",
+		file:  "recipes/lock/listed.go",
+		edits: []edit{{old: " && !p.one", new: ""}},
+		pkg:   "recipes/once", test: "TestRequestsOfAFleet",
 	},
 	{
 		name:  "operations of Commit are not copied",

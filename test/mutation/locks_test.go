@@ -44,7 +44,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a woken waiter holds without looking again",
 		file:  "recipes/lock/waiter.go",
-		edits: []edit{{old: `err = w.wait(ctx, children, turn.Watch, ahead <= leases, wakes{n, changed}) // 4`, new: "if err := w.wait(ctx, children, turn.Watch, ahead <= leases, wakes{n, changed}); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn n.hold(ctx, nil)"}},
+		edits: []edit{{old: `err = w.waitBehind(ctx, children, turn.Watch, ahead, wakes{n, changed}) // 4`, new: "if err := w.waitBehind(ctx, children, turn.Watch, ahead, wakes{n, changed}); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn n.hold(ctx, nil)"}},
 		pkg:   "recipes/lock", test: "TestWhoThinksThatItIsNextWaits",
 		worlds: all, seed: 2,
 	},

@@ -49,6 +49,19 @@ type How struct {
 	Wait     bool               // wait as Acquire does; false: as TryAcquire
 	Reported bool               // the caller notifies the observer: see Lock.Observe
 	Session  *framework.Session // the only session in which the node is created; nil: any session
+	News     News               // may end the wait; nil: only the lock is waited for
+}
+
+// News is what a waiter with the Standard driver waits for besides the lock. Such a waiter watches
+// only the node ahead, and lists when it is deleted.
+type News interface {
+	// Watch is called before each wait, with the number of nodes ahead. The wait also ends when the
+	// channel is closed; nil never is. An error ends the acquire.
+	Watch(ctx context.Context, ahead int) (<-chan struct{}, error)
+
+	// Look is called after each wait, before the waiter looks at the queue. An error ends the
+	// acquire.
+	Look(ctx context.Context) error
 }
 
 // Lock is the part of package lock that is reserved for recipes.
