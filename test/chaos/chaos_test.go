@@ -113,7 +113,7 @@ func run(t *testing.T, recipe string) {
 	client, err := framework.New(e.Servers())
 	require.NoError(t, err)
 	defer client.Close()
-	for _, path := range []string{guarded, unguarded, marks} {
+	for _, path := range []string{guarded, unguarded, marks, successes, tally} {
 		_, err := client.Create(ctx, path, []byte("0"), framework.ContainerParents())
 		require.NoError(t, err)
 	}
@@ -445,6 +445,18 @@ func (tr *trial) verdict(ctx context.Context, client *framework.Client, duration
 		row("what an observer was given: states, nobody, a lost connection; went back in time", "%d, %d, %d; %d", f.states, f.nobody, f.stale, f.backwards)
 		assert.Positive(t, f.states, "the observer heard nothing")
 		assert.Zero(t, f.backwards, "the observer went back in time")
+	}
+	if tr.orders.Recipe == "once" {
+		var r recorded
+		require.NoError(t, r.read(ctx, client))
+		results := map[string]int{}
+		for _, h := range holds {
+			results[cmp.Or(string(h.Firing.Result), "failed")]++
+		}
+		wrong := firings(r, holds, claims)
+		row("functions, by the result of their calls", "%s", counts(results))
+		row("keys recorded; records, operations and keys that are wrong", "%d; %d", r.N, len(wrong))
+		assert.NoError(t, errors.Join(wrong[:min(3, len(wrong))]...), "firings")
 	}
 	t.Logf("for README.md:\n\n%s", table.String())
 

@@ -27,6 +27,7 @@ type hold struct {
 	Loss   string        // why it ended before its time
 	Writes []write
 	Stale  bool // the guard let a write through after the release
+	Firing firing
 }
 
 // write is a write to a shared node by a holder.

@@ -96,6 +96,7 @@ var recipes = map[string]recipe{
 	}},
 	"leader": {1, newCandidate},
 	"shard":  {1, newMember},
+	"once":   {1, newFirings},
 }
 
 const leases = 3
@@ -111,14 +112,17 @@ type orders struct {
 	Incarnation int
 	Seed        uint64
 	Timeout     time.Duration // for everything
+	Member      string        // the id of a member of TestGrace; empty: a contender
 }
 
 // message is a contender's report: the state of a hold, its session, a failed acquire, or a fault.
+// A member's is a call.
 type message struct {
 	Hold    *hold  `json:",omitempty"`
 	Session int64  `json:",omitempty"`
 	Failed  string `json:",omitempty"`
 	Wrong   string `json:",omitempty"`
+	Owned   *owned `json:",omitempty"`
 }
 
 // contender acquires, holds and releases, and reports.
@@ -212,10 +216,17 @@ func (c *contender) use(ctx context.Context, h held, record *hold) {
 		c.write(ctx, h, record)
 	}
 	// Before the release: whoever is killed in the middle of it has not held up to then.
+	f, fires := h.(*running)
+	if fires {
+		record.Firing = f.returns()
+	}
 	c.report(message{Hold: record})
 	if err := h.Release(); err == nil {
 		_, err := c.client.Multi(ctx, h.Guard(), &zk.CheckVersionRequest{Path: guarded, Version: -1})
 		record.Stale = err == nil
+	}
+	if fires {
+		record.Firing = f.firing
 	}
 }
 
@@ -298,6 +309,9 @@ func beContender(text string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), o.Timeout)
 	defer cancel()
+	if o.Member != "" {
+		return o.beMember(ctx)
+	}
 	var calm atomic.Bool
 	go func() { // ends with the process at the latest
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()

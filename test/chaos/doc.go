@@ -1,7 +1,7 @@
-// Package chaos runs contenders for a lock or a leadership on a real ensemble. Servers are killed,
-// paused, cut off and frozen, a replaced leader loses its clients, sessions expire, and contenders
-// are stopped and killed. From the records it proves that no two holds that exclude each other were
-// live at the same time.
+// Package chaos runs contenders for a lock, a leadership or a job on a real ensemble. Servers are
+// killed, paused, cut off and frozen, a replaced leader loses its clients, sessions expire, and
+// contenders are stopped and killed. From the records it proves that no two holds that exclude each
+// other were live at the same time, and that no key of the job has succeeded twice.
 //
 //	make chaos DURATION=15m SEED=1 RUN=TestMutex
 //
