@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"errors"
 	"iter"
 	"math"
@@ -35,7 +34,10 @@ func Sort(o Order, children []string) ([]string, error) {
 		keys[i], places = key, append(places, int32(i))
 	}
 	slices.SortFunc(places, func(i, j int32) int {
-		return cmp.Or(strings.Compare(keys[i], keys[j]), strings.Compare(children[i], children[j]))
+		if c := strings.Compare(keys[i], keys[j]); c != 0 {
+			return c
+		}
+		return strings.Compare(children[i], children[j])
 	})
 	names := keys[:len(places)] // the keys are not needed any more
 	for to, from := range places {
