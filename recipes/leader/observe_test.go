@@ -64,9 +64,9 @@ func (o *observer) fresh() leader.State {
 
 func observes(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	a, client := newElection(t, bed, path, leader.WithID("a"))
+	a, _ := newElection(t, bed, path, leader.WithID("a"))
 	b, _ := newElection(t, bed, path, leader.WithID("b"))
-	watcher, _ := newElection(t, bed, path)
+	watcher, client := newElection(t, bed, path)
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	o := observe(t, ctx, watcher)
 	require.Equal(t, leader.State{}, o.state(), "nobody, and no path")
@@ -90,8 +90,8 @@ func observes(t *testing.T, bed *testbed.Bed) {
 		require.NoError(t, campaign(t, a).Release())
 	}
 	third := campaign(t, b)
-	require.Equal(t, "b", o.state().Leader.ID)
 	testbed.CatchUp(t, client)
+	require.Equal(t, "b", o.state().Leader.ID)
 
 	cancel()
 	require.ErrorIs(t, o.end(), context.Canceled)
@@ -105,6 +105,7 @@ func observerSurvives(t *testing.T, bed *testbed.Bed) {
 	watcher, client := newElection(t, bed, path)
 	o := observe(t, testbed.Context(t), watcher)
 	term := campaign(t, a)
+	testbed.CatchUp(t, client)
 	require.Equal(t, "a", o.fresh().Leader.ID)
 	bed.ExpireSession(t, client)
 	s := o.state()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -691,48 +692,53 @@ func writeThenRead(ctx context.Context, l *rwlock.Lock, c *checker) (err error) 
 
 // Each waiter is woken by the one change that lets it in, and by no other.
 func TestAWaitingReaderIsNotWokenByReaders(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	a, _ := newLock(t, bed, "/lock")
-	b, _ := newLock(t, bed, "/lock")
-	write := acquire(t, a.Write())
-	ctx, cancel := context.WithCancel(t.Context())
-	ahead := start(t, ctx, a.Read(), a, 2)
-	behind := start(t, testbed.Context(t), b.Read(), a, 3)
-	testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "both wait")
-	server.ResetCounts()
-	cancel()
-	require.Error(t, testbed.Receive(t, ahead, "the end of the wait").err)
-	waits(t, behind)
-	require.Zero(t, server.Requests().Requests["getChildren2"], "nobody looks at the queue")
-	release(t, write)
-	release(t, received(t, behind))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		a, err := rwlock.New(w.Client(), "/lock")
+		require.NoError(t, err)
+		b, err := rwlock.New(w.Client(), "/lock")
+		require.NoError(t, err)
+		write := acquire(t, a.Write())
+		ctx, cancel := context.WithCancel(t.Context())
+		ahead := start(t, ctx, a.Read(), a, 2)
+		behind := start(t, t.Context(), b.Read(), a, 3)
+		synctest.Wait() // both have looked, and wait
+		w.Server.ResetCounts()
+		cancel()
+		require.Error(t, testbed.Receive(t, ahead, "the end of the wait").err)
+		synctest.Wait()
+		waits(t, behind)
+		require.Zero(t, w.Server.Requests().Requests["getChildren2"], "nobody looks at the queue")
+		release(t, write)
+		release(t, received(t, behind))
+	})
 }
 
 func TestADowngradeThatLosesItsCallerLeavesNoNode(t *testing.T) {
-	server := zktest.NewServer(t)
-	l, _ := newLock(t, testbed.On(server), "/lock")
-	write := acquire(t, l.Write())
-	gate := server.Block(zktest.OnOp("exists"))
-	ctx, cancel := context.WithCancel(write.Context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := l.Downgrade(ctx)
-		done <- err
-	}()
-	testbed.Receive(t, gate.Arrived(), "the look at the writer's node")
-	cancel()
-	began := time.Now()
-	err := testbed.Receive(t, done, "the caller's release")
-	require.ErrorIs(t, err, context.Canceled)
-	require.Less(t, time.Since(began), 10*time.Second, "bounded, although the server does not answer")
-	gate.Open()
-	testbed.Eventually(t, func() bool {
-		children, err := server.Children("/lock")
-		return err == nil && slices.Equal(children, []string{write.Path()[len("/lock/"):]})
-	}, "the reader's node goes")
-	require.NoError(t, write.Err())
-	release(t, write)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		l, err := rwlock.New(w.Client(), "/lock")
+		require.NoError(t, err)
+		write := acquire(t, l.Write())
+		gate := w.Server.Block(zktest.OnOp("exists"))
+		ctx, cancel := context.WithCancel(write.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := l.Downgrade(ctx)
+			done <- err
+		}()
+		testbed.Receive(t, gate.Arrived(), "the look at the writer's node")
+		cancel()
+		began := time.Now()
+		err = testbed.Receive(t, done, "the caller's release")
+		require.ErrorIs(t, err, context.Canceled)
+		require.Less(t, time.Since(began), 10*time.Second, "bounded, although the server does not answer")
+		gate.Open()
+		testbed.Eventually(t, func() bool {
+			children, err := w.Server.Children("/lock")
+			return err == nil && slices.Equal(children, []string{write.Path()[len("/lock/"):]})
+		}, "the reader's node goes")
+		require.NoError(t, write.Err())
+		release(t, write)
+	})
 }
 
 // TestRefusedTriesWriteNothing: TryAcquire knows who would be ahead of a node before it is created.

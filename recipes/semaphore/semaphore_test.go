@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -688,21 +687,23 @@ func TestClosedClient(t *testing.T) {
 }
 
 func TestNoLeaseAtAllIsRefusedBeforeAnythingIsSent(t *testing.T) { // CUR-SEM-11
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	fixed, _ := newSemaphore(t, bed, "/pool", 1)
-	counted, _, _ := newShared(t, bed, "/shared", 1)
-	testbed.Eventually(t, func() bool { return !strings.Contains(server.Tree(), "/write-") }, "the mark of the count is deleted")
-	server.ResetCounts()
-	for _, s := range []*semaphore.Semaphore{fixed, counted} {
-		for _, n := range []int{0, -1} {
-			_, err := s.AcquireN(testbed.Context(t), n)
-			require.ErrorIs(t, err, framework.ErrBadArgument)
-			_, err = s.TryAcquireN(testbed.Context(t), n)
-			require.ErrorIs(t, err, framework.ErrBadArgument)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		fixed, err := semaphore.New(client, "/pool", 1)
+		require.NoError(t, err)
+		counted, _ := sharedOn(t, client, "/shared", "/max", 1)
+		synctest.Wait() // the mark of the count is deleted in the background
+		w.Server.ResetCounts()
+		for _, s := range []*semaphore.Semaphore{fixed, counted} {
+			for _, n := range []int{0, -1} {
+				_, err := s.AcquireN(t.Context(), n)
+				require.ErrorIs(t, err, framework.ErrBadArgument)
+				_, err = s.TryAcquireN(t.Context(), n)
+				require.ErrorIs(t, err, framework.ErrBadArgument)
+			}
 		}
-	}
-	require.Empty(t, server.Requests().Requests)
+		require.Empty(t, w.Server.Requests().Requests)
+	})
 }
 
 // TestNothingStaysOnTheServer has several acquire and release, with waiting and without.
