@@ -163,19 +163,21 @@ func TestDrain_OfManyInstancesAtOnce(t *testing.T) {
 
 // The node of a service must not grow with each deployment.
 func TestDrain_KeepsTheLastGoodbyes(t *testing.T) {
-	server := zktest.NewServer(t)
-	d := newDiscovery[string](t, newClient(t, server))
-	require.NoError(t, server.Create("/services/orders", []byte("foreign data")))
-	for n := range 110 {
-		require.NoError(t, register(t, d, at("orders", strconv.Itoa(n))).Drain(testbed.Context(t), 0))
-	}
-	data, err := server.Get("/services/orders")
-	require.NoError(t, err)
-	var left struct{ Leaving map[string]int64 }
-	require.NoError(t, json.Unmarshal(data, &left))
-	require.Len(t, left.Leaving, 100)
-	require.NotContains(t, left.Leaving, "9")
-	require.Contains(t, left.Leaving, "10")
+	// Virtual time: a goodbye may take no longer than a second.
+	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
+		d := newDiscovery[string](t, world.Client())
+		require.NoError(t, world.Server.Create("/services/orders", []byte("foreign data")))
+		for n := range 110 {
+			require.NoError(t, register(t, d, at("orders", strconv.Itoa(n))).Drain(t.Context(), 0))
+		}
+		data, err := world.Server.Get("/services/orders")
+		require.NoError(t, err)
+		var left struct{ Leaving map[string]int64 }
+		require.NoError(t, json.Unmarshal(data, &left))
+		require.Len(t, left.Leaving, 100)
+		require.NotContains(t, left.Leaving, "9")
+		require.Contains(t, left.Leaving, "10")
+	})
 }
 
 // A node that was created after a goodbye of the same name has not said goodbye.

@@ -176,7 +176,7 @@ func readingUntil(t *testing.T, f *os.File) func(text string) {
 	var all []byte
 	return func(text string) {
 		t.Helper()
-		require.NoError(t, f.SetReadDeadline(time.Now().Add(30*time.Second)))
+		require.NoError(t, f.SetReadDeadline(time.Now().Add(10*time.Minute)))
 		buffer := make([]byte, 1024)
 		for {
 			if _, rest, found := bytes.Cut(all, []byte(text)); found {
@@ -620,7 +620,7 @@ func TestExitAtOnceAfterALoss(t *testing.T) {
 	seconds, err := strconv.ParseFloat(strings.TrimSpace(p.out.String()), 64)
 	require.NoError(t, err)
 	died := time.UnixMilli(int64(seconds * 1000))
-	assert.Less(t, ended.Sub(died), 3*time.Second)
+	assert.Less(t, ended.Sub(died), removeTimeout, "it does not wait for a connection")
 }
 
 // TestACommandThatHasEndedGetsNoGrace: zklock may notice a loss and the exit of the command at the
@@ -742,9 +742,7 @@ func TestNobodyTakesWhatZklockSays(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { reader.Close() })
 	require.NoError(t, writer.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
-	for err == nil { // until it is full
-		_, err = writer.Write([]byte("x"))
-	}
+	_, err = writer.Write(make([]byte, 1<<20)) // until it is full
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	p.Stderr = writer // from now on writes block
 	start(t, p)

@@ -363,7 +363,7 @@ func TestNoServerSaysWhy(t *testing.T) {
 	require.NoError(t, err)
 	hold, err := m.Acquire(testbed.Context(t))
 	require.NoError(t, err)
-	p := start(t, prepare(t, server.Servers(), "run", "--wait", "2s", "/lock", "true"))
+	p := start(t, prepare(t, server.Servers(), "run", "--wait", "10s", "/lock", "true")) // longer than it takes to cut it off
 	queued(t, m, 2)
 	server.RefuseConnections(true)
 	server.CutConnections()
@@ -710,7 +710,7 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 		require.NoError(t, err)
 	}
 	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine \u001b[2J that crashed","gone_within_ms":3600000}`)
-	for _, flags := range [][]string{{"--try"}, {"--wait", "2s"}} { // time to acquire a free lock
+	for _, flags := range [][]string{{"--try"}, {"--wait", "10s"}} { // time to acquire a free lock
 		code, _, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "true")...)
 		assert.Equal(t, exitNotAcquired, code)
 		assert.Contains(t, stderr, `a machine \x1b[2J that crashed`)
@@ -775,9 +775,9 @@ func TestASignalWhileTheShadowIsMade(t *testing.T) {
 			server := zktest.NewServer(t)
 			require.NoError(t, server.Create("/lock.zklock", nil))
 			gate := server.BlockReplies(zktest.OnCreate(), zktest.OnPath("/lock.zklock/"))
-			// After those two thirds the next connection has 1.5 s, until the session is given up
+			// After those two thirds the next connection has 3 s, until the session is given up
 			// or zklock ends.
-			p := start(t, prepare(t, server.Servers(), verb, "--session", "5s", "--grace", "100ms", "/lock", "echo", "in"))
+			p := start(t, prepare(t, server.Servers(), verb, "--session", "10s", "--grace", "100ms", "/lock", "echo", "in"))
 			<-gate.Arrived()
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 			testbed.Eventually(t, func() bool {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -118,24 +119,26 @@ func TestRegister_RefusesWhatCannotBeCalled(t *testing.T) {
 
 // The mapping is shared with all providers of an interface, in any language.
 func TestTheMappingIsChangedByCompareAndSet(t *testing.T) {
-	server := zktest.NewServer(t)
-	require.NoError(t, server.Create("/dubbo/mapping/shop.Orders", []byte("java-a, java-b")))
-	client := newClient(t, server)
-	var wg sync.WaitGroup
-	all := make([]*dubbo.Registration, 10)
-	for n := range all {
-		a := app(n+1, "shop.Orders", "shop.Stock")
-		a.Name = "go-" + string(rune('0'+n))
-		wg.Go(func() { all[n] = register(t, client, a) })
-	}
-	wg.Wait()
-	require.Len(t, strings.Split(data(t, server, "/dubbo/mapping/shop.Orders"), ","), 12)
-	for _, r := range all {
-		wg.Go(func() { _ = r.Close() })
-	}
-	wg.Wait()
-	require.Equal(t, "java-a,java-b", data(t, server, "/dubbo/mapping/shop.Orders"))
-	require.False(t, server.Exists("/dubbo/mapping/shop.Stock"), "no application has it")
+	// Virtual time: a Close may take no longer than 5 s.
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		require.NoError(t, w.Server.Create("/dubbo/mapping/shop.Orders", []byte("java-a, java-b")))
+		client := w.Client()
+		var wg sync.WaitGroup
+		all := make([]*dubbo.Registration, 10)
+		for n := range all {
+			a := app(n+1, "shop.Orders", "shop.Stock")
+			a.Name = "go-" + string(rune('0'+n))
+			wg.Go(func() { all[n] = register(t, client, a) })
+		}
+		wg.Wait()
+		require.Len(t, strings.Split(data(t, w.Server, "/dubbo/mapping/shop.Orders"), ","), 12)
+		for _, r := range all {
+			wg.Go(func() { assert.NoError(t, r.Close()) })
+		}
+		wg.Wait()
+		require.Equal(t, "java-a,java-b", data(t, w.Server, "/dubbo/mapping/shop.Orders"))
+		require.False(t, w.Server.Exists("/dubbo/mapping/shop.Stock"), "no application has it")
+	})
 }
 
 func TestClose_DeletesWhatNoInstanceUses(t *testing.T) {

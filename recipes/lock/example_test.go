@@ -65,7 +65,7 @@ func ExampleDriver() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		waiting, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+		waiting, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		hold, err := queue.Acquire(waiting)
 		if err != nil {

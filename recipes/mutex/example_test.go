@@ -123,7 +123,7 @@ func ExampleMutex_Acquire_timeout() {
 		log.Fatal(err)
 	}
 	run := func() error {
-		waiting, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		waiting, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		hold, err := m.Acquire(waiting)
 		switch {

@@ -62,7 +62,7 @@ func nightly(ctx context.Context, client *framework.Client) error {
 
 // A service with several instances runs a job each hour, in one of them.
 func ExampleOnce_Run() {
-	ctx, stop := context.WithTimeout(context.Background(), time.Second) // instead of a signal
+	ctx, stop := context.WithTimeout(context.Background(), 3*time.Second) // instead of a signal
 	defer stop()
 	server, err := zktest.Start()
 	if err != nil {
