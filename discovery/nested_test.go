@@ -11,8 +11,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// DiscoveryClient.getInstances("pay") of Spring fails while a node below /services/pay is none of its
-// instances. So do the callers of x-discovery and Dubbo.
+// DiscoveryClient.getInstances("pay") of Spring fails while a node below /services/pay is none of
+// its instances. So do the callers of x-discovery and Dubbo.
 func TestRegister_RefusesServicesAboveAndBelowEachOther(t *testing.T) {
 	kinds := map[string]func(name string, port int) discovery.Instance[discovery.Metadata]{
 		"Spring": func(name string, port int) discovery.Instance[discovery.Metadata] {

@@ -62,8 +62,9 @@ func (o *offer[T]) reserve(now time.Time) (list []*Instance[T], left time.Durati
 	return list, left
 }
 
-// goodbyes are the notices of [Registration.Drain] in the data of the service's node: instances that
-// are about to be deleted, and will not be created again soon. Java's readers ignore these data.
+// goodbyes are the notices of [Registration.Drain] in the data of the service's node: instances
+// that are about to be deleted, and will not be created again soon. Java's readers ignore these
+// data.
 //
 // They map the name of an instance's node to a zxid at which the node existed. A node of that name
 // that was created later has not said goodbye.

@@ -45,8 +45,8 @@ const (
 	springUp     = "UP"
 )
 
-// metadataOf returns the metadata of a payload of Spring Cloud or Dubbo, or nil. It returns an error
-// if the class cannot read the payload.
+// metadataOf returns the metadata of a payload of Spring Cloud or Dubbo, or nil. It returns an
+// error if the class cannot read the payload.
 func metadataOf(class string, payload json.RawMessage) (map[string]string, error) {
 	if profiles[class] == "" {
 		return nil, nil

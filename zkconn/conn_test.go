@@ -453,8 +453,8 @@ func TestTheClientSharesTheSession(t *testing.T) {
 	})
 }
 
-// TestNilDataAreNull, as in go-zookeeper. For the client they are empty data: Java's recipes fail on
-// null.
+// TestNilDataAreNull, as in go-zookeeper. For the client they are empty data: Java's recipes fail
+// on null.
 func TestNilDataAreNull(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		conn, _ := b.connect()

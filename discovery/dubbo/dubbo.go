@@ -456,8 +456,8 @@ func (r *Registration) close() error {
 	return operr.Join(operr.Bare(err), r.clean(ctx))
 }
 
-// withdrawn waits until this session has no instance. A Register that has failed deletes its node in
-// the background, and the instance uses the revision as long as the node exists.
+// withdrawn waits until this session has no instance. A Register that has failed deletes its node
+// in the background, and the instance uses the revision as long as the node exists.
 func (r *Registration) withdrawn(ctx context.Context) error {
 	path := framework.Join(framework.Join(r.cfg.base, r.app.Name), instanceOf(r.app, r.revision).ID)
 	return r.client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
@@ -472,7 +472,8 @@ func (r *Registration) withdrawn(ctx context.Context) error {
 	})
 }
 
-// clean deletes the nodes that no instance uses any more. Its error names each node that may remain.
+// clean deletes the nodes that no instance uses any more. Its error names each node that may
+// remain.
 func (r *Registration) clean(ctx context.Context) error {
 	var err error
 	var remain []string

@@ -48,8 +48,8 @@ var greeter = grpc.ServiceDesc{
 	}}},
 }
 
-// Consumers of Dubbo in Java find a gRPC service in Go by its interface, and call it: one in a group,
-// and one without.
+// Consumers of Dubbo in Java find a gRPC service in Go by its interface, and call it: one in a
+// group, and one without.
 func TestDubbo_ConsumersInJavaCallAServiceInGo(t *testing.T) {
 	for _, group := range []string{"abc", ""} {
 		t.Run("group "+group, func(t *testing.T) {

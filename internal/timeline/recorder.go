@@ -253,8 +253,7 @@ func (r *Recorder) Owns(client string, id int64) {
 	}
 }
 
-// Faults records the faults in force at a server: those that are new begin, and those that are
-// missing end.
+// Faults records the faults in force at a server: new ones begin, and missing ones end.
 func (r *Recorder) Faults(server string, inForce []string) {
 	if r == nil {
 		return

@@ -589,7 +589,8 @@ func TestLockDelay_Requests(t *testing.T) {
 	})
 }
 
-// TestLockDelay_ForeignChild has children that are no marks of the lock neither wait for nor deleted.
+// TestLockDelay_ForeignChild has children that are no marks of the lock neither wait for nor
+// deleted.
 func TestLockDelay_ForeignChild(t *testing.T) {
 	for _, name := range []string{
 		"held-mark", "held-mark.", "held-mark.5s", "held-mark.6c.", "held-mark.6c.5", "held-mark.6c.-5s", "held-mark.6c.5s",
@@ -640,8 +641,8 @@ func TestLockDelay_MarkWithAChild(t *testing.T) {
 	})
 }
 
-// TestLockDelay_ACL has contenders of several users, none of which is permitted to read or write the
-// nodes of another.
+// TestLockDelay_ACL has contenders of several users, none of which is permitted to read or write
+// the nodes of another.
 func TestLockDelay_ACL(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		user := func(name string) *framework.Client {
@@ -762,8 +763,8 @@ func TestLockDelay_LateDeletion(t *testing.T) {
 	})
 }
 
-// TestLockDelay_NoNextHolder has the mark of a dead holder deleted in the end by a client that knows
-// it, and the path after it.
+// TestLockDelay_NoNextHolder has the mark of a dead holder deleted in the end by a client that
+// knows it, and the path after it.
 func TestLockDelay_NoNextHolder(t *testing.T) {
 	for name, test := range map[string]struct {
 		opts []lock.Option // of the holder

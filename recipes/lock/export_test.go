@@ -24,8 +24,8 @@ func (h *Hold) ReleaseDuring(f func()) bool {
 	return true
 }
 
-// ReleaseGivenBack is Release of a node that is not handed over. Just before it is deleted, an event
-// is received that gives kept nodes back, and f is called.
+// ReleaseGivenBack is Release of a node that is not handed over. Just before it is deleted, an
+// event is received that gives kept nodes back, and f is called.
 func (h *Hold) ReleaseGivenBack(f func()) (handedOver bool, err error) {
 	t, n := h.term, h.term.node
 	r, err := t.drop(h, false)

@@ -139,9 +139,9 @@ func (q *Queue) takeKept() *node {
 }
 
 // handOver gives a kept node to the first goroutine in line, or opens it to the next Acquire. It
-// reports false if the caller is to delete the node, which is leaving then: an event no longer gives
-// it back. If another node joins the queue at this moment, either isAlone sees it, or its event
-// finds this node kept and deletes it.
+// reports false if the caller is to delete the node, which is leaving then: an event no longer
+// gives it back. If another node joins the queue at this moment, either isAlone sees it, or its
+// event finds this node kept and deletes it.
 func (q *Queue) handOver(n *node) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

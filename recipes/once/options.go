@@ -25,15 +25,17 @@ const (
 )
 
 // WithKeep sets how many successes are recorded, from 1 to 1,000. A key that is older runs again.
-// The default is 100. New returns [framework.ErrBadArgument] if so many records might exceed the
-// client's limit of a request: see [framework.WithMaxRequest].
+// The default is 100.
+//
+// New returns [framework.ErrBadArgument] if so many records might exceed the client's limit of a
+// request: see [framework.WithMaxRequest].
 func WithKeep(n int) Option {
 	return opt.Checked(n >= 1 && n <= maxKeep, func(c *config) { c.keep = n }, "keep %d, must be 1 to %d", n, maxKeep)
 }
 
-// WithMinInterval lets a function run only if d has passed since the last success of any key, by
-// the servers' clock. Otherwise Do and TryDo return [ErrTooSoon]. d must be positive. The default
-// is no interval.
+// WithMinInterval lets a function run only if d, which must be positive, has passed since the last
+// success of any key, by the servers' clock. Otherwise Do and TryDo return [ErrTooSoon]. The
+// default is no interval.
 func WithMinInterval(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.interval = d }, "interval %v, must be positive", d)
 }

@@ -41,8 +41,8 @@ func (r *run) end() {
 
 // Commit adds operations to the transaction that records the success: they are carried out exactly
 // once if the success is recorded, and otherwise not at all. ctx must be the context of a function
-// of [Once.Do], [Once.TryDo] or [Once.Run], or derived from it. Paths are those of the job's
-// client.
+// of [Once.Do], [Once.TryDo] or [Once.Run], or derived from it. Paths are relative to the namespace
+// of the job's client.
 //
 // Operations are as for [framework.Client.Multi]. If one of them is refused, nothing is recorded,
 // and the error of Do wraps a [*framework.MultiError], whose Index counts all operations of the

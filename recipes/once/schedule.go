@@ -31,8 +31,10 @@ func Every(d time.Duration) func(time.Time) time.Time {
 }
 
 // Run calls f at each firing of a schedule, in one process of all that call Run, until ctx is done.
-// If the runner dies, another process runs the same firing. next returns the first firing after t,
-// as the method Next of a schedule of robfig/cron does. t is in UTC.
+// If the runner dies, another process runs the same firing.
+//
+// next returns the first firing after t, which is in UTC, as the method Next of a schedule of
+// robfig/cron does.
 //
 // Firings are due by the servers' clock. Run calls f with the latest one that is due and later than
 // the last success, so an outage and a long run lead to one call and not to several. [WithMissed]

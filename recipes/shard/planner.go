@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// defaultSettling is the default of WithSettling, so that members that start together are planned
-	// together.
+	// defaultSettling is the default of WithSettling, so that members that start together are
+	// planned together.
 	defaultSettling = 100 * time.Millisecond
 
 	// settlings is how many times WithSettling a plan waits at most.

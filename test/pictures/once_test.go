@@ -13,8 +13,8 @@ import (
 	"github.com/gocurator/curator/recipes/once"
 )
 
-// TestOnce is a job that cron starts on three machines at 2 s. The machine that runs it is cut off, the
-// next one runs it with success, and the third one finds it done.
+// TestOnce is a job that cron starts on three machines at 2 s. The machine that runs it is cut off,
+// the next one runs it with success, and the third one finds it done.
 func TestOnce(t *testing.T) {
 	play(t, "once", "A job once per firing: the first machine is cut off, the second one runs it, the third one finds it done", func(s *stage) {
 		servers := s.Members()

@@ -107,7 +107,8 @@ func pause(d time.Duration) func(ctx context.Context) {
 }
 
 // TestLoss is the promise of README.md: the server of a holder is cut off from the ensemble. The
-// context of the hold is cancelled before the session expires, and the next client holds afterwards.
+// context of the hold is cancelled before the session expires, and the next client holds
+// afterwards.
 func TestLoss(t *testing.T) {
 	play(t, "loss", "The holder's server is cut off from the ensemble", func(s *stage) {
 		servers := s.Members()

@@ -5,8 +5,8 @@
 //	go run ./test/schedules -out DIR ./recipes/lock ./internal/engine
 //	go test -overlay DIR/overlay.json ./test/sim -run TestWorlds
 //
-// A pause stops the thread in the kernel. In a synctest bubble, where it may hold a mutex, a sleep of
-// package time would stop the bubble's clock for ever.
+// A pause stops the thread in the kernel. In a synctest bubble, where it may hold a mutex, a sleep
+// of package time would stop the bubble's clock for ever.
 package main
 
 import (

@@ -20,8 +20,8 @@ const (
 	shardGrace = 5 * time.Minute
 )
 
-// shards are divided among members that join, leave and drain, and whose shards fail. The monitor of each shard
-// knows nothing of plans or elections.
+// shards are divided among members that join, leave and drain, and whose shards fail. The monitor
+// of each shard knows nothing of plans or elections.
 type shards struct {
 	*world
 	monitors [shardCount]*monitor
@@ -239,8 +239,8 @@ func (s *shards) owners() (owners [shardCount]string) {
 	return owners
 }
 
-// conclude requires that the shards are balanced, and that no others move when a member leaves. With
-// a grace the shards of that member are owned by none until it is back, and none moves.
+// conclude requires that the shards are balanced, and that no others move when a member leaves.
+// With a grace the shards of that member are owned by none until it is back, and none moves.
 func (s *shards) conclude() {
 	var all []*shardMember
 	for _, m := range s.members {

@@ -181,7 +181,7 @@ func abandoned(labels map[string]string) bool {
 }
 
 // Sweep removes containers and networks left behind by exited processes of this machine, as [Start]
-// does. It also removes those of the processes pids, exited or not. It returns [ErrNoDocker] if no
+// does, and by the processes pids, exited or not. It returns [ErrNoDocker] if no
 // Docker engine is running, and otherwise the errors of the removals.
 func Sweep(ctx context.Context, pids ...int) error {
 	client, err := connect(ctx)

@@ -154,11 +154,11 @@ func (e *Ensemble) dial(ctx context.Context, i int) (net.Conn, error) {
 	return conn, conn.SetDeadline(time.Now().Add(2 * time.Second))
 }
 
-// ExpireSession expires the session of any client on any server, and returns when it has expired. The
-// client notices when it reconnects. An expired session is not an error.
+// ExpireSession expires the session of any client on any server, and returns when it has expired.
+// The client notices when it reconnects. An expired session is not an error.
 //
-// ExpireSession takes the session over, with the password that servers derive from the id, and closes
-// it.
+// ExpireSession takes the session over, with the password that servers derive from the id, and
+// closes it.
 func (e *Ensemble) ExpireSession(ctx context.Context, id int64) error {
 	if id == 0 {
 		return errors.New("ensemble: invalid session id 0")

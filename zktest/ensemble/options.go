@@ -44,7 +44,7 @@ func WithServers(n int) Option {
 	}
 }
 
-// WithEnv sets an environment variable of the containers, such as those that the image documents.
+// WithEnv sets an environment variable of the containers: the image documents its variables.
 func WithEnv(name, value string) Option {
 	return func(c *config) error {
 		c.env[name] = value
@@ -68,8 +68,8 @@ func WithFile(path, content string) Option {
 }
 
 // WithProperties sets properties of the servers, as zktest.WithProperties does. Defaults are a
-// tickTime of 2000, no limit of connections per host, and all four-letter words. [Start] fails for an
-// unknown name.
+// tickTime of 2000, no limit of connections per host, and all four-letter words. [Start] fails for
+// an unknown name.
 func WithProperties(properties map[string]string) Option {
 	return func(c *config) error {
 		for _, name := range slices.Sorted(maps.Keys(properties)) {

@@ -2,7 +2,8 @@
 // waits for locks, and its holds with their ends and causes.
 //
 //	server := zktest.NewServer(t, zktest.WithTimeline())
-//	client, err := framework.New(server.Servers(), timeline.Client(server.Timeline(), "billing-1"))
+//	billing := timeline.Client(server.Timeline(), "billing-1")
+//	client, err := framework.New(server.Servers(), billing)
 //
 // If the test fails, its output has the path of a page that shows the run.
 package timeline
@@ -22,8 +23,9 @@ import (
 )
 
 // Client is an option of [framework.New]. It records the client under a name in t: waits, holds and
-// terms of all recipes that use locks, and connection states. The client's sessions appear in the
-// same lane. If t is nil, it records nothing.
+// terms of all recipes that use locks, and connection states. If t is nil, it records nothing.
+//
+// The client's sessions appear in the same lane.
 func Client(t *zktest.Timeline, name string) framework.Option {
 	c := &client{recorder: timeline.Of(t), name: name}
 	if c.recorder == nil {

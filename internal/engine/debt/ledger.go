@@ -73,8 +73,8 @@ type Ledger struct {
 	host Host
 	wake wait.Signal // Run looks at the clock, the sessions and the connection again
 
-	// mu orders giving up, attaching a connection and Close. It guards what follows, and the records
-	// of all debts. Nothing is sent while it is held.
+	// mu orders giving up, attaching a connection and Close. It guards what follows, and the
+	// records of all debts. Nothing is sent while it is held.
 	mu      sync.Mutex
 	all     map[*Debt]struct{} // that are not settled
 	link    line

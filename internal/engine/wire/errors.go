@@ -19,8 +19,10 @@ var (
 )
 
 // Unreachable is the error of a wait for a connection. It wraps zk.ErrNoServer and Given, the error
-// of the caller's context, which is nil unless the wait was given up. Why says why no server could
-// be used. It is in the text only, since it says nothing about the request, which was not sent.
+// of the caller's context, which is nil unless the wait was given up.
+//
+// Why is the reason that no server could be used. It is in the text only, since it says nothing
+// about the request, which was not sent.
 type Unreachable struct{ Given, Why error }
 
 func (u *Unreachable) Error() string {

@@ -40,8 +40,10 @@ func (w *Watch) Event() zk.Event {
 }
 
 // OnFire calls f once, when the watch fires. If it has already fired, OnFire calls f before it
-// returns. Otherwise f runs on the connection's goroutine before later answers are delivered, or on
-// another goroutine if the watch is given up. It must neither block nor call the client.
+// returns. f must neither block nor call the client.
+//
+// It runs on the connection's goroutine before later answers are delivered, or on another goroutine
+// if the watch is given up.
 func (w *Watch) OnFire(f func(event zk.Event)) {
 	w.in.mu.Lock()
 	defer w.in.mu.Unlock()
@@ -69,8 +71,9 @@ func (w *Watch) fire(event zk.Event) {
 type Reading[T any] func(path string, watch bool) Request[T]
 
 // Watched sends a read. The read sets a watch unless the server already has one that will send the
-// same events. An exists request sets one even if it fails with zk.ErrNoNode. When ctx is done, the
-// watch is given up.
+// same events. When ctx is done, the watch is given up.
+//
+// An exists request sets a watch even if it fails with zk.ErrNoNode.
 func Watched[T any](ctx context.Context, l *Conn, path string, kind WatchKind, ask Reading[T]) (T, *Watch, error) {
 	op, w, x := watch(l, user{ended: ctx.Done()}, path, kind, ask, func(T, error) {})
 	value, err := x.wait(ctx)

@@ -37,8 +37,8 @@ type Condition struct {
 	Before, Ready func(s *Scene)
 	// Middle is called in the middle of the story.
 	Middle func(s *Scene)
-	// AtRequest is called with the request number At of A, from 0, before it is carried out. It must
-	// not block. Fault is the fault of that request.
+	// AtRequest is called with the request number At of A, from 0, before it is carried out. It
+	// must not block. Fault is the fault of that request.
 	AtRequest func(s *Scene)
 	Fault     zktest.Fault
 	At        int
@@ -47,8 +47,8 @@ type Condition struct {
 	Allows []error
 	// Peers reports that calls of B may end with these errors too.
 	Peers bool
-	// Waits reports that the story may wait until its deadline, for a reason that the error names or
-	// that is logged.
+	// Waits reports that the story may wait until its deadline, for a reason that the error names
+	// or that is logged.
 	Waits bool
 	// Noisy reports that clients may log.
 	Noisy bool

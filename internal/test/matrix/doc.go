@@ -1,7 +1,8 @@
-// Package matrix runs stories of recipes under conditions. A story is a day of one recipe: acquire,
-// wait, release, lose; load, change, reconnect; register, call, drain. A condition is a set of hooks
-// and client options: an option, a limit, a neighbour at the path, or the moment at which a client
-// is closed. [Run] multiplies both.
+// Package matrix runs stories of recipes under conditions. [Run] multiplies both.
+//
+// A story is a day of one recipe: acquire, wait, release, lose; load, change, reconnect; register,
+// call, drain. A condition is a set of hooks and client options: an option, a limit, a neighbour at
+// the path, or the moment at which a client is closed.
 //
 // Each pair is a cell. It has two clients, A and B, and runs in process and in virtual time. The
 // condition applies to A, and to B where both must agree. Then a second round runs at the same path

@@ -169,7 +169,8 @@ var exceptions = []exception{
 		Sentence: "stays. The next Enter deletes it", Leaves: []string{"/ready"},
 	},
 
-	// The nodes are deleted at once. Then the client looks for a create of the session that was lost.
+	// The nodes are deleted at once. Then the client looks for a create of the session that was
+	// lost.
 	{
 		Story: "kept persistent node", Condition: "expire *", Page: "recipes/node/node.go",
 		Sentence: "context.DeadlineExceeded if the deletion is not confirmed after 5 s.", Allows: []error{context.DeadlineExceeded},

@@ -26,8 +26,8 @@ var (
 	report     = flag.Bool("matrix.report", false, "print the result of each cell")
 )
 
-// Run runs the stories of one package under all conditions, each cell as a subtest. Without a flag it
-// runs a sample.
+// Run runs the stories of one package under all conditions, each cell as a subtest. Without a flag
+// it runs a sample.
 func Run(t *testing.T, stories ...Story) {
 	var total totals
 	began := time.Now()
@@ -100,8 +100,8 @@ func (x *totals) unneeded(stories []Story, report func(format string, args ...an
 	}
 }
 
-// wanted reports whether -run selects a name at a level. It saves the calls of t.Run for the others,
-// and the ordinary days.
+// wanted reports whether -run selects a name at a level. It saves the calls of t.Run for the
+// others, and the ordinary days.
 func wanted(level int, name string) bool {
 	patterns := strings.Split(flag.Lookup("test.run").Value.String(), "/")
 	if level >= len(patterns) {

@@ -72,8 +72,8 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	// Acquire is Queue.Acquire or Queue.TryAcquire, with errors that do not name the operation.
 	Acquire func(ctx context.Context, q Queue, how How) (Hold, error)
 
-	// Again returns another hold of the same lease, with the same values. If h has ended, it returns
-	// the cause.
+	// Again returns another hold of the same lease, with the same values. If h has ended, it
+	// returns the cause.
 	Again func(h Hold) (Hold, error)
 
 	// HeldIn returns the hold of a queue from whose context ctx derives, or nil. The hold may have
@@ -81,8 +81,8 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	HeldIn func(ctx context.Context, q Queue) Hold
 
 	// Refuse returns why a caller whose context comes from a hold at the place of q must not wait
-	// for that hold, or nil. It is held, with the node and the way out, if the hold's lease lives. A
-	// hold that re-enters q is not refused.
+	// for that hold, or nil. It is held, with the node and the way out, if the hold's lease lives.
+	// A hold that re-enters q is not refused.
 	Refuse func(ctx context.Context, q Queue, held error, wayOut string) error
 
 	// Without returns ctx without the holds at the place of q.
@@ -153,7 +153,8 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	Sort func(children []string, name string) ([]string, error)
 }
 
-// Filled is the Lock of package lock, which sets it in its init. Package locks has it with its type.
+// Filled is the Lock of package lock, which sets it in its init. Package locks has it with its
+// type.
 var Filled any
 
 // TokenDriver is a driver whose nodes can share the fencing token of another node of the same

@@ -1,5 +1,5 @@
-// Command testtimes shows where the time of go test goes: compiling, linking, and running, and how
-// much of the running is waiting.
+// Command testtimes shows how long go test compiles, links and runs, and how much of the running is
+// waiting.
 //
 //	go test -exec 'testtimes exec FILE' -debug-actiongraph=GRAPH ./...
 //	testtimes table GRAPH FILE
