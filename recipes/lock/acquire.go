@@ -146,7 +146,7 @@ func (q *Queue) inSession(ctx context.Context, how locking.How, n *node) (h *Hol
 	}()
 	var w *waiter
 	if n != nil {
-		w = newWaiter(n, how)
+		w = newWaiter(n, n.inView(), how)
 	} else if w, err = q.join(ctx, session, how); err != nil { // 1
 		return nil, err
 	}
@@ -196,25 +196,20 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, how lockin
 		return nil, err
 	}
 	q.joined(n)
-	joined := false
 	defer func() {
-		if !joined { // also if the driver panics
+		if w == nil { // even if the driver panics
 			n.leave(leaveTimeout)
 		}
 	}()
-	w = newWaiter(n, how)
-	switch _, ours := q.driver.SortKey(n.Name(), q.name); {
-	case !ours:
-		err = fmt.Errorf("%w: driver %T does not count its own node %s: SortKey is false", framework.ErrBadArgument, q.driver, n.Name())
-	case v != nil:
-		if err = n.enterView(ctx, v); err == nil {
-			q.lookAtView(v)
-		}
-	case listed != nil:
-		w.listed.known = listed()
+	if v, err = q.admit(ctx, n, v); err != nil {
+		return nil, err
 	}
-	if err == nil && n.inView() == nil {
-		err = w.listed.checkReadable(ctx)
+	joined := newWaiter(n, v, how)
+	if listed != nil {
+		joined.listed.known = listed()
+	}
+	if v == nil {
+		err = joined.listed.checkReadable(ctx)
 	}
 	if front := q.cfg.front; err == nil && front != nil && !how.Wait {
 		err = front.refuse(ctx, n.client, front.view(session), front.notEmpty)
@@ -223,10 +218,29 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, how lockin
 		return nil, err
 	}
 	if q.keeps() {
-		w.patience = 2*time.Since(began) + time.Millisecond
+		joined.patience = 2*time.Since(began) + time.Millisecond
 	}
-	joined = true
-	return w, nil
+	return joined, nil
+}
+
+// admit has the view admit a new node, which the driver must count. It returns nil if there is no
+// view, or if the view does not have the node.
+func (q *Queue) admit(ctx context.Context, n *node, v *view.View) (*view.View, error) {
+	if _, ours := q.driver.SortKey(n.Name(), q.name); !ours {
+		return nil, fmt.Errorf("%w: driver %T does not count its own node %s: SortKey is false", framework.ErrBadArgument, q.driver, n.Name())
+	}
+	if v == nil {
+		return nil, nil
+	}
+	if err := v.Await(ctx); err != nil {
+		return nil, err
+	}
+	entered := n.enterView(v)
+	q.lookAtView(v)
+	if !entered {
+		return nil, nil
+	}
+	return v, nil
 }
 
 // create has the driver create the node. If the driver fails or panics after the create of a

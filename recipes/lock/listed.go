@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/recipes/internal/locking"
 )
 
-// listed is the picture by lists and watches.
+// listed is how a waiter knows who is ahead, from lists and watches.
 type listed struct {
 	node    *node
 	one     bool                        // watch only the nodes that the driver names
@@ -22,7 +22,7 @@ type listed struct {
 	watches map[string]*framework.Watch // by the name of the node: the own one, and some ahead
 }
 
-// children implements picture.
+// children is viewed.children.
 func (p *listed) children(ctx context.Context) (children []string, err error) {
 	children, p.known = p.known, nil
 	if !slices.Contains(children, p.node.Name()) {
@@ -36,7 +36,7 @@ func (p *listed) children(ctx context.Context) (children []string, err error) {
 	return children, nil
 }
 
-// wait implements picture.
+// wait is viewed.wait.
 //
 // If nodes ahead can only be deleted, and one is, it waits for that one. When that is deleted, and
 // the own node still exists, the own node is first, and known is what a list would show. If more

@@ -76,18 +76,17 @@ func (n *node) Name() string {
 // Order returns how a view sorts the queue. It locks nothing.
 func (n *node) Order() view.Order { return n.queue.order }
 
-// enterView has the node use the view, if the view has it. Otherwise the queue is listed.
-func (n *node) enterView(ctx context.Context, v *view.View) error {
-	if err := v.Await(ctx); err != nil {
-		return err
-	}
+// enterView has the view admit the node. It reports false if the view does not have the node: then
+// the queue is listed.
+func (n *node) enterView(v *view.View) bool {
 	n.mu.Lock()
 	n.view = v
 	n.mu.Unlock()
 	if !v.Admit(n) {
 		n.ViewEnded()
+		return false
 	}
-	return nil
+	return true
 }
 
 // inView returns the view, or nil.
@@ -97,8 +96,8 @@ func (n *node) inView() *view.View {
 	return n.view
 }
 
-// leaveView removes the node from the view. It reports whether it was in one.
-func (n *node) leaveView() bool {
+// leaveView removes the node from the view.
+func (n *node) leaveView() {
 	n.mu.Lock()
 	v := n.view
 	n.view = nil
@@ -106,7 +105,6 @@ func (n *node) leaveView() bool {
 	if v != nil {
 		v.Dismiss(n)
 	}
-	return v != nil
 }
 
 // isAlone reports whether the node is the only one in the queue. Only a view can say so. n.mu is

@@ -14,20 +14,8 @@ import (
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
-
-// picture is how a waiter knows who is ahead: by the events of a view (viewed), or by lists and
-// watches (listed).
-type picture interface {
-	// children returns the children of the lock, in order, at an instant after the create of the
-	// waiter's node, which is one of them. The error is a NodeLost if it is not.
-	children(ctx context.Context) ([]string, error)
-
-	// wait returns when the queue must be looked at again: one of the nodes called names was
-	// deleted, or a node ahead of them, or another reason to wake has come. An error means that
-	// waiting is useless.
-	wait(ctx context.Context, children, names []string, other wakes) error
-}
 
 // wakes are the reasons to wake that have nothing to do with who is ahead.
 type wakes struct {
@@ -64,90 +52,82 @@ func (o wakes) wait(ctx context.Context, fired ...<-chan struct{}) error {
 // waiter is a goroutine that wants a hold, with a node in the queue.
 type waiter struct {
 	node     *node
-	picture  picture // viewed, which falls back to listed
-	viewed   viewed
+	viewed   viewed // is asked first
 	listed   listed
-	patience time.Duration // how long TryAcquire waits for a single node ahead
 	news     locking.News  // nil: there are none
+	patience time.Duration // how long TryAcquire waits for a single node ahead
+
+	looked  bool
+	notFree error // why the node had no lease at the last look; nil: it had one
+	late    error // why the session could not be proven in time, once; nil: it always could
 }
 
-func newWaiter(n *node, how locking.How) *waiter {
+// newWaiter returns a waiter that knows who is ahead from v, or from lists if v is nil.
+func newWaiter(n *node, v *view.View, how locking.How) *waiter {
 	w := &waiter{node: n, listed: listed{node: n, one: how.News != nil}, news: how.News}
-	w.viewed = viewed{n, &w.listed}
-	w.picture = &w.viewed
+	w.viewed = viewed{n, v, &w.listed}
 	return w
 }
 
-// hold waits, if it may, until the node has a lease.
-func (w *waiter) hold(ctx context.Context, mayWait bool) (h *Hold, err error) {
-	n, q := w.node, w.node.queue
-	var notFree, late error // why a caller that gives up has none
-	defer func() {
-		if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, zk.ErrNoServer) {
-			if cause := cmp.Or(notFree, late); cause != nil {
-				err = givenUp(ctx, cause)
-			}
-		}
-	}()
-	for first := true; ; first = false {
-		leases, changed := q.leases.Get()
-		children, err := w.picture.children(ctx) // 2
+// turn is what a look at the queue has shown.
+type turn struct {
+	Decision
+	children []string        // of the lock, in order
+	ahead    int             // how many nodes are ahead
+	leases   int             // how many nodes can hold
+	changed  <-chan struct{} // closed when leases changes
+	delay    time.Duration   // what is left of a lock delay, if Held
+	notFree  error           // why the node may not hold yet; nil: it may
+}
+
+// hold waits, if it may, until the node has a lease. The steps have the numbers of the comment of
+// package lock.
+func (w *waiter) hold(ctx context.Context, mayWait bool) (*Hold, error) {
+	for {
+		t, err := w.look(ctx) // 2, 3
 		if err != nil {
-			return nil, err
+			return nil, w.explain(ctx, err)
 		}
-		turn, err := w.decide(children, leases) // 3
-		if err != nil {
-			return nil, err
-		}
-		ahead := slices.Index(children, n.Name())
-		if first {
-			q.notifyJoined(ctx, ahead)
-		}
-		left := time.Duration(0)
-		switch notFree = nil; {
-		case !turn.Held:
-			notFree = q.notFree(children)
-		default:
-			if left = q.delayLeft(q.dead(children)); left > 0 {
-				notFree = errDelayed
-			}
-		}
+		var h *Hold
 		switch {
-		case notFree == nil:
-			claimed := false
-			if claimed, err = n.claim(ctx, children); err != nil || !claimed {
-				break
-			}
-			h, lost := n.hold(ctx, w.listed.watches[n.Name()])
-			if lost == nil {
-				return h, nil
-			}
-			if err = lost; errors.Is(err, framework.ErrSuspended) {
-				n.leaveView() // no hold that has ended already is returned: the list waits for a connection
-				err = nil
-			}
-		case !mayWait && w.patience > 0 && ahead == 1:
-			err = w.waitShortly(ctx, children, turn.Watch, wakes{n, changed})
-		case !mayWait && n.leaveView(): // only a list may say no, as in refuse
-		case !mayWait:
-			return nil, notFree
-		case turn.Held:
-			err = w.waitOut(ctx, children, left)
+		case t.notFree == nil:
+			h, err = w.begin(ctx, t)
+		case mayWait:
+			err = w.await(ctx, t) // 4
 		default:
-			err = w.waitBehind(ctx, children, turn.Watch, ahead, wakes{n, changed}) // 4
-		}
-		if errors.Is(err, framework.ErrSessionLost) && n.session.Err() == nil {
-			// The session may live: no write was committed for long. A committed write proves that
-			// it does.
-			if late != nil && !mayWait {
-				return nil, late // once was enough, if servers answer in time
-			}
-			late, err = n.prove(ctx)
+			err = w.refuse(ctx, t)
 		}
 		if err != nil {
-			return nil, err
+			err = w.prove(ctx, err, mayWait)
+		}
+		if h != nil || err != nil {
+			return h, w.explain(ctx, err)
 		}
 	}
+}
+
+// look looks at the queue, and asks the driver.
+func (w *waiter) look(ctx context.Context) (t turn, err error) {
+	q := w.node.queue
+	t.leases, t.changed = q.leases.Get()
+	if t.children, err = w.viewed.children(ctx); err != nil {
+		return turn{}, err
+	}
+	if t.Decision, err = w.decide(t.children, t.leases); err != nil {
+		return turn{}, err
+	}
+	t.ahead = slices.Index(t.children, w.node.Name())
+	if !w.looked {
+		w.looked = true
+		q.notifyJoined(ctx, t.ahead)
+	}
+	if !t.Held {
+		t.notFree = q.notFree(t.children)
+	} else if t.delay = q.delayLeft(q.dead(t.children)); t.delay > 0 {
+		t.notFree = errDelayed
+	}
+	w.notFree = t.notFree
+	return t, nil
 }
 
 // decide asks the driver, unless there are no leases at present.
@@ -165,24 +145,82 @@ func (w *waiter) decide(children []string, leases int) (Decision, error) {
 	return turn, err
 }
 
-// waitBehind waits behind so many nodes until the queue must be looked at again, or news end the
-// acquire. Who waits for news has one lease to wait for, which does not change.
-func (w *waiter) waitBehind(ctx context.Context, children, names []string, ahead int, other wakes) error {
-	if w.news == nil {
-		return w.wait(ctx, children, names, ahead <= w.node.queue.maxLeases(), other)
+// begin begins the hold of a node that has a lease. If it returns neither a hold nor an error, the
+// queue must be looked at again.
+func (w *waiter) begin(ctx context.Context, t turn) (*Hold, error) {
+	claimed, err := w.node.claim(ctx, t.children)
+	if err != nil || !claimed {
+		return nil, err
 	}
+	h, err := w.node.hold(ctx, w.listed.watches[w.node.Name()])
+	if errors.Is(err, framework.ErrSuspended) {
+		w.viewed.view = nil // no hold that has ended already is returned: a list waits for a connection
+		return nil, nil
+	}
+	return h, err
+}
+
+// await waits until the queue must be looked at again.
+func (w *waiter) await(ctx context.Context, t turn) error {
+	switch {
+	case t.Held:
+		return w.waitOut(ctx, t)
+	case w.news != nil:
+		return w.awaitNews(ctx, t)
+	default:
+		return w.wait(ctx, t.children, t.Watch, t.ahead <= t.leases, wakes{w.node, t.changed})
+	}
+}
+
+// awaitNews is await of a waiter for news, which may end the acquire. It has one lease to wait for,
+// which does not change.
+func (w *waiter) awaitNews(ctx context.Context, t turn) error {
 	for {
-		changed, err := w.news.Watch(ctx, ahead)
+		changed, err := w.news.Watch(ctx, t.ahead)
 		if err != nil {
 			return err
 		}
-		if err := w.wait(ctx, children, names, ahead == 1, wakes{other.node, changed}); err != nil {
+		if err := w.wait(ctx, t.children, t.Watch, t.ahead == 1, wakes{w.node, changed}); err != nil {
 			return err
 		}
 		if err := w.news.Look(ctx); err != nil || !wait.Closed(changed) {
 			return err
 		}
 	}
+}
+
+// refuse returns why TryAcquire fails. If it returns nil, the queue must be looked at again.
+func (w *waiter) refuse(ctx context.Context, t turn) error {
+	switch {
+	case w.patience > 0 && t.ahead == 1:
+		return w.waitShortly(ctx, t)
+	case w.viewed.view != nil: // only a list may say no, as in Queue.refuse
+		w.viewed.view = nil
+		return nil
+	}
+	return t.notFree
+}
+
+// prove returns err, unless it says that the session may live, although no write was committed for
+// long. A committed write proves that it does: then the queue must be looked at again.
+func (w *waiter) prove(ctx context.Context, err error, mayWait bool) error {
+	switch {
+	case !errors.Is(err, framework.ErrSessionLost), w.node.session.Err() != nil:
+		return err
+	case w.late != nil && !mayWait:
+		return w.late // once was enough, if servers answer in time
+	}
+	w.late, err = w.node.prove(ctx)
+	return err
+}
+
+// explain returns err, or why a caller that gives up has no hold.
+func (w *waiter) explain(ctx context.Context, err error) error {
+	cause := cmp.Or(w.notFree, w.late)
+	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) || errors.Is(err, zk.ErrNoServer) || cause == nil {
+		return err
+	}
+	return givenUp(ctx, cause)
 }
 
 // wait waits until the queue must be looked at again. There are no names if there are no leases.
@@ -199,16 +237,16 @@ func (w *waiter) wait(ctx context.Context, children, names []string, next bool, 
 	if len(names) == 0 {
 		return other.wait(ctx)
 	}
-	return w.picture.wait(ctx, children, names, other)
+	return w.viewed.wait(ctx, children, names, other)
 }
 
 // waitShortly is wait for about two round trips, once, for a single node ahead, which may be a kept
 // one.
-func (w *waiter) waitShortly(ctx context.Context, children, names []string, other wakes) error {
+func (w *waiter) waitShortly(ctx context.Context, t turn) error {
 	short, cancel := context.WithTimeout(ctx, w.patience)
 	defer cancel()
 	w.patience = 0
-	err := w.wait(short, children, names, true, other)
+	err := w.wait(short, t.children, t.Watch, true, wakes{w.node, t.changed})
 	if short.Err() != nil && ctx.Err() == nil || errors.Is(err, zk.ErrNoAuth) {
 		return nil // a list says no, also about a node that this client may not read
 	}
@@ -217,14 +255,14 @@ func (w *waiter) waitShortly(ctx context.Context, children, names []string, othe
 
 // waitOut waits until the marks of dead holders are to be looked at again: at the end of the delay,
 // or when one of them is deleted.
-func (w *waiter) waitOut(ctx context.Context, children []string, left time.Duration) error {
-	over, cancel := context.WithTimeout(context.Background(), left)
+func (w *waiter) waitOut(ctx context.Context, t turn) error {
+	over, cancel := context.WithTimeout(context.Background(), t.delay)
 	defer cancel()
 	var names []string
-	for _, m := range w.node.queue.dead(children) {
+	for _, m := range w.node.queue.dead(t.children) {
 		names = append(names, m.name())
 	}
-	return w.wait(ctx, children, names, true, wakes{w.node, over.Done()})
+	return w.wait(ctx, t.children, names, true, wakes{w.node, over.Done()})
 }
 
 // prove has the session confirmed by a committed write. late is the reason if it was confirmed too

@@ -44,14 +44,14 @@ var lockBugs = []mutation{
 	{
 		name:  "a woken waiter holds without looking again",
 		file:  "recipes/lock/waiter.go",
-		edits: []edit{{old: `err = w.waitBehind(ctx, children, turn.Watch, ahead, wakes{n, changed}) // 4`, new: "if err := w.waitBehind(ctx, children, turn.Watch, ahead, wakes{n, changed}); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn n.hold(ctx, nil)"}},
+		edits: []edit{{old: `err = w.await(ctx, t) // 4`, new: "if err := w.await(ctx, t); err != nil {\n\t\t\t\treturn nil, err\n\t\t\t}\n\t\t\treturn w.node.hold(ctx, nil)"}},
 		pkg:   "recipes/lock", test: "TestWhoThinksThatItIsNextWaits",
 		worlds: all, seed: 2,
 	},
 	{
 		name:  "a contender does not look whether it may read its node",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: `err = w.listed.checkReadable(ctx)`, new: `_ = w.listed.checkReadable`}},
+		edits: []edit{{old: `err = joined.listed.checkReadable(ctx)`, new: `_ = joined.listed.checkReadable`}},
 		pkg:   "recipes/lock", test: "TestContenderThatMayNotReadIsRefused",
 	},
 	{
@@ -164,7 +164,7 @@ var lockBugs = []mutation{
 	{
 		name:   "the number after a released one holds",
 		file:   "recipes/lock/waiter.go",
-		edits:  []edit{{old: "\tfor first := true; ; first = false {\n\t\tleases, changed", new: "\tif last, ok := lastReleased.Load(q); ok && n.follows(last) {\n\t\treturn n.hold(ctx, nil)\n\t}\n\tfor first := true; ; first = false {\n\t\tleases, changed"}, {in: `recipes/lock/node.go`, old: "\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)", new: "\tif err == nil && n.lastTerm() != nil {\n\t\tlastReleased.Store(n.queue, view.Number(n.Name()))\n\t}\n\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)"}, {in: `recipes/lock/node.go`, old: `func newNode(`, new: "var lastReleased sync.Map\n\nfunc (n *node) follows(last any) bool { return last.(int64)+1 == view.Number(n.Name()) }\n\nfunc newNode("}},
+		edits:  []edit{{old: "\tfor {\n\t\tt, err", new: "\tif last, ok := lastReleased.Load(w.node.queue); ok && w.node.follows(last) {\n\t\treturn w.node.hold(ctx, nil)\n\t}\n\tfor {\n\t\tt, err"}, {in: `recipes/lock/node.go`, old: "\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)", new: "\tif err == nil && n.lastTerm() != nil {\n\t\tlastReleased.Store(n.queue, view.Number(n.Name()))\n\t}\n\tif err == nil {\n\t\tn.queue.rewind(ctx, n.path)"}, {in: `recipes/lock/node.go`, old: `func newNode(`, new: "var lastReleased sync.Map\n\nfunc (n *node) follows(last any) bool { return last.(int64)+1 == view.Number(n.Name()) }\n\nfunc newNode("}},
 		worlds: all, seed: 37,
 	},
 	{
@@ -256,13 +256,13 @@ var lockBugs = []mutation{
 	{
 		name:  "a caller that gives up while it lists is not told who is ahead",
 		file:  "recipes/lock/waiter.go",
-		edits: []edit{{old: `cmp.Or(notFree, late)`, new: `cmp.Or(late, late)`}},
+		edits: []edit{{old: `cmp.Or(w.notFree, w.late)`, new: `cmp.Or(w.late, w.late)`}},
 		pkg:   "recipes/lock", test: "TestGivingUp_WhileTheQueueIsListedSaysThatOthersAreAhead",
 	},
 	{
 		name:  "TryAcquire with slow servers never ends",
 		file:  "recipes/lock/waiter.go",
-		edits: []edit{{old: `if late != nil && !mayWait {`, new: `if late != nil && false {`}},
+		edits: []edit{{old: `case w.late != nil && !mayWait:`, new: `case w.late != nil && false:`}},
 		pkg:   "recipes/lock", test: "TestAcquire_OfServersThatAreTooSlow",
 	},
 }
