@@ -2,11 +2,13 @@ package framework_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -68,24 +70,26 @@ func TestCreateOp(t *testing.T) {
 
 // TestOps_BadOptions are refused by Multi, without a request.
 func TestOps_BadOptions(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	ctx := t.Context()
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
-	server.ResetCounts()
-	for want, op := range map[string]any{
-		"multi: bad argument: a nil operation in a multi":                              framework.CreateOp("/b", nil, nil),
-		"multi /c: bad argument: create flags 77 in a multi":                           framework.CreateOp("/c", nil, framework.As(77)),
-		"multi /d: bad argument: empty ACL":                                            framework.CreateOp("/d", nil, framework.ACL(nil)),
-		"multi /e: bad argument: a nil option, or version -1, which means any version": framework.SetOp("/e", nil, framework.IfVersion(-1)),
-		"multi /f: bad argument: a nil option, or version -1, which means any version": framework.DeleteOp("/f", framework.IfVersion(-1)),
-		"multi /g: bad argument: a nil option, or version -1, which means any version": framework.CheckOp("/g", framework.IfVersion(-1)),
-		"multi /h: bad argument: a nil option, or version -1, which means any version": framework.SetOp("/h", nil, nil),
-		"multi bad: bad path: \"bad\" is not absolute":                                 framework.SetOp("bad", nil),
-	} {
-		_, err := client.Multi(ctx, framework.CheckOp("/a"), op)
-		require.ErrorContains(t, err, want)
-	}
-	require.Empty(t, server.Requests().Requests)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		ctx := t.Context()
+		_, err := client.Create(ctx, "/a", nil)
+		require.NoError(t, err)
+		synctest.Wait()
+		w.Server.ResetCounts()
+		for want, op := range map[string]any{
+			"multi: bad argument: a nil operation in a multi":                              framework.CreateOp("/b", nil, nil),
+			"multi /c: bad argument: create flags 77 in a multi":                           framework.CreateOp("/c", nil, framework.As(77)),
+			"multi /d: bad argument: empty ACL":                                            framework.CreateOp("/d", nil, framework.ACL(nil)),
+			"multi /e: bad argument: a nil option, or version -1, which means any version": framework.SetOp("/e", nil, framework.IfVersion(-1)),
+			"multi /f: bad argument: a nil option, or version -1, which means any version": framework.DeleteOp("/f", framework.IfVersion(-1)),
+			"multi /g: bad argument: a nil option, or version -1, which means any version": framework.CheckOp("/g", framework.IfVersion(-1)),
+			"multi /h: bad argument: a nil option, or version -1, which means any version": framework.SetOp("/h", nil, nil),
+			"multi bad: bad path: \"bad\" is not absolute":                                 framework.SetOp("bad", nil),
+		} {
+			_, err := client.Multi(ctx, framework.CheckOp("/a"), op)
+			require.ErrorContains(t, err, want)
+		}
+		require.Empty(t, w.Server.Requests().Requests)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -57,45 +58,47 @@ func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
 }
 
 func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	ctx := t.Context()
-	server.ResetCounts()
-	for _, path := range []string{"", "a", "/a/"} {
-		_, _, err := client.Get(ctx, path)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		ctx := t.Context()
+		synctest.Wait()
+		w.Server.ResetCounts()
+		for _, path := range []string{"", "a", "/a/"} {
+			_, _, err := client.Get(ctx, path)
+			assert.ErrorIs(t, err, framework.ErrBadPath)
+			_, _, _, err = client.GetW(ctx, path)
+			assert.ErrorIs(t, err, framework.ErrBadPath)
+			_, _, _, err = client.ExistsW(ctx, path)
+			assert.ErrorIs(t, err, framework.ErrBadPath)
+			_, err = client.Create(ctx, path, nil)
+			assert.ErrorIs(t, err, framework.ErrBadPath)
+			assert.ErrorIs(t, client.Delete(ctx, path), framework.ErrBadPath)
+			err = client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed())
+			assert.ErrorIs(t, err, framework.ErrBadPath)
+			_, err = client.Multi(ctx, &zk.DeleteRequest{Path: path})
+			assert.ErrorIs(t, err, framework.ErrBadPath)
+		}
+		_, err := client.Create(ctx, "/", nil)
 		assert.ErrorIs(t, err, framework.ErrBadPath)
-		_, _, _, err = client.GetW(ctx, path)
-		assert.ErrorIs(t, err, framework.ErrBadPath)
-		_, _, _, err = client.ExistsW(ctx, path)
-		assert.ErrorIs(t, err, framework.ErrBadPath)
-		_, err = client.Create(ctx, path, nil)
-		assert.ErrorIs(t, err, framework.ErrBadPath)
-		assert.ErrorIs(t, client.Delete(ctx, path), framework.ErrBadPath)
-		err = client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed())
-		assert.ErrorIs(t, err, framework.ErrBadPath)
-		_, err = client.Multi(ctx, &zk.DeleteRequest{Path: path})
-		assert.ErrorIs(t, err, framework.ErrBadPath)
-	}
-	_, err := client.Create(ctx, "/", nil)
-	assert.ErrorIs(t, err, framework.ErrBadPath)
-	for name, opts := range map[string][]framework.CreateOption{
-		"mode": {framework.As(17)}, "empty ACL": {framework.ACL(nil)}, "TTL": {framework.TTL(0)},
-		"TTL of an ephemeral": {framework.TTL(time.Second), framework.As(framework.Ephemeral)},
-	} {
-		_, err := client.Create(ctx, "/a", nil, opts...)
-		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
-	}
-	for name, ops := range map[string][]any{
-		"none": {}, "nil": {nil}, "typed nil": {(*zk.DeleteRequest)(nil)}, "a stranger": {"delete"},
-		"a TTL without a TTL": {&zk.CreateRequest{Path: "/a", Flags: zk.FlagTTL}},
-		"a TTL of 0":          {&zk.CreateTTLRequest{Path: "/a", Flags: zk.FlagTTL}},
-		"an ephemeral TTL":    {&zk.CreateTTLRequest{Path: "/a", Flags: zk.FlagEphemeral, Ttl: 1}},
-		"typed nil TTL":       {(*zk.CreateTTLRequest)(nil)},
-	} {
-		_, err := client.Multi(ctx, ops...)
-		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
-	}
-	assert.Empty(t, server.Requests().Requests)
+		for name, opts := range map[string][]framework.CreateOption{
+			"mode": {framework.As(17)}, "empty ACL": {framework.ACL(nil)}, "TTL": {framework.TTL(0)},
+			"TTL of an ephemeral": {framework.TTL(time.Second), framework.As(framework.Ephemeral)},
+		} {
+			_, err := client.Create(ctx, "/a", nil, opts...)
+			assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+		}
+		for name, ops := range map[string][]any{
+			"none": {}, "nil": {nil}, "typed nil": {(*zk.DeleteRequest)(nil)}, "a stranger": {"delete"},
+			"a TTL without a TTL": {&zk.CreateRequest{Path: "/a", Flags: zk.FlagTTL}},
+			"a TTL of 0":          {&zk.CreateTTLRequest{Path: "/a", Flags: zk.FlagTTL}},
+			"an ephemeral TTL":    {&zk.CreateTTLRequest{Path: "/a", Flags: zk.FlagEphemeral, Ttl: 1}},
+			"typed nil TTL":       {(*zk.CreateTTLRequest)(nil)},
+		} {
+			_, err := client.Multi(ctx, ops...)
+			assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+		}
+		assert.Empty(t, w.Server.Requests().Requests)
+	})
 }
 
 // TestNilDataAreEmpty, whatever the default data: null is never stored, because Java's recipes fail

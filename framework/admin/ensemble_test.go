@@ -205,5 +205,7 @@ func TestReconfigNamesWhyItFailed(t *testing.T) {
 	}
 	_, err = admin.Reconfig(ctx, client, leave, -2)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	require.Empty(t, server.Requests().Requests)
+	counts := server.Requests().Requests
+	delete(counts, "ping") // a slow machine may take so long
+	require.Empty(t, counts)
 }

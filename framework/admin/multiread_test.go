@@ -29,8 +29,9 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 		admin.Read{Path: "/a"}, admin.Read{Path: "/none"}, admin.Read{Path: "/a", Children: true}, admin.Read{Path: "/none", Children: true})
 	require.NoError(t, err)
 	counts := server.Requests().Requests
-	// on a busy machine the answer may take so long that the client sends one
+	// on a busy machine the answer may take so long that the client sends them
 	delete(counts, "sync")
+	delete(counts, "ping")
 	require.Equal(t, map[string]int{"multiRead": 1}, counts)
 	require.Len(t, results, 4)
 	_, stat, err := client.Get(ctx, "/a")

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,25 +20,27 @@ import (
 )
 
 func TestReleaseWithIsOneTransaction(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
-	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/result", []byte("old"))
-	require.NoError(t, err)
-	q := newQueue(t, client, "/lock")
-	hold := acquire(t, q)
-	server.ResetCounts()
-	responses, err := hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/result", Data: []byte("new"), Version: -1})
-	require.NoError(t, err)
-	require.Len(t, responses, 1)
-	require.EqualValues(t, 1, responses[0].Stat.Version)
-	require.Equal(t, 1, counted(server)["multi"])
-	require.Zero(t, counted(server)["delete"])
-	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
-	length(t, server, q, 0)
-	require.ErrorIs(t, hold.Release(), lock.ErrReleased)
-	_, err = hold.ReleaseWith(ctx)
-	require.ErrorIs(t, err, lock.ErrReleased)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		ctx := testbed.Context(t)
+		_, err := client.Create(ctx, "/result", []byte("old"))
+		require.NoError(t, err)
+		q := newQueue(t, client, "/lock")
+		hold := acquire(t, q)
+		synctest.Wait()
+		w.Server.ResetCounts()
+		responses, err := hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/result", Data: []byte("new"), Version: -1})
+		require.NoError(t, err)
+		require.Len(t, responses, 1)
+		require.EqualValues(t, 1, responses[0].Stat.Version)
+		require.Equal(t, 1, counted(w.Server)["multi"])
+		require.Zero(t, counted(w.Server)["delete"])
+		require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+		length(t, w.Server, q, 0)
+		require.ErrorIs(t, hold.Release(), lock.ErrReleased)
+		_, err = hold.ReleaseWith(ctx)
+		require.ErrorIs(t, err, lock.ErrReleased)
+	})
 }
 
 func TestReleaseWithWhatIsRefusedWritesNothingAndReleases(t *testing.T) {

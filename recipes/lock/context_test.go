@@ -16,7 +16,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/zktest"
 )
 
 // TestDo_HowItsContextEnds is the table of the package comment: the first cause counts.
@@ -251,12 +250,14 @@ func TestDo_DoneBefore(t *testing.T) {
 
 // TestDo_NilFunction: nothing is sent.
 func TestDo_NilFunction(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t), "/lock")
-	require.NoError(t, acquire(t, q).Release())
-	server.ResetCounts()
-	err := q.Do(testbed.Context(t), nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	require.ErrorContains(t, err, "do /lock: ")
-	require.Empty(t, server.Requests().Requests)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock")
+		require.NoError(t, acquire(t, q).Release())
+		synctest.Wait()
+		w.Server.ResetCounts()
+		err := q.Do(testbed.Context(t), nil)
+		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.ErrorContains(t, err, "do /lock: ")
+		require.Empty(t, w.Server.Requests().Requests)
+	})
 }

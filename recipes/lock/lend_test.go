@@ -54,34 +54,35 @@ func passing(t *testing.T, q *lock.Queue) (first *lock.Hold, second <-chan resul
 }
 
 func TestHundredGoroutinesNeedOneNode(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := handingOff(t, testbed.On(server).Client(t))
-	first := acquire(t, q)
-	const n, rounds = 100, 20
-	var inside, total int
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() {
-			for range rounds {
-				err := q.Do(testbed.Context(t), func(context.Context) error {
-					inside++ // no other mutex: -race would report a second holder
-					assert.Equal(t, 1, inside)
-					total++
-					inside--
-					return nil
-				})
-				assert.NoError(t, err)
-			}
-		})
-	}
-	testbed.Eventually(t, func() bool { return q.InLine() == n }, "all are in line")
-	server.ResetCounts()
-	require.NoError(t, first.Release())
-	wg.Wait()
-	require.Equal(t, n*rounds, total)
-	counts := counted(server)
-	require.Less(t, counts["create"], n, "nodes are passed on")
-	length(t, server, q, 0)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := handingOff(t, w.Client())
+		first := acquire(t, q)
+		const n, rounds = 100, 20
+		var inside, total int
+		var wg sync.WaitGroup
+		for range n {
+			wg.Go(func() {
+				for range rounds {
+					err := q.Do(testbed.Context(t), func(context.Context) error {
+						inside++ // no other mutex: -race would report a second holder
+						assert.Equal(t, 1, inside)
+						total++
+						inside--
+						return nil
+					})
+					assert.NoError(t, err)
+				}
+			})
+		}
+		testbed.Eventually(t, func() bool { return q.InLine() == n }, "all are in line")
+		w.Server.ResetCounts()
+		require.NoError(t, first.Release())
+		wg.Wait()
+		require.Equal(t, n*rounds, total)
+		counts := counted(w.Server)
+		require.Less(t, counts["create"], n, "nodes are passed on")
+		length(t, w.Server, q, 0)
+	})
 }
 
 // TestNodeIsPassedOnForAMinute: another client may wait whose node this client may not read.
@@ -119,17 +120,19 @@ func TestOthersInTheQueueComeFirst(t *testing.T) {
 }
 
 func TestTryWhileOneOfUsHolds(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := handingOff(t, testbed.On(server).Client(t))
-	hold := acquire(t, q)
-	server.ResetCounts()
-	_, err := q.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.Empty(t, counted(server), "that is known without a question")
-	require.NoError(t, hold.Release())
-	again, err := q.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, again.Release())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := handingOff(t, w.Client())
+		hold := acquire(t, q)
+		synctest.Wait()
+		w.Server.ResetCounts()
+		_, err := q.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.Empty(t, counted(w.Server), "that is known without a question")
+		require.NoError(t, hold.Release())
+		again, err := q.TryAcquire(testbed.Context(t))
+		require.NoError(t, err)
+		require.NoError(t, again.Release())
+	})
 }
 
 // TestWhatProvesAHoldIsNotPassedOn is about tokens and guards. They identify the node, so a node

@@ -67,55 +67,59 @@ func length(t *testing.T, server *zktest.Server, q *lock.Queue, n int) {
 }
 
 func TestAThousandWaitersInOneProcess(t *testing.T) { // CURATOR-716
-	server := zktest.NewServer(t)
-	// a busy machine is slow
-	q := newQueue(t, testbed.On(server).Client(t, framework.WithSessionTimeout(40*time.Second)), "/lock")
-	first := acquire(t, q)
-	const n = 1000
-	ctx := testbed.Context(t)
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() { acquireAndRelease(ctx, t, q) })
-	}
-	length(t, server, q, n+1)
-	server.ResetCounts()
-	require.NoError(t, first.Release())
-	wg.Wait()
-	assert.LessOrEqual(t, server.Requests().WatchEventsSent, n+1, "one event for each node, whoever waits for it")
-	length(t, server, q, 0)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock")
+		first := acquire(t, q)
+		const n = 1000
+		ctx := testbed.Context(t)
+		var wg sync.WaitGroup
+		for range n {
+			wg.Go(func() { acquireAndRelease(ctx, t, q) })
+		}
+		length(t, w.Server, q, n+1)
+		w.Server.ResetCounts()
+		require.NoError(t, first.Release())
+		wg.Wait()
+		assert.LessOrEqual(t, w.Server.Requests().WatchEventsSent, n+1, "one event for each node, whoever waits for it")
+		length(t, w.Server, q, 0)
+	})
 }
 
 func TestWaiterIsNotWokenByAStranger(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	client := bed.Client(t)
-	a, b := newQueue(t, client, "/lock"), newQueue(t, bed.Client(t), "/lock")
-	hold := acquire(t, a)
-	waiting := acquiring(t, testbed.Context(t), b, server, 2)
-	testbed.Eventually(t, func() bool { return server.WatchCount() == 3 }, "both watch the node of a, and b its own")
-	server.ResetCounts()
-	_, err := client.Set(testbed.Context(t), hold.Path(), []byte("something else"))
-	require.NoError(t, err)
-	testbed.Eventually(t, func() bool { return server.WatchCount() == 3 }, "both watch again")
-	require.Zero(t, server.Requests().Requests["getChildren2"], "the queue is the same")
-	require.NoError(t, hold.Release())
-	got := testbed.Receive(t, waiting, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		a, b := newQueue(t, client, "/lock"), newQueue(t, w.Client(), "/lock")
+		hold := acquire(t, a)
+		waiting := acquiring(t, testbed.Context(t), b, w.Server, 2)
+		const while = 100 * time.Millisecond // virtual time, after which a holder without a view watches its node
+		time.Sleep(while)
+		require.Equal(t, 3, w.Server.WatchCount(), "both watch the node of a, and b its own")
+		w.Server.ResetCounts()
+		_, err := client.Set(testbed.Context(t), hold.Path(), []byte("something else"))
+		require.NoError(t, err)
+		time.Sleep(while)
+		require.Equal(t, 3, w.Server.WatchCount(), "both watch again")
+		require.Zero(t, w.Server.Requests().Requests["getChildren2"], "the queue is the same")
+		require.NoError(t, hold.Release())
+		got := testbed.Receive(t, waiting, "the lock")
+		require.NoError(t, got.err)
+		require.NoError(t, got.hold.Release())
+	})
 }
 
 func TestTryOnAHeldLockWritesNothing(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
-	hold := acquire(t, a)
-	server.ResetCounts()
-	_, err := b.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	counts := server.Requests().Requests
-	require.Zero(t, counts["create"]+counts["delete"])
-	require.Equal(t, 1, counts["getChildren2"])
-	require.NoError(t, hold.Release())
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		a, b := newQueue(t, w.Client(), "/lock"), newQueue(t, w.Client(), "/lock")
+		hold := acquire(t, a)
+		synctest.Wait()
+		w.Server.ResetCounts()
+		_, err := b.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		counts := w.Server.Requests().Requests
+		require.Zero(t, counts["create"]+counts["delete"])
+		require.Equal(t, 1, counts["getChildren2"])
+		require.NoError(t, hold.Release())
+	})
 }
 
 func TestCancelledWhileTheCreateIsInFlight(t *testing.T) { // CURATOR-79, -205, etcd 10111

@@ -34,19 +34,21 @@ func counted(server *zktest.Server) map[string]int {
 }
 
 func TestAnUncontendedCycleIsACreateAndADelete(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t), "/lock")
-	require.NoError(t, acquire(t, q).Release()) // the parent exists now
-	server.ResetCounts()
-	const n = 50
-	for range n {
-		require.NoError(t, acquire(t, q).Release())
-	}
-	counts := counted(server)
-	require.Equal(t, n, counts["create"])
-	require.Equal(t, n, counts["delete"])
-	require.Less(t, counts["getChildren2"], 5, "who follows itself need not ask")
-	require.Less(t, counts["getData"], 3, "one watch on the parent does for all")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock")
+		require.NoError(t, acquire(t, q).Release()) // the parent exists now
+		synctest.Wait()
+		w.Server.ResetCounts()
+		const n = 50
+		for range n {
+			require.NoError(t, acquire(t, q).Release())
+		}
+		counts := counted(w.Server)
+		require.Equal(t, n, counts["create"])
+		require.Equal(t, n, counts["delete"])
+		require.Less(t, counts["getChildren2"], 5, "who follows itself need not ask")
+		require.Less(t, counts["getData"], 3, "one watch on the parent does for all")
+	})
 }
 
 // TestOnlyWhoHoldsOrIsNextConfirmsItsSession has a long queue that waits for minutes. Each waiter
@@ -128,22 +130,23 @@ func TestListFollowsTheCreate(t *testing.T) {
 }
 
 func TestWatchedQueueNeedsTwoRequests(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	a, b := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
-	watched(t, a)
-	watched(t, b)
-	server.ResetCounts()
-	const n = 20
-	for range n {
-		hold := acquire(t, a)
-		waiting := acquiring(t, testbed.Context(t), b, server, 2)
-		require.NoError(t, hold.Release())
-		got := testbed.Receive(t, waiting, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
-	}
-	require.Equal(t, map[string]int{"create": 2 * n, "delete": 2 * n}, counted(server))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		a, b := newQueue(t, w.Client(), "/lock"), newQueue(t, w.Client(), "/lock")
+		watched(t, a)
+		watched(t, b)
+		synctest.Wait()
+		w.Server.ResetCounts()
+		const n = 20
+		for range n {
+			hold := acquire(t, a)
+			waiting := acquiring(t, testbed.Context(t), b, w.Server, 2)
+			require.NoError(t, hold.Release())
+			got := testbed.Receive(t, waiting, "the lock")
+			require.NoError(t, got.err)
+			require.NoError(t, got.hold.Release())
+		}
+		require.Equal(t, map[string]int{"create": 2 * n, "delete": 2 * n}, counted(w.Server))
+	})
 }
 
 // watched has a Queue acquire until its path has a view.
@@ -181,23 +184,23 @@ func TestWaiterWhoIsNotNextAsks(t *testing.T) {
 
 // TestThousandGoroutinesNeedNoList is about waiters of one client.
 func TestThousandGoroutinesNeedNoList(t *testing.T) {
-	server := zktest.NewServer(t)
-	// On a busy machine it may last so long that a shorter session would be proven by a write
-	// during it.
-	q := newQueue(t, testbed.On(server).Client(t, framework.WithSessionTimeout(40*time.Second)), "/lock")
-	watched(t, q)
-	hold := acquire(t, q)
-	server.ResetCounts()
-	ctx := testbed.Context(t)
-	const n = 1000
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() { acquireAndRelease(ctx, t, q) })
-	}
-	length(t, server, q, n+1)
-	require.NoError(t, hold.Release())
-	wg.Wait()
-	require.Equal(t, map[string]int{"create": n, "delete": n + 1}, counted(server))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock")
+		watched(t, q)
+		hold := acquire(t, q)
+		synctest.Wait()
+		w.Server.ResetCounts()
+		ctx := testbed.Context(t)
+		const n = 1000
+		var wg sync.WaitGroup
+		for range n {
+			wg.Go(func() { acquireAndRelease(ctx, t, q) })
+		}
+		length(t, w.Server, q, n+1)
+		require.NoError(t, hold.Release())
+		wg.Wait()
+		require.Equal(t, map[string]int{"create": n, "delete": n + 1}, counted(w.Server))
+	})
 }
 
 // TestNeighbourThatGivesUpProvesNothing has one of two waiters of one Queue leave.

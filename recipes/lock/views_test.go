@@ -318,31 +318,34 @@ func memoryClient(t *testing.T, server *zktest.Server) *framework.Client {
 }
 
 func TestQueuesOfOnePathShareAView(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
-	watched(t, newQueue(t, client, "/lock"))
-	server.ResetCounts()
-	for range 20 {
-		// a Queue for each use
-		require.NoError(t, acquire(t, newQueue(t, client, "/lock")).Release())
-	}
-	require.Equal(t, map[string]int{"create": 20, "delete": 20}, counted(server))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		watched(t, newQueue(t, client, "/lock"))
+		synctest.Wait()
+		w.Server.ResetCounts()
+		for range 20 {
+			// a Queue for each use
+			require.NoError(t, acquire(t, newQueue(t, client, "/lock")).Release())
+		}
+		require.Equal(t, map[string]int{"create": 20, "delete": 20}, counted(w.Server))
+	})
 }
 
 // TestDriversOfUsersGoThroughTheView is about drivers that cannot be compared, too.
 func TestDriversOfUsersGoThroughTheView(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
 	for name, driver := range map[string]lock.Driver{"comparable": struct{ lock.Standard }{}, "not": sliceDriver{names: []string{"x"}}} {
 		t.Run(name, func(t *testing.T) {
-			q, err := lock.New(client, "/"+name, "lock-", driver)
-			require.NoError(t, err)
-			watched(t, q)
-			server.ResetCounts()
-			for range 20 {
-				require.NoError(t, acquire(t, q).Release())
-			}
-			require.Equal(t, map[string]int{"create": 20, "delete": 20}, counted(server))
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				q, err := lock.New(w.Client(), "/lock", "lock-", driver)
+				require.NoError(t, err)
+				watched(t, q)
+				synctest.Wait()
+				w.Server.ResetCounts()
+				for range 20 {
+					require.NoError(t, acquire(t, q).Release())
+				}
+				require.Equal(t, map[string]int{"create": 20, "delete": 20}, counted(w.Server))
+			})
 		})
 	}
 }
@@ -354,48 +357,50 @@ type sliceDriver struct {
 
 // TestTryOnAHeldLockAsksOnce: a view alone is no proof that another client holds.
 func TestTryOnAHeldLockAsksOnce(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := newQueue(t, bed.Client(t), "/lock")
-	watched(t, q)
-	other := bed.Client(t)
-	held := foreign(t, other, "/lock") // a hold of this client would watch its node after a while
-	_, err := q.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	server.ResetCounts()
-	for range 3 {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock")
+		watched(t, q)
+		other := w.Client()
+		held := foreign(t, other, "/lock")
 		_, err := q.TryAcquire(testbed.Context(t))
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
-	}
-	require.Equal(t, map[string]int{"getChildren2": 3}, counted(server))
-	release(t, other, held)
+		synctest.Wait()
+		w.Server.ResetCounts()
+		for range 3 {
+			_, err := q.TryAcquire(testbed.Context(t))
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
+		}
+		require.Equal(t, map[string]int{"getChildren2": 3}, counted(w.Server))
+		release(t, other, held)
+	})
 }
 
 // TestSeveralLeasesWakeNoHerd: with more leases than are watched one by one.
 func TestSeveralLeasesWakeNoHerd(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t), "/lock", lock.WithMaxLeases(6))
-	var first []*lock.Hold
-	for range 6 {
-		first = append(first, acquire(t, q))
-	}
-	ctx := testbed.Context(t)
-	var wg sync.WaitGroup
-	for range 100 {
-		wg.Go(func() {
-			if hold, err := q.Acquire(ctx); err == nil {
-				_ = hold.Release()
-			}
-		})
-	}
-	length(t, server, q, 106)
-	server.ResetCounts()
-	for _, hold := range first {
-		require.NoError(t, hold.Release())
-	}
-	wg.Wait()
-	require.Less(t, counted(server)["getChildren2"], 10)
-	length(t, server, q, 0)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock", lock.WithMaxLeases(6))
+		var first []*lock.Hold
+		for range 6 {
+			first = append(first, acquire(t, q))
+		}
+		ctx := testbed.Context(t)
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if hold, err := q.Acquire(ctx); err == nil {
+					_ = hold.Release()
+				}
+			})
+		}
+		length(t, w.Server, q, 106)
+		w.Server.ResetCounts()
+		for _, hold := range first {
+			require.NoError(t, hold.Release())
+		}
+		wg.Wait()
+		require.Less(t, counted(w.Server)["getChildren2"], 10)
+		length(t, w.Server, q, 0)
+	})
 }
 
 // TestServersLikeKeeper: the parents are persistent, and contenders list. No session is lost by it.
