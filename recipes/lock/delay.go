@@ -314,21 +314,19 @@ func (n *node) deleteWith(ctx context.Context, ops []any) (responses []zk.MultiR
 	return client.Multi(ctx, ops...)
 }
 
-// rewindMarked is rewind of a path with the marks of dead holders, after the delay. If all numbers
-// are exhausted, no contender can replace the marks.
-func (q *Queue) rewindMarked(ctx context.Context, version int32) error {
+// deadMarks returns operations that delete the marks of dead holders. It fails if the queue has a
+// node, or the delay is not over.
+func (q *Queue) deadMarks(ctx context.Context) (ops []any, err error) {
 	children, err := q.list(ctx, q.client)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	dead := q.dead(children)
 	if len(dead) < len(children) || q.delayLeft(dead) > 0 {
-		return ErrNotAcquired
+		return nil, ErrNotAcquired
 	}
-	var ops []any
 	for _, m := range dead {
 		ops = append(ops, &zk.DeleteRequest{Path: q.markPath(m), Version: -1})
 	}
-	_, err = q.client.Multi(ctx, append(ops, &zk.DeleteRequest{Path: q.path, Version: version})...)
-	return err
+	return ops, nil
 }

@@ -57,7 +57,7 @@ func with(s locking.Settings[*Queue]) Option {
 		if s.Noun != "" {
 			c.noun = s.Noun
 		}
-		c.another, c.unobserved, c.front = s.Another, s.Unobserved, s.Front
+		c.another, c.unobserved, c.front, c.remains = s.Another, s.Unobserved, s.Front, s.Remains
 		c.numbered = c.numbered || s.Numbered
 	}))
 }

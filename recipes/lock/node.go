@@ -398,7 +398,8 @@ func (n *node) dependWhileNext() (stop func() bool, err error) {
 
 // rewind makes the numbers start again long before they overflow, by deleting a lock's path, if it
 // is as this package creates it: without data, and with the client's ACL. ZooKeeper refuses that
-// while the queue has a node. A later contender creates the path again. See rewindMarked.
+// while the queue has a node. A later contender creates the path again. If all numbers are
+// exhausted, no contender can replace the marks of dead holders.
 func (q *Queue) rewind(ctx context.Context, path string) {
 	if !nearEnd(path) {
 		return
@@ -408,11 +409,23 @@ func (q *Queue) rewind(ctx context.Context, path string) {
 		return
 	}
 	// It may fail: the next client that leaves tries again.
+	var ops, creations []any
 	if q.cfg.delay > 0 && stat.NumChildren > 0 {
-		_ = q.rewindMarked(ctx, stat.Version)
-	} else {
-		_ = q.client.Delete(ctx, q.path, framework.IfVersion(stat.Version))
+		ops, err = q.deadMarks(ctx)
 	}
+	if remains := q.cfg.remains; err == nil && remains != nil {
+		var deletions []any
+		deletions, creations, err = remains(ctx)
+		ops = append(ops, deletions...)
+	}
+	if err != nil {
+		return
+	}
+	ops = append(ops, &zk.DeleteRequest{Path: q.path, Version: stat.Version})
+	if len(creations) > 0 {
+		ops = append(ops, &zk.CreateRequest{Path: q.path, Data: []byte{}, Acl: acl})
+	}
+	_, _ = engine.Uncompressed(q.client).Multi(ctx, append(ops, creations...)...)
 }
 
 // nearEnd reports whether the number of a node is so high that the path's numbers should start

@@ -30,6 +30,7 @@ type config struct {
 	unobserved bool
 	front      *Queue
 	numbered   bool
+	remains    func(ctx context.Context) (deletions, creations []any, err error)
 }
 
 // WithData sets the data of the lock's nodes, which identify a contender to operators. The default

@@ -24,7 +24,9 @@
 // node was created. id is the name of the lock's node, and tells whose success it is. The newest
 // entry has no at: it was recorded when the node was last written. A key that was forgotten leaves
 // an entry without key. Fields and entries that a version does not know stay. Data of another
-// program are an error and are never overwritten.
+// program are an error and are never overwritten. When the sequence reaches 2^30, the path and the
+// record are deleted and created again in one transaction, and since has the time of the first
+// record.
 //
 // The path is the path of a mutex: two keys never run at the same time, and a mutex.Mutex, an
 // InterProcessMutex of Curator for Java or zklock run at the path excludes them.

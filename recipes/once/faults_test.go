@@ -171,21 +171,30 @@ func TestRecordingOutlastsASuspension(t *testing.T) {
 	})
 }
 
+// What becomes of a record before a client looks for its success.
+const (
+	isForgotten = -1 - iota // the key
+	isDeleted               // the node
+	isReplaced              // the node
+)
+
 // TestRecordingAfterTheSession has the session end while the reply to the recording is lost.
 func TestRecordingAfterTheSession(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		fault    zktest.Fault
 		recorded bool // the transaction was applied
-		between  int  // successes of another client before the first one asks; -1: it forgets the key
+		between  int  // successes of another client before the first one asks; or one of what follows
 		unknown  bool
 	}{
 		{"applied", zktest.ExpireAfter, true, 0, false},
 		{"not applied", zktest.ExpireBefore, false, 0, false},
 		{"applied, and others have succeeded since", zktest.ExpireAfter, true, 2, false},
 		{"not applied, and others have succeeded since", zktest.ExpireBefore, false, 2, false},
-		{"applied, and forgotten since", zktest.ExpireAfter, true, -1, false},
+		{"applied, and forgotten since", zktest.ExpireAfter, true, isForgotten, false},
 		{"applied, and pruned since", zktest.ExpireAfter, true, 3, true},
+		{"applied, and the record deleted since", zktest.ExpireAfter, true, isDeleted, true},
+		{"applied, and the record replaced since", zktest.ExpireAfter, true, isReplaced, true},
 		{"not applied, and more than are kept have succeeded since", zktest.ExpireBefore, false, 4, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -215,8 +224,14 @@ func TestRecordingAfterTheSession(t *testing.T) {
 				for i := range max(c.between, 0) {
 					ran(t, other, string(rune('a'+i)))
 				}
-				if c.between < 0 {
+				switch c.between {
+				case isForgotten:
 					require.NoError(t, other.Forget(testbed.Context(t), "key"))
+				case isDeleted, isReplaced:
+					require.NoError(t, w.Server.Delete(faultPath+"/once"))
+					if c.between == isReplaced {
+						ran(t, other, "another")
+					}
 				}
 				gate.Open()
 				r := testbed.Receive(t, results, "the result")

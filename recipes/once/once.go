@@ -72,35 +72,59 @@ func newOnce(client *framework.Client, path string, opts []Option) (*Once, error
 	if err := opt.Apply(&cfg, opts); err != nil {
 		return nil, err
 	}
-	own := inside.With(locking.Settings[*lock.Queue]{Noun: "job"})
-	queue, err := lock.New(client, path, "lock-", lock.Standard{}, append(slices.Clone(cfg.lock), own)...)
+	o := &Once{
+		user: client,
+		path: path,
+		node: framework.Join(path, recordName),
+		cfg:  cfg,
+	}
+	own := inside.With(locking.Settings[*lock.Queue]{Noun: "job", Remains: o.remains})
+	var err error
+	o.queue, err = lock.New(client, path, "lock-", lock.Standard{}, append(slices.Clone(cfg.lock), own)...)
 	if err != nil {
 		return nil, err
 	}
-	data, keeps := inside.Describe(queue)
+	data, keeps := inside.Describe(o.queue)
 	switch {
-	case inside.MaxLeases(queue) != 1:
-		return nil, fmt.Errorf("%w: %d leases, a job has one", framework.ErrBadArgument, inside.MaxLeases(queue))
+	case inside.MaxLeases(o.queue) != 1:
+		return nil, fmt.Errorf("%w: %d leases, a job has one", framework.ErrBadArgument, inside.MaxLeases(o.queue))
 	case keeps:
 		return nil, fmt.Errorf("%w: a job excludes retention", framework.ErrBadArgument)
 	}
-	o := &Once{
-		client: engine.Uncompressed(client),
-		user:   client,
-		queue:  queue,
-		path:   path,
-		node:   framework.Join(path, recordName),
-		cfg:    cfg,
-	}
+	o.client = engine.Uncompressed(client)
 	if data == nil {
 		data = engine.Of(o.user).DefaultData()
 	}
 	o.by = identity(data)
-	// The transaction also deletes two nodes.
-	if err := engine.Of(o.user).Fits(o.node, cfg.keep*maxEntry+maxHead+2*len(path)+256); err != nil {
+	if err := engine.Of(o.user).Fits(o.node, o.room(nil)); err != nil {
 		return nil, fmt.Errorf("%w: %d records may not fit into a request: %w", framework.ErrBadArgument, cfg.keep, operr.Bare(err))
 	}
 	return o, nil
+}
+
+// room returns how many bytes of a request the recording of next may take, or that of the longest
+// record of this version. The transaction also checks and deletes the lock's node, and its mark.
+func (o *Once) room(next *record) int {
+	size := o.cfg.keep * maxEntry
+	if next != nil {
+		size = max(size, len(next.encode()))
+	}
+	return size + maxHead + 2*len(o.path) + 256
+}
+
+// remains implements locking.Settings: the record is created again, with the time of its newest
+// success.
+func (o *Once) remains(ctx context.Context) (deletions, creations []any, err error) {
+	r, err := o.read(ctx, o.client)
+	if err != nil || r.stat == nil {
+		return nil, nil, err
+	}
+	acl, _, err := o.client.GetACL(ctx, o.node)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []any{&zk.DeleteRequest{Path: o.node, Version: r.stat.Version}},
+		[]any{&zk.CreateRequest{Path: o.node, Data: r.moved().encode(), Acl: acl}}, nil
 }
 
 // Path returns the path of the job.
@@ -121,8 +145,8 @@ func (o *Once) Path() string { return o.path }
 //   - [ErrTooSoon]: see [WithMinInterval];
 //   - [framework.ErrBadArgument] if f is nil, key is empty, longer than 255 bytes or not text, or
 //     if ctx is the context of a function of this job;
-//   - [ErrBadValue], and zk.ErrNoAuth if the client is not permitted to write the record, before f
-//     is called;
+//   - [ErrBadValue], [framework.ErrTooLong] if fields of another version leave no room for the
+//     record, and zk.ErrNoAuth if the client is not permitted to write it, before f is called;
 //   - if Record.Ran is true, the reason why the success is not known to be recorded.
 //     [retry.Unknown] reports whether it may have been;
 //   - errors of Acquire: see package lock.
@@ -223,7 +247,11 @@ func (a *attempt) run(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, a.failed(err)
 	}
-	current, err := a.call(ctx, hold)
+	room := a.room(r.with(key, a.by, hold.Path(), a.cfg.keep))
+	if err := engine.Of(a.user).Fits(a.node, room); err != nil {
+		return Record{}, a.failed(err)
+	}
+	current, err := a.call(ctx, hold, room)
 	if err != nil {
 		released = true
 		return Record{Key: key}, withRelease(err, hold.Release())
@@ -373,8 +401,8 @@ func (a *attempt) claim(ctx context.Context, hold *lock.Hold, r *record) (_ *rec
 			now = time.UnixMilli(stat.Mtime)
 			c := r.stamped()
 			c.stat = stat
-			if at, ok := c.lastSuccess(); ok && at.After(now) && !a.isDone(c) {
-				c.setLast(now) // the servers' clock was set back: what is written next counts from now
+			if e := c.newest(); e != nil && c.at(e).After(now) && !a.isDone(c) {
+				e.stamp(now) // the servers' clock was set back: what is written next counts from now
 				r = c
 				continue
 			}
@@ -417,25 +445,25 @@ func (o *Once) mayWrite() bool {
 }
 
 func (o *Once) tooSoon(r *record, now time.Time) error {
-	last, ok := r.lastSuccess()
-	if !ok || o.cfg.interval == 0 {
+	last := r.newest()
+	if last == nil || o.cfg.interval == 0 {
 		return nil
 	}
-	if left := o.cfg.interval - now.Sub(last); left > 0 {
+	if left := o.cfg.interval - now.Sub(r.at(last)); left > 0 {
 		return fmt.Errorf("%w (%v left)", ErrTooSoon, left.Round(time.Millisecond))
 	}
 	return nil
 }
 
 // call calls the function. The error is nil if it has returned nil while its context was live.
-func (a *attempt) call(ctx context.Context, hold *lock.Hold) (*run, error) {
+func (a *attempt) call(ctx context.Context, hold *lock.Hold, room int) (*run, error) {
 	// The function has another hold of the same lease, which ends with it. Then hold is the last
 	// one.
 	inner, err := inside.Again(hold)
 	if err != nil {
 		return nil, a.failed(err)
 	}
-	current := &run{Once: a.Once, hold: inner}
+	current := &run{Once: a.Once, hold: inner, room: room}
 	defer current.end()
 	called, result, ended := false, error(nil), error(nil)
 	lost := inner.Do(ctx, func(work context.Context) error {
@@ -492,7 +520,7 @@ func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r
 		// The end of ctx does not leave open what one read can tell.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hold.Session().Timeout())
 		defer cancel()
-		found, known := a.settle(ctx, hold.Path(), id, number)
+		found, known := a.settle(ctx, hold.Path(), id, r, number)
 		if found != nil {
 			found.Key, found.Ran = key, true
 			return *found, nil
@@ -509,9 +537,10 @@ func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r
 	return result, a.ended(fmt.Errorf("%s: %w", text, err), unknown)
 }
 
-// settle looks for a success whose recording is unknown. known reports whether the answer is final:
-// no copy of the transaction can be applied when the lock's node is deleted.
-func (o *Once) settle(ctx context.Context, node, id string, number int64) (found *Record, known bool) {
+// settle looks for a success with this number, which was to be recorded after sent. known reports
+// whether the answer is final: no copy of the transaction can be applied when the lock's node is
+// deleted, and the record node is still the same one.
+func (o *Once) settle(ctx context.Context, node, id string, sent *record, number int64) (found *Record, known bool) {
 	if err := o.client.Delete(ctx, node); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, false
 	}
@@ -523,7 +552,7 @@ func (o *Once) settle(ctx context.Context, node, id string, number int64) (found
 		result := r.result(e)
 		return &result, true
 	}
-	return nil, r.lacks(number)
+	return nil, r.stat != nil && r.stat.Czxid == sent.stat.Czxid && r.lacks(number)
 }
 
 // unrecorded is the reason why a success is not known to be recorded.
@@ -556,11 +585,17 @@ func (o *Once) Records(ctx context.Context) ([]Record, error) {
 // Forget removes the record of a key, so that the key runs again. A key without a record is not an
 // error. Errors are [ErrBadValue] and errors of the client.
 func (o *Once) Forget(ctx context.Context, key string) error {
-	for {
+	id := ""
+	for first := true; ; first = false {
 		r, err := o.read(ctx, o.client)
-		if err != nil || r.find(key) == nil {
+		if err != nil {
 			return operr.New("forget", o.path, err)
 		}
+		e := r.find(key)
+		if e == nil || !first && e.ID != id { // the key has run again since
+			return nil
+		}
+		id = e.ID
 		_, err = o.client.Set(ctx, o.node, r.without(key).encode(), framework.IfVersion(r.stat.Version))
 		if !errors.Is(err, zk.ErrBadVersion) { // otherwise it may have been applied, and the next read shows that
 			return operr.New("forget", o.path, err)

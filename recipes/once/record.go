@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -141,31 +142,40 @@ func (r *record) at(e *entry) time.Time {
 // result returns what a caller is told of an entry.
 func (r *record) result(e *entry) Record { return Record{Key: e.Key, By: e.By, At: r.at(e)} }
 
-// lastSuccess returns when the newest success was recorded. ok is false if there is none.
-func (r *record) lastSuccess() (at time.Time, ok bool) {
-	if len(r.done) == 0 {
-		return at, false
-	}
-	return r.at(&r.done[len(r.done)-1]), true
+// newest returns the newest success that this version knows, forgotten or not, or nil.
+func (r *record) newest() *entry {
+	return r.last(func(e *entry) bool { return e.Key != "" || !e.At.IsZero() })
 }
 
-// stamped returns a copy in which the newest entry has a time, so that the node can be written
+// stamped returns a copy in which the newest success has a time, so that the node can be written
 // without losing it.
 func (r *record) stamped() *record {
 	c := *r
 	c.done = slices.Clone(r.done)
-	if at, ok := r.lastSuccess(); ok && r.done[len(r.done)-1].At.IsZero() {
-		c.setLast(at)
+	if e := c.newest(); e != nil && e.At.IsZero() && !c.at(e).IsZero() {
+		e.stamp(c.at(e))
 	}
 	return &c
 }
 
-// setLast sets the time of the newest entry. An unknown entry stays as it is.
-func (r *record) setLast(at time.Time) {
-	e := &r.done[len(r.done)-1]
-	if e.Key == "" {
-		return
+// moved returns a copy for another node.
+func (r *record) moved() *record {
+	c := r.stamped()
+	c.rest = maps.Clone(c.rest)
+	c.rest["since"] = marshal(r.created())
+	return c
+}
+
+// created returns when the record was created, by the servers' clock.
+func (r *record) created() (at time.Time) {
+	if json.Unmarshal(r.rest["since"], &at) == nil {
+		return at
 	}
+	return time.UnixMilli(r.stat.Ctime).UTC()
+}
+
+// stamp sets the time of an entry.
+func (e *entry) stamp(at time.Time) {
 	if e.At.IsZero() {
 		e.raw = extended(bytes.TrimSpace(e.raw), append([]byte(`"at":`), append(marshal(at.UTC()), '}')...))
 	} else {

@@ -18,6 +18,7 @@ import (
 type run struct {
 	*Once
 	hold *lock.Hold
+	room int // of a request that the recording takes
 
 	mu    sync.Mutex // guards what follows
 	ops   []any
@@ -77,7 +78,7 @@ func (r *run) commit(ops []any) error {
 		return lock.ErrReleased
 	}
 	all := append(slices.Clone(r.ops), added...)
-	bytes := r.cfg.keep*maxEntry + maxHead + 2*len(r.path) + 256
+	bytes := r.room
 	for _, op := range all {
 		bytes += size(op)
 	}

@@ -193,7 +193,7 @@ func (r *runner) follow(found *record) {
 	if found.stat == nil {
 		return
 	}
-	r.moveTo(time.UnixMilli(found.stat.Ctime))
+	r.moveTo(found.created())
 	for _, e := range found.done {
 		if firing, err := time.Parse(time.RFC3339Nano, e.Key); err == nil {
 			r.moveTo(firing)

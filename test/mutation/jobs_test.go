@@ -36,7 +36,7 @@ var jobBugs = []mutation{
 	{
 		name:  "a record that is missing after the session was never written",
 		file:  "recipes/once/once.go",
-		edits: []edit{{old: "return nil, r.lacks(number)", new: "return nil, true"}},
+		edits: []edit{{old: "sent.stat.Czxid && r.lacks(number)", new: "sent.stat.Czxid"}},
 		pkg:   "recipes/once", test: "TestRecordingAfterTheSession",
 	},
 	{
@@ -45,6 +45,42 @@ var jobBugs = []mutation{
 		edits: []edit{{old: "if e := r.last(func(e *entry) bool { return e.ID == id }); e != nil {", new: "if e := r.last(func(e *entry) bool { return e.ID == id }); e != nil && false {"}},
 		pkg:   "recipes/once", test: "TestRecordingAfterTheSession",
 		worlds: jobs, seed: 71,
+	},
+	{
+		name:  "a record node that was created anew lacks no success",
+		file:  "recipes/once/once.go",
+		edits: []edit{{old: "r.stat != nil && r.stat.Czxid == sent.stat.Czxid && r.lacks(number)", new: "r.lacks(number)"}},
+		pkg:   "recipes/once", test: "TestRecordingAfterTheSession",
+	},
+	{
+		name:  "a record without room is found after the function",
+		file:  "recipes/once/once.go",
+		edits: []edit{{old: "Fits(a.node, room); err != nil {", new: "Fits(a.node, room); err != nil && false {"}},
+		pkg:   "recipes/once", test: "TestNoRoomIsFoundBeforeTheFunction",
+	},
+	{
+		name:  "a Forget that is repeated removes a later success",
+		file:  "recipes/once/once.go",
+		edits: []edit{{old: "e == nil || !first && e.ID != id {", new: "e == nil || !first && e.ID != id && false {"}},
+		pkg:   "recipes/once", test: "TestForgetRemovesOneSuccess",
+	},
+	{
+		name:  "an entry of another version counts for an interval",
+		file:  "recipes/once/once.go",
+		edits: []edit{{old: "last := r.newest()", new: "last := r.last(func(*entry) bool { return true })"}},
+		pkg:   "recipes/once", test: "TestEntriesThatDelayNothing",
+	},
+	{
+		name:  "the record keeps the numbers of a job from starting again",
+		file:  "recipes/once/once.go",
+		edits: []edit{{old: ", Remains: o.remains}", new: "}"}},
+		pkg:   "recipes/once", test: "TestNumbersStartAgain",
+	},
+	{
+		name:  "a firing that is due when the numbers start again is lost",
+		file:  "recipes/once/once.go",
+		edits: []edit{{old: "r.moved().encode()", new: "r.stamped().encode()"}},
+		pkg:   "recipes/once", test: "TestNumbersStartAgainBetweenFirings",
 	},
 	{
 		name:  "waiters notice a success when they have the lock",
@@ -79,7 +115,7 @@ var jobBugs = []mutation{
 	{
 		name:  "a write of the record loses the time of the newest success",
 		file:  "recipes/once/record.go",
-		edits: []edit{{old: "	if at, ok := r.lastSuccess(); ok && r.done[len(r.done)-1].At.IsZero() {", new: "	if at, ok := r.lastSuccess(); ok && false {"}},
+		edits: []edit{{old: "if e := c.newest(); e != nil && e.At.IsZero()", new: "if e := c.newest(); e != nil && false"}},
 		pkg:   "recipes/once", test: "TestOnce/inprocess/a_forgotten_key_runs_again",
 	},
 	{

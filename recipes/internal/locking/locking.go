@@ -42,6 +42,11 @@ type Settings[Queue any] struct {
 
 	// Front is the queue that must be empty for TryAcquire, or nil. Acquire ignores it.
 	Front Queue
+
+	// Remains returns operations that delete what the recipe keeps below the path, and operations
+	// that create it again. The queue deletes and creates its path in between, in one transaction,
+	// so that its numbers start again long before they overflow. nil: the recipe keeps nothing.
+	Remains func(ctx context.Context) (deletions, creations []any, err error)
 }
 
 // How describes how to acquire.
