@@ -43,6 +43,7 @@ func (h *Hold) releaseBy(ctx context.Context, transaction func() error) error {
 			t.leave()
 		}
 	}()
+	n.advance(leaving) // the event of the own deletion says nothing
 	r.ended()
 	if err := transaction(); err != nil {
 		return err
@@ -89,10 +90,10 @@ func (t *term) concludeWith(ops func(refused *framework.MultiError) ([]any, erro
 			return nil, err
 		case refused.Index == 0 && errors.Is(err, zk.ErrNoNode):
 			return nil, t.deletedBy()
-		case refused.Index == 0, refused.Index == len(sent)+1:
-			return nil, err
-		case refused.Index > len(sent): // the mark is missing
+		case withMark && refused.Index == len(sent)+1: // the mark is missing
 			withMark, err = false, nil
+		case refused.Index == 0, refused.Index > len(sent):
+			return nil, err
 		default:
 			refused = &framework.MultiError{Index: refused.Index - 1, Op: refused.Op, Path: refused.Path, Err: refused.Err}
 			sent, err = nil, nil
@@ -103,9 +104,9 @@ func (t *term) concludeWith(ops func(refused *framework.MultiError) ([]any, erro
 // checkAndDelete is deleteWith of ops that are applied only if the node exists.
 func (n *node) checkAndDelete(ops []any, withMark bool) ([]zk.MultiResponse, error) {
 	all := append([]any{&zk.CheckVersionRequest{Path: n.path, Version: -1}}, ops...)
-	all = append(all, &zk.DeleteRequest{Path: n.path, Version: -1})
 	if withMark {
 		all = append(all, &zk.DeleteRequest{Path: n.queue.markPath(n.mark()), Version: -1})
 	}
+	all = append(all, &zk.DeleteRequest{Path: n.path, Version: -1})
 	return engine.Uncompressed(engine.Once(n.client)).Multi(n.session.Context(), all...)
 }

@@ -41,7 +41,8 @@ import (
 // a delay: it needs Acquire and a context with a deadline of more than d.
 //
 // While a contender waits out a delay, [Queue.Participants] of a Queue with the option lists it as
-// a waiter.
+// a waiter. A holder without the option is listed as a waiter too, as long as the mark of a dead
+// holder exists.
 //
 // A holder has a mark: a persistent child of the path, held-mark, with digits for the holder's node
 // and d. A contender needs no right to read it. An Acquire takes one more round trip, or two after
@@ -65,8 +66,8 @@ func WithLockDelay(d time.Duration) Option {
 //	a dead holder without a next one       each client that knows   sweepAfter after the delay
 //	                                       the mark and is open
 //
-// A holder is dead if a list shows its mark without its node: the node exists while its mark is
-// created, and only a Release deletes both.
+// A holder is dead if a list or a view shows its mark without its node: the node exists while its
+// mark is created, and only a Release deletes both, the mark first.
 type mark struct {
 	node  string // the name of the holder's node
 	delay time.Duration
@@ -234,6 +235,10 @@ func (n *node) claim(ctx context.Context, children []string) (claimed bool, err 
 	dead := q.dead(children)
 	err = n.createMark(ctx, dead)
 	var refused *framework.MultiError
+	for errors.As(err, &refused) && errors.Is(err, zk.ErrNotEmpty) { // a mark with children stays
+		dead = slices.Delete(dead, refused.Index-1, refused.Index)
+		err = n.createMark(ctx, dead)
+	}
 	switch {
 	case err == nil:
 		n.setMarkState(marked)
@@ -302,16 +307,16 @@ func (n *node) orphaned() {
 
 // deleteWith carries out ops and deletes the node, with its mark unless that is missing.
 func (n *node) deleteWith(ctx context.Context, ops []any) (responses []zk.MultiResponse, err error) {
-	client := engine.Once(n.client)
-	ops = append(ops[:len(ops):len(ops)], &zk.DeleteRequest{Path: n.path, Version: -1})
+	client, own := engine.Once(n.client), &zk.DeleteRequest{Path: n.path, Version: -1}
+	ops = slices.Clip(ops)
 	if with := n.companion(); with.Sure {
-		responses, err = client.Multi(ctx, append(ops, &zk.DeleteRequest{Path: with.Path, Version: -1})...)
+		responses, err = client.Multi(ctx, append(ops, &zk.DeleteRequest{Path: with.Path, Version: -1}, own)...)
 		var refused *framework.MultiError
-		if !errors.As(err, &refused) || refused.Index < len(ops) || verdict.MayPass(err) {
+		if !errors.As(err, &refused) || refused.Index != len(ops) || verdict.MayPass(err) {
 			return responses, err
 		}
 	}
-	return client.Multi(ctx, ops...)
+	return client.Multi(ctx, append(ops, own)...)
 }
 
 // deadMarks returns operations that delete the marks of dead holders. It fails if the queue has a

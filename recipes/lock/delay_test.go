@@ -641,6 +641,71 @@ func TestLockDelay_MarkWithAChild(t *testing.T) {
 	})
 }
 
+// TestLockDelay_DeadMarkWithAChild has the mark of a dead holder stay, since another program has
+// created a child of it. It delays each client once.
+func TestLockDelay_DeadMarkWithAChild(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := inDelay(t, w)
+		other := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		require.NoError(t, w.Server.Create(marks(w.Server, delayed)[0]+"/x", nil))
+		for _, rest := range []time.Duration{delay, 0} {
+			for _, q := range []*lock.Queue{q, other} {
+				began := time.Now()
+				hold := acquire(t, q)
+				require.Equal(t, rest, time.Since(began).Round(time.Second))
+				require.Len(t, marks(w.Server, delayed), 2)
+				require.NoError(t, hold.Release())
+			}
+		}
+		length(t, w.Server, q, 1)
+	})
+}
+
+// TestLockDelay_ReleaseInAView has a waiter receive the events of a release one by one. It does not
+// take the holder for dead.
+func TestLockDelay_ReleaseInAView(t *testing.T) {
+	releases := map[string]func(t *testing.T, h *lock.Hold) error{
+		"Release": func(_ *testing.T, h *lock.Hold) error { return h.Release() },
+		"ReleaseWith": func(t *testing.T, h *lock.Hold) error {
+			_, err := h.ReleaseWith(testbed.Context(t))
+			return err
+		},
+		"Conclude": func(_ *testing.T, h *lock.Hold) error {
+			_, err := locks.Inside.Conclude(h, func(*framework.MultiError) ([]any, error) { return []any{&zk.CreateRequest{Path: "/done"}}, nil })
+			return err
+		},
+	}
+	for name, release := range releases {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				a, b := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+				require.NoError(t, acquire(t, b).Release())
+				require.NoError(t, acquire(t, b).Release()) // it has a view
+				hold := acquire(t, a)
+				waiting := acquiring(t, testbed.Context(t), b, w.Server, 3)
+				time.Sleep(time.Second) // virtual time: it waits
+				w.Server.ResetCounts()
+				began := time.Now()
+				stop := w.Server.Trace(func(e zktest.Event) {
+					if e.Request.Op == "" {
+						time.Sleep(10 * time.Millisecond) // virtual time: the next event is late
+					}
+				})
+				require.NoError(t, release(t, hold))
+				got := testbed.Receive(t, waiting, "the lock")
+				require.NoError(t, got.err)
+				require.Less(t, time.Since(began), time.Second)
+				stop()
+				require.Empty(t, counted(w.Server)["getChildren2"], "the waiter has asked its view")
+				require.NoError(t, got.hold.Release())
+				w.Server.ResetCounts()
+				time.Sleep(2 * time.Hour) // virtual time, in which the marks of dead holders are deleted
+				require.Zero(t, counted(w.Server)["delete"], "a holder that has released was taken for dead")
+			})
+		})
+	}
+}
+
 // TestLockDelay_ACL has contenders of several users, none of which is permitted to read or write
 // the nodes of another.
 func TestLockDelay_ACL(t *testing.T) {

@@ -53,7 +53,7 @@ var delayBugs = []mutation{
 	{
 		name:  "a late release deletes the mark of a dead holder",
 		file:  "internal/engine/debt/delete.go",
-		edits: []edit{{old: `if failed == 1 && !verdict.MayPass(err) {`, new: `if failed >= 0 && !verdict.MayPass(err) {`}, {old: `if d.with.Sure || !isGone(err) {`, new: `if !isGone(err) {`}},
+		edits: []edit{{old: `if failed == 0 && !verdict.MayPass(err) {`, new: `if failed >= 0 && !verdict.MayPass(err) {`}, {old: `if d.with.Sure || !isGone(err) {`, new: `if !isGone(err) {`}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
@@ -89,13 +89,13 @@ var delayBugs = []mutation{
 	{
 		name:  "a missing mark keeps a node from being deleted",
 		file:  "internal/engine/debt/delete.go",
-		edits: []edit{{old: `if failed == 1 && !verdict.MayPass(err) {`, new: `if failed == 1 && verdict.MayPass(err) {`}},
+		edits: []edit{{old: `if failed == 0 && !verdict.MayPass(err) {`, new: `if failed == 0 && verdict.MayPass(err) {`}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
 		name:  "a missing mark fails a release with a transaction",
 		file:  "recipes/lock/delay.go",
-		edits: []edit{{old: `if !errors.As(err, &refused) || refused.Index < len(ops) || verdict.MayPass(err) {`, new: `if !errors.As(err, &refused) || refused.Index <= len(ops) || verdict.MayPass(err) {`}},
+		edits: []edit{{old: `if !errors.As(err, &refused) || refused.Index != len(ops) || verdict.MayPass(err) {`, new: `if !errors.As(err, &refused) || refused.Index >= 0 || verdict.MayPass(err) {`}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
@@ -145,6 +145,24 @@ var delayBugs = []mutation{
 		file:  "recipes/lock/node.go",
 		edits: []edit{{old: `if q.cfg.delay > 0 && stat.NumChildren > 0 {`, new: `if false {`}},
 		pkg:   "recipes/lock", test: "TestLockDelay_ExhaustedNumbers",
+	},
+	{
+		name:  "a view shows the mark of a released holder without its node",
+		file:  "internal/engine/debt/delete.go",
+		edits: []edit{{old: `[]string{d.with.Path, d.path}`, new: `[]string{d.path, d.with.Path}`}, {old: `if failed == 0 && !verdict`, new: `if failed == 1 && !verdict`}},
+		pkg:   "recipes/lock", test: "TestLockDelay_ReleaseInAView",
+	},
+	{
+		name:  "a release with a transaction takes its own deletion for a death",
+		file:  "recipes/lock/conclude.go",
+		edits: []edit{{old: "\tn.advance(leaving) // the event of the own deletion says nothing\n", new: ""}},
+		pkg:   "recipes/lock", test: "TestLockDelay_ReleaseInAView",
+	},
+	{
+		name:  "a mark with a child keeps the next holder out",
+		file:  "recipes/lock/delay.go",
+		edits: []edit{{old: `for errors.As(err, &refused) && errors.Is(err, zk.ErrNotEmpty) {`, new: `for false {`}},
+		pkg:   "recipes/lock", test: "TestLockDelay_DeadMarkWithAChild",
 	},
 	{
 		name:  "a lock delay with retention is accepted",

@@ -177,7 +177,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a release with a transaction writes although its node was deleted",
 		file:  "recipes/lock/conclude.go",
-		edits: []edit{{in: "recipes/lock/delay.go", old: "&zk.DeleteRequest{Path: n.path, Version: -1})\n", new: "&zk.CheckVersionRequest{Path: \"/\", Version: -1})\n"}, {old: "\tn.end()\n\treturn nil", new: "\t_ = t.remove(n.session.Context())\n\treturn nil"}},
+		edits: []edit{{in: "recipes/lock/delay.go", old: "&zk.DeleteRequest{Path: n.path, Version: -1}\n", new: "&zk.CheckVersionRequest{Path: \"/\", Version: -1}\n"}, {old: "\tn.end()\n\treturn nil", new: "\t_ = t.remove(n.session.Context())\n\treturn nil"}},
 		pkg:   "recipes/lock", test: "TestReleaseWithoutANodeWritesNothing",
 	},
 	{

@@ -41,10 +41,11 @@ func (d *deletion) begin() {
 	}
 }
 
-// both deletes the node and its companion, or neither.
+// both deletes the node and its companion, or neither. The events are in the order of the
+// operations: none shows the companion without its node.
 func (d *deletion) both() {
 	ops := make([]proto.MultiOp, 2)
-	for i, path := range []string{d.path, d.with.Path} {
+	for i, path := range []string{d.with.Path, d.path} {
 		ops[i] = proto.MultiOp{Op: proto.OpDelete, Body: &proto.VersionRequest{Path: path, Version: -1}}
 	}
 	ask(d, wire.AskMulti(proto.OpMulti, ops), func(results []proto.MultiResult, err error) {
@@ -52,7 +53,7 @@ func (d *deletion) both() {
 		if err == nil {
 			failed, err = wire.MultiFailure(results, len(ops))
 		}
-		if failed == 1 && !verdict.MayPass(err) {
+		if failed == 0 && !verdict.MayPass(err) {
 			d.alone() // the companion is missing, or has children
 			return
 		}
