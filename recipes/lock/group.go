@@ -6,6 +6,7 @@ import (
 
 	"github.com/gocurator/curator/internal/nocopy"
 	"github.com/gocurator/curator/internal/operr"
+	"github.com/gocurator/curator/internal/wait"
 )
 
 // Group combines several holds: it is the result of a recipe that acquires all or none. The group
@@ -74,8 +75,11 @@ func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error
 
 // inside implements holder: see Hold.inside.
 func (g *Group) inside(ctx, life context.Context) context.Context {
-	if !same(ctx, g.asked) {
+	switch {
+	case !same(ctx, g.asked):
 		return &doContext{life, g.ctx}
+	case slices.ContainsFunc(g.holds, func(h *Hold) bool { return h.traced }):
+		return wait.Join(life, g.ctx)
 	}
 	for _, h := range g.holds {
 		life = &heldContext{life, h}

@@ -55,7 +55,8 @@ func nestingOf(c config) (nesting, error) {
 //	the lease of that hold       refuses, or of another Queue    reenters
 //	any, and ctx is done         ctx's reason                    the next rows
 //	lives                        ErrHeld                         another hold
-//	suspended and not released   the cause: its node exists      the cause
+//	suspended and not released   while its node exists, the      the cause
+//	                             cause, and then acquires
 //	lost, or released            acquires                        the cause
 //
 // The lease counts, not the hold: a hold may have been released while others of its lease live. If
@@ -94,7 +95,7 @@ func (q *Queue) refuseNested(ctx context.Context, held error, wayOut string) err
 		return fmt.Errorf("%w: %s, by another object for this path (use a context from outside the hold)", held, h.Path())
 	case cause == nil:
 		return fmt.Errorf("%w: %s (%s, or use a context from outside the hold)", held, h.Path(), wayOut)
-	case outlasts(cause) && h.term.isHeld(): // the node is in the queue until Release
+	case outlasts(cause) && h.term.isHeld() && !wait.Closed(h.term.node.gone): // the node is in the queue
 		return cause
 	default:
 		return nil

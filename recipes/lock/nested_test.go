@@ -37,6 +37,19 @@ func TestAcquire_InsideAHold(t *testing.T) {
 			testbed.Receive(t, h.Done(), "the suspension")
 			_ = h.Release()
 		}, false, nil, nil, framework.ErrSuspended},
+		"suspended, and the session has ended": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
+			suspend(t, w, h)
+			require.NoError(t, w.Server.ExpireSession(h.Session().ID()))
+			testbed.Receive(t, h.Session().Done(), "the end of the session")
+		}, false, nil, nil, framework.ErrSuspended},
+		"suspended, and deleted": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
+			suspend(t, w, h)
+			require.NoError(t, w.Server.Delete(h.Path()))
+		}, false, nil, nil, framework.ErrSuspended},
+		"suspended, and held for too long": {[]lock.Option{lock.WithMaxHold(time.Minute)}, func(t *testing.T, w *testbed.World, h *lock.Hold) {
+			suspend(t, w, h)
+			time.Sleep(time.Minute) // virtual time
+		}, false, nil, nil, framework.ErrSuspended},
 		"deleted": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
 			require.NoError(t, w.Server.Delete(h.Path()))
 			testbed.Receive(t, h.Done(), "the deletion")
@@ -100,6 +113,13 @@ func TestAcquire_InsideAHold(t *testing.T) {
 			})
 		}
 	}
+}
+
+// suspend has the connection of a holder lost, and returns when there is another one.
+func suspend(t *testing.T, w *testbed.World, h *lock.Hold) {
+	w.Server.CutConnections()
+	testbed.Receive(t, h.Done(), "the suspension")
+	time.Sleep(100 * time.Millisecond) // virtual time: the reconnect also watches the node
 }
 
 // errAgain stands for another hold of the same lease.

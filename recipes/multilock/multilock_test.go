@@ -312,3 +312,41 @@ func TestManyLocksTakeNoLongerThanOneByOne(t *testing.T) {
 	require.NoError(t, testbed.Receive(t, acquired, "the locks, twice"))
 	free(t, locks)
 }
+
+type valueKey struct{}
+
+// TestDo_ValueOfAnObserver has the context inside Do carry what an observer adds when a lock is
+// acquired, such as a span, with the context of the acquire and with another.
+func TestDo_ValueOfAnObserver(t *testing.T) {
+	client := testbed.InProcess(t).Client(t, lock.WithObserver(lock.Observer{
+		Acquired: func(ctx context.Context, _ lock.AcquiredEvent) context.Context {
+			return context.WithValue(ctx, valueKey{}, "span")
+		},
+	}))
+	ctx, cancel := context.WithCancel(testbed.Context(t))
+	defer cancel()
+	check := func(ctx context.Context) error {
+		assert.Equal(t, "span", ctx.Value(valueKey{}))
+		return nil
+	}
+	a, err := mutex.New(client, "/a")
+	require.NoError(t, err)
+	b, err := mutex.New(client, "/b")
+	require.NoError(t, err)
+	l, err := multilock.New(a, b)
+	require.NoError(t, err)
+	require.NoError(t, l.Do(ctx, func(ctx context.Context) error {
+		for _, m := range []*mutex.Mutex{a, b} {
+			_, err := m.Acquire(ctx)
+			assert.ErrorIs(t, err, lock.ErrHeld)
+		}
+		return check(ctx)
+	}))
+	s, err := semaphore.New(client, "/s", 2)
+	require.NoError(t, err)
+	for _, inside := range []context.Context{ctx, context.WithoutCancel(ctx)} {
+		leases, err := s.AcquireN(ctx, 2)
+		require.NoError(t, err)
+		require.NoError(t, leases.Do(inside, check))
+	}
+}

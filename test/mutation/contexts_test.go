@@ -59,8 +59,20 @@ var contextBugs = []mutation{
 	{
 		name:  "a holder whose connection was suspended waits for its own node",
 		file:  "recipes/lock/nested.go",
-		edits: []edit{{old: "case outlasts(cause) && h.term.isHeld():", new: "case false:"}},
+		edits: []edit{{old: "case outlasts(cause) && h.term.isHeld() &&", new: "case false &&"}},
 		pkg:   "recipes/lock", test: "TestAcquire_InsideAHold",
+	},
+	{
+		name:  "a holder whose connection was suspended is refused although its node is gone",
+		file:  "recipes/lock/nested.go",
+		edits: []edit{{old: " && !wait.Closed(h.term.node.gone): //", new: ": //"}},
+		pkg:   "recipes/lock", test: "TestAcquire_InsideAHold",
+	},
+	{
+		name:  "a group hides the values of an observer",
+		file:  "recipes/lock/group.go",
+		edits: []edit{{old: "case slices.ContainsFunc(g.holds, func(h *Hold) bool { return h.traced }):", new: "case false:"}},
+		pkg:   "recipes/multilock", test: "TestDo_ValueOfAnObserver",
 	},
 	{
 		name:  "a reader after a write hold takes the place of the writer",
