@@ -18,6 +18,9 @@
 // is not a [lock.Locker]: call [Watch] with each of [lock.Group.Holds]. Do the same for several
 // leases of a semaphore.
 //
+// With [lock.WithRetention] a node may have one holder after the other. A message to a holder
+// without this package then reaches the next one.
+//
 // # What it promises
 //
 //   - A holder that can reach a server notices the message, even if it was written while it waited

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/operr"
@@ -38,7 +39,8 @@ type config struct{ mutexPath string }
 // processes with this option take turns. The next Update starts without the mutex. It is Curator's
 // PromotedToLock.
 //
-// All processes must use the same path, which must not be below the value's.
+// All processes must use the same path. The value's path and paths below it are refused with
+// [framework.ErrBadArgument]: the mutex would create the value's node as a container.
 func WithMutex(path string) Option {
 	return func(c *config) error {
 		c.mutexPath = path
@@ -119,6 +121,9 @@ func newValue[T any](client *framework.Client, path string, opts []Option, c cod
 		err = recipe.Check(client, path)
 	}
 	v := &Value[T]{client: client, path: path, codec: c}
+	if err == nil && (cfg.mutexPath == path || strings.HasPrefix(cfg.mutexPath, path+"/")) {
+		err = fmt.Errorf("%w: the mutex at %s is not outside the value", framework.ErrBadArgument, cfg.mutexPath)
+	}
 	if err == nil && cfg.mutexPath != "" {
 		v.mutex, err = mutex.New(client, cfg.mutexPath)
 	}

@@ -406,6 +406,12 @@ func TestBadArguments(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 		_, err = shared.Bytes(c, "/a", nil)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
+		for _, path := range []string{"/a", "/a/b"} {
+			_, err = shared.Bytes(c, "/a", shared.WithMutex(path))
+			require.ErrorIs(t, err, framework.ErrBadArgument, path)
+		}
+		_, err = shared.Bytes(c, "/a", shared.WithMutex("/ab"))
+		require.NoError(t, err)
 		_, err = shared.Bytes(c, "/a", shared.WithMutex("b"))
 		require.ErrorIs(t, err, framework.ErrBadPath)
 		v := int64s(t, c, "/a")
