@@ -125,9 +125,10 @@ func TestCostDoesNotGrowWithWhatIsNotTouched(t *testing.T) {
 	s := zktest.NewServer(t, zktest.WithInMemory())
 	c, other := raw(t, s, nil), raw(t, s, nil)
 	mustCreate(t, c, "/n", 0)
-	fastest := func(f func()) time.Duration {
+	// A busy machine may delay one run, or twenty.
+	fastest := func(f func(), enough time.Duration) time.Duration {
 		best := time.Hour
-		for range 20 {
+		for n := 0; n < 20 || n < 1000 && best >= enough; n++ {
 			began := time.Now()
 			f()
 			best = min(best, time.Since(began))
@@ -145,15 +146,15 @@ func TestCostDoesNotGrowWithWhatIsNotTouched(t *testing.T) {
 		_, err := owner.call(opClose, nil)
 		require.NoError(t, err)
 	}
-	setsAlone, sessionAlone := fastest(sets), fastest(session)
+	setsAlone, sessionAlone := fastest(sets, time.Hour), fastest(session, time.Hour)
 	mustCreate(t, c, "/many", 0)
 	for i := range 20_000 {
 		path := mustCreate(t, c, fmt.Sprintf("/many/%d", i), 0)
 		_, err := other.call(opExists, watched(path, true))
 		require.NoError(t, err)
 	}
-	require.Less(t, fastest(sets), 10*setsAlone)
-	require.Less(t, fastest(session), 10*sessionAlone)
+	require.Less(t, fastest(sets, 10*setsAlone), 10*setsAlone)
+	require.Less(t, fastest(session, 10*sessionAlone), 10*sessionAlone)
 }
 
 // TestListedChildrenAreTheCallers changes the tree after the children were listed.

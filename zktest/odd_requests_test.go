@@ -263,11 +263,11 @@ func TestMonitorShowsFileDescriptors(t *testing.T) {
 		return n
 	}
 	before := number("zk_open_file_descriptor_count")
-	for i := range 20 {
+	for i := range 100 {
 		f, err := os.Create(filepath.Join(t.TempDir(), fmt.Sprint(i)))
 		require.NoError(t, err)
 		defer f.Close()
 	}
-	require.GreaterOrEqual(t, number("zk_open_file_descriptor_count"), before+10)
+	require.GreaterOrEqual(t, number("zk_open_file_descriptor_count"), before+50) // other tests close some
 	require.Less(t, number("zk_open_file_descriptor_count"), number("zk_max_file_descriptor_count"))
 }

@@ -18,7 +18,7 @@ import (
 // TestElectionsAreCompared has processes that lead, resign and are killed.
 func TestElectionsAreCompared(t *testing.T) {
 	t.Setenv(asProgram, "1")
-	const timeout = 2 * time.Second
+	const timeout = 4 * time.Second
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": fmt.Sprint((timeout / 10).Milliseconds())}))
 	systems, err := (&options{session: timeout}).electionSystems(&servers{addresses: server.Servers()})
 	require.NoError(t, err)

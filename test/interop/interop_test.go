@@ -107,9 +107,7 @@ func javaMutex(t *testing.T, s stage) {
 	for range others {
 		peers = append(peers, s.java(t, "mutex", c.path, c.counter, fmt.Sprint(each)))
 	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
+	c.begun(t, ctx, peers)
 	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
 		m, err := mutex.New(client, c.path)
 		return func(ctx context.Context, _ int) error {
@@ -132,9 +130,7 @@ func javaReenters(t *testing.T, s stage) {
 	for range others {
 		peers = append(peers, s.java(t, "reentrant", c.path, c.counter, fmt.Sprint(each)))
 	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
+	c.begun(t, ctx, peers)
 	var ours atomic.Int32
 	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
 		var opts []lock.Option
@@ -166,9 +162,7 @@ func javaReadWriteLock(t *testing.T, s stage) {
 	for range others {
 		peers = append(peers, s.java(t, "rwlock", c.path, c.counter, fmt.Sprint(each)))
 	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
+	c.begun(t, ctx, peers)
 	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
 		l, err := rwlock.New(client, c.path)
 		return func(ctx context.Context, n int) error {
@@ -240,14 +234,7 @@ func javaSemaphore(t *testing.T, s stage) {
 		if !assert.NoError(t, err) {
 			return
 		}
-		for n := 0; ; n++ {
-			select {
-			case <-over:
-				assert.Positive(t, n, "no session ended")
-				t.Logf("%d sessions ended while they held", n)
-				return
-			default:
-			}
+		for n := 1; ; n++ {
 			hold, err := pool.Acquire(ctx)
 			if !assert.NoError(t, err) {
 				return
@@ -257,6 +244,12 @@ func javaSemaphore(t *testing.T, s stage) {
 			assert.NoError(t, s.ensemble.ExpireSession(ctx, hold.Session().ID()))
 			<-hold.Done()
 			_ = hold.Release() // it says that the session was lost
+			select {
+			case <-over:
+				t.Logf("%d sessions ended while they held", n)
+				return
+			default:
+			}
 		}
 	})
 	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
@@ -414,9 +407,7 @@ func kazooLock(t *testing.T, s stage) {
 	for range others {
 		peers = append(peers, s.kazoo(t, c.path, c.counter, fmt.Sprint(each)))
 	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
+	c.begun(t, ctx, peers)
 	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
 		q, err := lock.New(client, c.path, "__lock__", nil)
 		return func(ctx context.Context, _ int) error {
