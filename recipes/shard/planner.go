@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
 	"time"
 
@@ -59,18 +60,17 @@ func (r *run) balance(ctx context.Context, planned func()) error {
 	})
 	known := r.atTakeover()
 	for {
-		if !r.quiet(ctx, func() bool { return known.lost(group(cached)) }) {
+		if !r.quiet(ctx, func() bool { return known.settles(group(cached)) }) {
 			return nil
 		}
-		wake, err := r.replan(ctx, cached)
-		switch {
-		case ctx.Err() != nil, err != nil && passes(err):
-			return nil
-		case err != nil:
+		var wake time.Duration
+		if known, wake, err = r.replan(ctx, cached); err != nil || ctx.Err() != nil {
+			if ctx.Err() != nil || passes(err) {
+				return nil
+			}
 			return err
 		}
 		planned()
-		known = group(cached)
 		var over <-chan time.Time // of the next grace
 		if wake > 0 {
 			over = time.After(wake)
@@ -84,29 +84,29 @@ func (r *run) balance(ctx context.Context, planned func()) error {
 	}
 }
 
-// atTakeover returns the members that a new planner knows: none if it has just started, perhaps
-// with all others.
+// atTakeover returns the members that a new planner knows: nil if it has just started, perhaps with
+// all others.
 func (r *run) atTakeover() members {
-	known := make(members)
-	if time.Since(r.began) > settlings*r.cfg.settling {
-		p := r.inForce()
-		for _, id := range p.Owners {
-			if id != "" && !p.absent(id) {
-				known[id] = present{weight: 1}
-			}
+	if time.Since(r.began) <= settlings*r.cfg.settling {
+		return nil
+	}
+	known, p := make(members), r.inForce()
+	for _, id := range p.Owners {
+		if id != "" {
+			known[id] = present{weight: 1}
 		}
 	}
-	return known
+	return known.without(p)
 }
 
-// quiet waits until the group does not change any more: see WithSettling. If a member was lost, it
-// waits for the default time. It reports false if ctx is done.
-func (r *run) quiet(ctx context.Context, lost func() bool) bool {
+// quiet waits until the group does not change any more, for the time of WithSettling if settles
+// reports true, and otherwise for the default. It reports false if ctx is done.
+func (r *run) quiet(ctx context.Context, settles func() bool) bool {
 	limit := time.After(settlings * r.cfg.settling)
 	for {
-		settling := r.cfg.settling
-		if lost() {
-			settling = defaultSettling
+		settling := defaultSettling
+		if settles() {
+			settling = r.cfg.settling
 		}
 		select {
 		case <-time.After(settling):
@@ -120,17 +120,18 @@ func (r *run) quiet(ctx context.Context, lost func() bool) bool {
 	}
 }
 
-// replan writes a plan for the group as it is now, and returns when the next grace is over. A
-// planner that does not see its own node does not see the group.
-func (r *run) replan(ctx context.Context, cached *cache.Cache) (wake time.Duration, err error) {
+// replan writes a plan for the group as it is now. It returns the members that the plan counts with,
+// and when the next grace is over. A planner that does not see its own node does not see the group.
+func (r *run) replan(ctx context.Context, cached *cache.Cache) (known members, wake time.Duration, err error) {
 	if err := cached.Sync(ctx); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	var now int64
 	needed := errors.New("the time of the servers is needed")
 	for {
 		_, err = r.Member.plan.Update(ctx, func(p plan) (plan, error) {
 			g := group(cached)
+			known = g.without(p)
 			if _, sees := g[r.id]; !sees || len(p.Owners) != r.cfg.shards {
 				return p, errUnchanged
 			}
@@ -140,19 +141,21 @@ func (r *run) replan(ctx context.Context, cached *cache.Cache) (wake time.Durati
 				}
 			}
 			var next plan
-			if next, wake = p.next(g, now); reflect.DeepEqual(next, p) {
+			next, wake = p.next(g, now)
+			known = g.without(next)
+			if reflect.DeepEqual(next, p) {
 				return p, errUnchanged
 			}
 			return next, nil
 		})
 		switch {
 		case errors.Is(err, errUnchanged):
-			return wake, nil
+			return known, wake, nil
 		case !errors.Is(err, needed):
-			return wake, err
+			return known, wake, err
 		}
 		if now, err = r.serverTime(ctx); err != nil {
-			return 0, err
+			return nil, 0, err
 		}
 	}
 }
@@ -181,17 +184,35 @@ type record struct {
 	Grace  int64 `json:"grace,omitempty"` // in milliseconds
 }
 
-// members are the members that are present, by id.
+// members are the members that are present, by id. In a set of known members, those that are absent
+// have no weight.
 type members map[string]present
 
-// lost reports whether a member that took shards is missing, or is being drained.
-func (m members) lost(now members) bool {
+// without returns m and the members that are absent in p.
+func (m members) without(p plan) members {
+	m = maps.Clone(m)
+	for id := range p.Stays {
+		if p.absent(id) {
+			m[id] = present{}
+		}
+	}
+	return m
+}
+
+// settles reports whether a plan for the group now has to wait until it is quiet: a member has
+// joined that was not known, and none was lost. Nothing is known at the start.
+func (m members) settles(now members) bool {
 	for id, was := range m {
 		if was.weight > 0 && now[id].weight == 0 {
+			return false // a member that took shards is missing, or is being drained
+		}
+	}
+	for id, is := range now {
+		if _, known := m[id]; is.weight > 0 && !known {
 			return true
 		}
 	}
-	return false
+	return m == nil
 }
 
 // group returns the members that are present. A persistent node is not a member, and neither is a

@@ -129,8 +129,9 @@ func WithGrace(d time.Duration) Option {
 // WithSettling lets a plan wait until no member has joined for d, up to 10 minutes, and for 5d at
 // most. So members that start one after the other move fewer shards. The default is 100 ms.
 //
-// All members should have the same. If a member leaves or dies without a grace, the plan waits for
-// 100 ms, unless the planner itself has just started.
+// All members should have the same. All other plans wait for 100 ms, unless the planner itself has
+// just started: when a member leaves, dies or returns within its grace, when a grace is over, and
+// when a shard is refused.
 func WithSettling(d time.Duration) Option {
 	return func(c *config) error {
 		c.settling = max(d, defaultSettling)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -217,6 +218,81 @@ func TestWithSettling_HasABound(t *testing.T) {
 			sum += n
 		}
 		require.Equal(w, 8, sum)
+	})
+}
+
+// A plan waits for newcomers only. The end of a grace, a member that returns within its grace, and a
+// shard that is refused do not wait.
+func TestWithSettling_DelaysNothingElse(t *testing.T) {
+	virtual(t, func(w world) {
+		with := []shard.Option{shard.WithGrace(20 * time.Second), shard.WithSettling(time.Minute)}
+		refusing := "" // the id of the member in which shard 0 fails when broken is closed
+		broken := make(chan struct{})
+		join := func(id string) member {
+			work := w.oracle.work(id)
+			return w.joinWith(w.client(), id, 12, func(ctx context.Context, index int) error {
+				if index == 0 {
+					working, stop := context.WithCancel(ctx)
+					go func() { // ends with the call
+						select {
+						case <-broken:
+							if id == refusing {
+								stop()
+							}
+						case <-working.Done():
+						}
+					}()
+					defer stop()
+					if err := work(working, index); err != nil || ctx.Err() != nil {
+						return err
+					}
+					return errors.New("failed")
+				}
+				return work(ctx, index)
+			}, with...)
+		}
+		members := map[string]member{"a": join("a"), "b": join("b")}
+		c := join("c")
+		thirds, halves := map[string]int{"a": 4, "b": 4, "c": 4}, map[string]int{"a": 6, "b": 6}
+		w.settled(thirds)
+		time.Sleep(10 * time.Minute) // in virtual time: the planner has not just started
+
+		_ = c.leave()
+		time.Sleep(19 * time.Second) // in virtual time
+		require.Equal(w, map[string]int{"a": 4, "b": 4}, w.oracle.owned())
+		time.Sleep(2 * time.Second) // in virtual time
+		require.Equal(w, halves, w.oracle.owned(), "the grace is over")
+
+		c = join("c")
+		time.Sleep(59 * time.Second) // in virtual time
+		require.Equal(w, halves, w.oracle.owned(), "a newcomer waits")
+		w.settled(thirds)
+
+		// It is absent twice: the second grace counts from the second absence.
+		_ = c.leave()
+		time.Sleep(5 * time.Second) // in virtual time
+		c = join("c")
+		time.Sleep(30 * time.Second) // in virtual time
+		require.Equal(w, thirds, w.oracle.owned())
+		_ = c.leave()
+		time.Sleep(19 * time.Second) // in virtual time
+		require.Equal(w, map[string]int{"a": 4, "b": 4}, w.oracle.owned())
+		time.Sleep(2 * time.Second) // in virtual time
+		require.Equal(w, halves, w.oracle.owned())
+
+		for id, m := range members {
+			if slices.Contains(m.Owned(), 0) {
+				refusing = id
+			}
+		}
+		close(broken)
+		time.Sleep(30 * time.Second) // in virtual time: five failures take 15 s
+		require.NotContains(w, members[refusing].Owned(), 0)
+		sum := 0
+		for _, n := range w.oracle.owned() {
+			sum += n
+		}
+		require.Equal(w, 12, sum)
 	})
 }
 

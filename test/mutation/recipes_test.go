@@ -457,6 +457,18 @@ var recipeBugs = []mutation{
 		pkg:   "recipes/shard", test: "TestWithSettling_AStartMovesNothing",
 	},
 	{
+		name:  "the end of a grace waits until the group is quiet",
+		file:  "recipes/shard/planner.go",
+		edits: []edit{{old: "	return m == nil\n", new: "	return true\n"}},
+		pkg:   "recipes/shard", test: "TestWithSettling_DelaysNothingElse",
+	},
+	{
+		name:  "a member that returns within its grace is a newcomer",
+		file:  "recipes/shard/planner.go",
+		edits: []edit{{old: "			known = g.without(next)\n", new: "			known = g\n"}},
+		pkg:   "recipes/shard", test: "TestWithSettling_DelaysNothingElse",
+	},
+	{
 		name:  "a failing function ends its member",
 		file:  "recipes/shard/run.go",
 		edits: []edit{{old: "		r.failed(ctx, s, index, path, err)", new: "		r.end(err)"}},
