@@ -54,6 +54,6 @@ func TestWordsOfAClustersMembers(t *testing.T) {
 	client := raw(t, f, nil)
 	mustCreate(t, client, "/owned", 1)
 	require.Regexp(t, `Global Sessions\(1\):\n0x[0-9a-f]+\t10000ms\nephemeral nodes dump:\nSessions with Ephemerals \(1\):\n`, word(t, f, "dump"))
-	require.Eventually(t, func() bool { return leader(t, c).Exists("/owned") }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return leader(t, c).Exists("/owned") }, 10*time.Minute, time.Millisecond)
 	require.Regexp(t, `Session Sets \(1\)/\(1\):\n1 expire at `, word(t, leader(t, c), "dump"))
 }

@@ -77,7 +77,7 @@ func leader(t *testing.T, c *zktest.Cluster) *zktest.Server {
 // elected waits for a new leader.
 func elected(t *testing.T, c *zktest.Cluster) *zktest.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	l, err := c.WaitLeader(ctx)
 	require.NoError(t, err)

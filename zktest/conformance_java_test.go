@@ -27,7 +27,7 @@ func TestJavaClientConnectsUnchanged(t *testing.T) {
 		t.Skipf("LEFT OUT, needs ZooKeeper's Java client: %v", err)
 	}
 	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	client := exec.CommandContext(ctx, java, "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", filepath.Join(jars, "*"),
 		"org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", s.Addr())

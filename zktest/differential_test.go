@@ -456,7 +456,7 @@ func newSubject(t *rapid.T, name, address, root string) *subject {
 
 // open starts a session, or resumes one.
 func (s *subject) open(old *rawClient) *rawClient {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
 	if err != nil {

@@ -59,7 +59,7 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T, servers []string, session time.Duration) *fleet {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	t.Cleanup(cancel)
 	return &fleet{
 		t: t, ctx: ctx,

@@ -108,7 +108,7 @@ func TestHolderBehindAReplacedLeaderEndsFirstOnServers(t *testing.T) {
 
 // replaceRealLeader returns how long before the next hold the hold behind the old leader ended.
 func replaceRealLeader(t *testing.T, e *ensemble.Ensemble, timeout time.Duration, path string) time.Duration {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	require.NoError(t, e.WaitForQuorum(ctx))
 	leader, err := e.Leader(ctx)

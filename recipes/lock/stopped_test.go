@@ -50,7 +50,7 @@ const (
 // beHolder acquires, says so, waits for a line, writes with its guard and says what became of it
 // and of its hold, a line each.
 func beHolder(servers []string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	client, err := framework.New(servers,
 		framework.WithSessionTimeout(stoppedTimeout),
@@ -105,7 +105,7 @@ func TestHolderThatWasStoppedIsRefused(t *testing.T) {
 }
 
 func testStopped(t *testing.T, servers []string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	client, err := framework.New(servers)
 	require.NoError(t, err)

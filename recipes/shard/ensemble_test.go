@@ -20,7 +20,7 @@ import (
 // a member drains. Shards have at most one owner, and are balanced after each.
 func TestRun_OnAnEnsemble(t *testing.T) {
 	e := ensemble.New(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	w := world{T: t, oracle: newOracle(t)}
 	members := make(map[string]member)

@@ -32,7 +32,7 @@ var kinds = []string{"aes128-cts-hmac-sha1-96", "aes256-cts-hmac-sha1-96"}
 
 const (
 	kdcImage     = "curator-kdc:debian" // from scripts/kdc-image.sh
-	startTimeout = 2 * time.Minute
+	startTimeout = 20 * time.Minute
 
 	briefLife = 5 * time.Second // of the tickets of the user brief
 

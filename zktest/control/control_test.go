@@ -213,7 +213,7 @@ func TestLinksAreFrozenAndRefusedAndTheClockAdvances(t *testing.T) {
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 	p.do("POST", "/clock", `{"advance": "1m"}`)
 	require.Empty(t, p.server.Sessions())
 	p.do("POST", "/refuse", `{"sessions": false}`)

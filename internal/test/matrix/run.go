@@ -20,7 +20,7 @@ import (
 var (
 	everything = flag.Bool("matrix.all", testlevel.Now() == testlevel.Nightly, "all variants, and moments at each request")
 	core       = flag.Bool("matrix.core", false, "the core: all conditions on one server, moments at some requests, some conditions on other servers")
-	patience   = flag.Duration("matrix.timeout", 2*time.Minute, "how long a cell may take, by the real clock")
+	patience   = flag.Duration("matrix.timeout", 10*time.Minute, "how long a cell may take, by the real clock")
 	parallel   = flag.Int("matrix.workers", runtime.GOMAXPROCS(0), "how many cells run at a time")
 	page       = flag.String("matrix.timeline", "", "write the timeline of the last cell to this `file`")
 	report     = flag.Bool("matrix.report", false, "print the result of each cell")

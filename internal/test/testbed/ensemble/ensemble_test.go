@@ -125,7 +125,7 @@ func TestWithoutControlServer(t *testing.T) {
 // TestOnServers calls each method on real servers.
 func TestOnServers(t *testing.T) {
 	e := ensemble.New(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	require.Len(t, e.Servers(), 3)
 	leader, err := e.Leader(ctx)

@@ -210,5 +210,5 @@ func (p *program) containers() int {
 }
 
 func (p *program) waitForRemoval() {
-	require.Eventually(p.t, func() bool { return p.containers() == 0 }, time.Minute, 50*time.Millisecond)
+	require.Eventually(p.t, func() bool { return p.containers() == 0 }, 10*time.Minute, 50*time.Millisecond)
 }
