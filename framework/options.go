@@ -223,8 +223,8 @@ func WithCompression() Option { return opt.Set(func(c *config) { c.Compress = tr
 // 16 MB. Longer data are neither written nor read, and fail with [ErrTooLarge].
 //
 // The limit bounds the memory that a node of another client can take: 1 MB can contain 1 GB. It
-// applies to a client [WithCompression], and to functions of package framework/compressed that
-// have a client.
+// applies to a client [WithCompression], to functions of package framework/compressed that have a
+// client, and to package modeled.
 func WithMaxDecompressed(bytes int) Option {
 	return opt.Checked(bytes >= minMaxRequest && bytes <= math.MaxInt32, func(c *config) { c.MaxDecoded = bytes }, "max decompressed %d, must be 1024 to 2^31-1", bytes)
 }

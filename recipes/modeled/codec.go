@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/gocurator/curator/framework/compressed"
+	"github.com/gocurator/curator/internal/gzipped"
 )
 
 // Codec encodes and decodes values. Its methods must be safe for concurrent use. Encode must not
@@ -53,27 +54,35 @@ func (JSON[T]) Decode(data []byte) (v T, err error) {
 // Compressed returns a codec that compresses the data of codec with gzip, as in Java. Decode
 // returns an error for uncompressed data. On a client with [framework.WithCompression] values are
 // compressed once, with this codec and without it.
+//
+// Data of more than 16 MB are neither encoded nor decoded: the error wraps [framework.ErrTooLarge].
+// For the values of [New] the client's limit counts: see [framework.WithMaxDecompressed].
 func Compressed[T any](codec Codec[T]) Codec[T] {
 	if codec == nil {
 		return nil // WithCodec refuses it
 	}
-	return gzipped[T]{codec}
+	pack := func(data []byte) ([]byte, error) { return gzipped.Encode(data, gzipped.MaxDecoded) }
+	return packed[T]{codec, pack, compressed.Decode}
 }
 
-type gzipped[T any] struct{ codec Codec[T] }
+// packed is a codec that compresses data.
+type packed[T any] struct {
+	codec        Codec[T]
+	pack, unpack func(data []byte) ([]byte, error)
+}
 
-func (g gzipped[T]) Encode(v T) ([]byte, error) {
-	data, err := g.codec.Encode(v)
+func (p packed[T]) Encode(v T) ([]byte, error) {
+	data, err := p.codec.Encode(v)
 	if err != nil {
 		return nil, err
 	}
-	return compressed.Encode(data), nil
+	return p.pack(data)
 }
 
-func (g gzipped[T]) Decode(data []byte) (v T, err error) {
-	plain, err := compressed.Decode(data)
+func (p packed[T]) Decode(data []byte) (v T, err error) {
+	plain, err := p.unpack(data)
 	if err != nil {
 		return v, err
 	}
-	return g.codec.Decode(plain)
+	return p.codec.Decode(plain)
 }

@@ -108,8 +108,11 @@ func New[T any](client *framework.Client, path string, opts ...Option) (_ *Nodes
 	if !ok {
 		return nil, fmt.Errorf("%w: %T is not a codec of %v", framework.ErrBadArgument, cfg.codec, reflect.TypeFor[T]())
 	}
-	if _, compresses := codec.(gzipped[T]); !compresses && engine.Of(client).Compresses() {
-		codec = Compressed(codec)
+	c := engine.Of(client)
+	if p, compresses := codec.(packed[T]); compresses {
+		codec = packed[T]{p.codec, c.Compress, c.Decompress}
+	} else if c.Compresses() {
+		codec = packed[T]{codec, c.Compress, c.Decompress}
 	}
 	return &Nodes[T]{engine.Uncompressed(client), path, codec, cfg.create}, nil
 }

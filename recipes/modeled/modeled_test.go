@@ -556,6 +556,54 @@ func TestCompressed_IsGzipOfTheJSON(t *testing.T) {
 	t.Run("with both", func(t *testing.T) { compresses(t, []framework.Option{framework.WithCompression()}, codec) })
 }
 
+// The limit of the client counts for each codec that compresses, in both directions.
+func TestCompressed_TheLimitOfTheClient(t *testing.T) {
+	codec := modeled.WithCodec(modeled.Compressed(modeled.JSON[string]{}))
+	for name, c := range map[string]struct {
+		client []framework.Option
+		opts   []modeled.Option
+	}{
+		"with the codec":  {nil, []modeled.Option{codec}},
+		"with the client": {[]framework.Option{framework.WithCompression()}, nil},
+		"with both":       {[]framework.Option{framework.WithCompression()}, []modeled.Option{codec}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+				ctx := testbed.Context(t)
+				texts := func(limit int) *modeled.Nodes[string] {
+					n, err := modeled.New[string](w.Client(append(c.client, framework.WithMaxDecompressed(limit))...), "/texts", c.opts...)
+					require.NoError(t, err)
+					return n
+				}
+				small, large := texts(10_000), texts(40_000_000)
+				_, err := small.Set(ctx, "a", strings.Repeat("x", 10_000))
+				require.ErrorIs(t, err, framework.ErrTooLarge)
+				require.ErrorIs(t, err, modeled.ErrBadValue)
+				long := strings.Repeat("x", 20_000_000)
+				set(t, large, "a", long)
+				got, _, err := large.Get(ctx, "a")
+				require.NoError(t, err)
+				require.Equal(t, len(long), len(got))
+				_, _, err = small.Get(ctx, "a")
+				require.ErrorIs(t, err, framework.ErrTooLarge)
+				set(t, small, "b", "short")
+				all, err := small.List(ctx)
+				require.NoError(t, err)
+				require.Len(t, all, 2)
+				require.ErrorIs(t, all[0].Err, framework.ErrTooLarge)
+				view, err := small.View(ctx)
+				require.NoError(t, err)
+				defer view.Close()
+				entry, ok := view.Get("a")
+				require.True(t, ok)
+				require.ErrorIs(t, entry.Err, framework.ErrTooLarge)
+			})
+		})
+	}
+	_, err := modeled.Compressed(modeled.JSON[string]{}).Encode(strings.Repeat("x", 17<<20))
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+}
+
 // compresses requires that values are compressed once.
 func compresses(t *testing.T, client []framework.Option, opts ...modeled.Option) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {

@@ -72,9 +72,10 @@ func (p plan) next(g members, now int64) (next plan, wake time.Duration) {
 	}
 	absent := make(map[string]bool)
 	for id, s := range p.Stays {
-		if _, here := g[id]; here {
+		if _, here := g[id]; here || id == "" {
 			continue
 		}
+		s.Grace = min(s.Grace, maxGrace.Milliseconds())
 		s.Absent = min(cmp.Or(s.Absent, now), now) // the clock of another leader may be behind
 		if left := time.Duration(s.Absent+s.Grace-now) * time.Millisecond; left > 0 {
 			keep(id, s)

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -301,4 +302,44 @@ func TestNext_AGraceOutlastsNoClock(t *testing.T) {
 	require.Zero(t, wake)
 	require.Equal(t, []string{"b", "b", "b", "b"}, p.Owners)
 	require.NotContains(t, p.Stays, "a")
+}
+
+// Plans that no version writes lead to one in which every shard has an owner, or is reserved for at
+// most a day, and to no second one.
+func TestNext_AForeignPlan(t *testing.T) {
+	ids := []string{"a", "b", "c", "d", "e", ""}
+	for seed := range uint64(testlevel.Pick(5_000, 20_000, 400_000)) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		id := func() string { return ids[random.IntN(len(ids))] }
+		number := func() int64 {
+			return []int64{0, 1, -1, 1000, 60_000, math.MaxInt64, math.MinInt64, random.Int64()}[random.IntN(8)]
+		}
+		p, g := unowned(1+random.IntN(9)), members{}
+		for shard := range p.Owners {
+			p.Owners[shard] = id()
+		}
+		p.Stays, p.Refused = make(map[string]stay), make(map[int]refusal)
+		for range random.IntN(5) {
+			p.Stays[id()] = stay{number(), number()}
+			p.Refused[random.IntN(len(p.Owners)+3)-1] = refusal{id(), []string{id(), id()}}
+			g[ids[random.IntN(len(ids)-1)]] = present{random.IntN(3), time.Duration(random.IntN(2)) * time.Minute}
+		}
+		takes := false
+		for _, m := range g {
+			takes = takes || m.weight > 0
+		}
+		const now = 1_000_000_000_000
+		next, wake := p.next(g, now)
+		require.LessOrEqual(t, wake, maxGrace, "seed %d", seed)
+		require.GreaterOrEqual(t, wake, time.Duration(0), "seed %d", seed)
+		for shard, owner := range next.Owners {
+			require.True(t, g[owner].weight > 0 || owner != "" && next.absent(owner) || owner == "" && !takes, "seed %d: shard %d of %+v", seed, shard, next)
+		}
+		again, _ := next.next(g, now)
+		require.Equal(t, next, again, "seed %d", seed)
+		later, _ := next.next(g, now+maxGrace.Milliseconds())
+		for shard, owner := range later.Owners {
+			require.True(t, g[owner].weight > 0 || owner == "" && !takes, "seed %d: shard %d of %+v", seed, shard, later)
+		}
+	}
 }

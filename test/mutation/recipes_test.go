@@ -435,7 +435,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "a drained member has a grace",
 		file:  "recipes/shard/plan.go",
-		edits: []edit{{old: "if _, here := g[id]; here {", new: "if m := g[id]; m.weight > 0 {"}},
+		edits: []edit{{old: "if _, here := g[id]; here || id == \"\" {", new: "if m := g[id]; m.weight > 0 {"}},
 		pkg:   "recipes/shard", test: "TestNext_MovesNoMoreThanPromised",
 	},
 	{
@@ -455,6 +455,18 @@ var recipeBugs = []mutation{
 		file:  "recipes/shard/planner.go",
 		edits: []edit{{old: "case <-time.After(settling):", new: "case <-time.After(min(settling, defaultSettling)):"}},
 		pkg:   "recipes/shard", test: "TestWithSettling_AStartMovesNothing",
+	},
+	{
+		name:  "values are compressed without the client's limit",
+		file:  "recipes/modeled/modeled.go",
+		edits: []edit{{old: "codec = packed[T]{codec, c.Compress, c.Decompress}", new: "codec = Compressed(codec)"}},
+		pkg:   "recipes/modeled", test: "TestCompressed_TheLimitOfTheClient",
+	},
+	{
+		name:  "a plan reserves shards of nobody",
+		file:  "recipes/shard/plan.go",
+		edits: []edit{{old: `here || id == ""`, new: "here"}},
+		pkg:   "recipes/shard", test: "TestNext_AForeignPlan",
 	},
 	{
 		name:  "the end of a grace waits until the group is quiet",
@@ -525,7 +537,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "typed values are compressed twice",
 		file:  "recipes/modeled/modeled.go",
-		edits: []edit{{old: "!compresses && engine.Of", new: "(!compresses || true) && engine.Of"}},
+		edits: []edit{{old: "codec = packed[T]{p.codec, c.Compress, c.Decompress}", new: "_, codec = p, packed[T]{codec, c.Compress, c.Decompress}"}},
 		pkg:   "recipes/modeled", test: "TestCompressed_IsGzipOfTheJSON",
 	},
 	{
