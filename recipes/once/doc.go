@@ -86,6 +86,7 @@
 // before.
 //
 // Clocks of two servers may differ, and the leader's counts. If it is set back, an interval starts
-// anew at most; if it is set forward, an interval is shorter by as much. If processes of two
-// versions run [Once.Run] with different schedules, the firings of both run.
+// anew at most, and no firing runs until the clock has passed the last one. If it is set forward,
+// an interval is shorter by as much. If processes of two versions run [Once.Run] with different
+// schedules, the firings of both run.
 package once

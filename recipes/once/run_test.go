@@ -320,3 +320,32 @@ func TestFiringsOfADayInAnyOrderOfRestarts(t *testing.T) {
 		}
 	})
 }
+
+// TestForgetBesideRun forgets the latest firing. A call of Run that knows it goes on, and one that
+// begins later runs it again.
+func TestForgetBesideRun(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		o := newOnce(t, w.Client(), "/job")
+		var c calls
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- o.Run(ctx, once.Every(time.Hour), c.job(t, 0)) }()
+		time.Sleep(90 * time.Minute) // virtual time
+		require.Equal(t, []string{"01:00"}, c.take())
+		all, err := o.Records(ctx)
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		require.NoError(t, o.Forget(ctx, all[0].Key))
+		time.Sleep(10 * time.Minute) // virtual time
+		require.Empty(t, c.take())
+
+		later, stop := context.WithTimeout(ctx, 10*time.Minute)
+		defer stop()
+		require.ErrorIs(t, newOnce(t, w.Client(), "/job").Run(later, once.Every(time.Hour), c.job(t, 0)), context.DeadlineExceeded)
+		require.Equal(t, []string{"01:00"}, c.take())
+		time.Sleep(30 * time.Minute) // virtual time
+		require.Equal(t, []string{"02:00"}, c.take())
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}

@@ -40,6 +40,7 @@ func Every(d time.Duration) func(time.Time) time.Time {
 // the last success, so an outage and a long run lead to one call and not to several. [WithMissed]
 // limits how late. The first firing of a new path is the first one after the call of Run that
 // created its record. The key of a firing is its time in UTC, in the format of [time.RFC3339Nano].
+// After [Once.Forget] the latest firing runs again in calls of Run that begin later.
 //
 // If f fails, its error is logged, and Run tries the firing again, as the other processes do: after
 // 1 s, and after longer pauses of up to 1 min, until the next firing. Run does the same after an
