@@ -17,7 +17,10 @@ const (
 	shardCount = 7
 
 	// shardGrace is longer than a restart in conclude.
-	shardGrace = 5 * time.Minute
+	shardGrace = 2 * time.Minute
+
+	// shardSettling is longer than what follows the end of a grace in conclude.
+	shardSettling = 10 * time.Minute
 )
 
 // shards are divided among members that join, leave and drain, and whose shards fail. The monitor
@@ -105,13 +108,19 @@ func (m *shardMember) serve() {
 
 // options returns the options of all members: in every second world with shards they have a grace.
 func (s *shards) options() []shard.Option {
-	if s.graceful() {
+	switch {
+	case s.settles():
+		return []shard.Option{shard.WithGrace(shardGrace), shard.WithSettling(shardSettling)}
+	case s.graceful():
 		return []shard.Option{shard.WithGrace(shardGrace)}
 	}
 	return nil
 }
 
 func (s *shards) graceful() bool { return s.Seed%2 == 0 }
+
+// settles reports whether plans wait for newcomers, in every fourth world.
+func (s *shards) settles() bool { return s.Seed%4 == 0 }
 
 // run runs the member until stop is called.
 func (m *shardMember) run() error {
@@ -260,6 +269,9 @@ func (s *shards) conclude() {
 		return // which was a failure
 	}
 	time.Sleep(40 * time.Second) // virtual time: longer than any session
+	if s.settles() {
+		time.Sleep(5 * shardSettling) // virtual time: a planner that has just started waits for that at most
+	}
 	began := s.require(all, "in peace")
 	before := s.owners()
 	all[0].stop()
@@ -280,6 +292,13 @@ func (s *shards) conclude() {
 			}
 		}
 		s.monitor.count("restarts with a grace")
+		if !s.settles() {
+			return
+		}
+		all[0].stop()
+		all[0].serving.Wait()
+		time.Sleep(shardGrace + pause) // virtual time
+		s.require(all[1:], fmt.Sprintf("when the grace of one of %d is over,", len(all)))
 		return
 	}
 	moved := s.require(all[1:], fmt.Sprintf("when one of %d has left,", len(all))) - began
