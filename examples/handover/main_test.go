@@ -21,10 +21,10 @@ func check(t *testing.T, servers []string) {
 	t.Helper()
 	ctx := testbed.Context(t)
 	var out bytes.Buffer
-	p := plant{out: &out, path: "/handover", items: 40, urgent: 2, think: 10 * time.Millisecond, grace: time.Minute}
+	p := plant{out: &out, path: "/handover", items: 20, urgent: 2, think: 100 * time.Millisecond, grace: time.Minute}
 	require.NoError(t, p.run(ctx, servers), "%s", &out)
 	require.NoError(t, p.run(ctx, servers), "again, where the first run left its progress")
-	require.Contains(t, out.String(), "items processed once  40 of 40\n")
+	require.Contains(t, out.String(), "items processed once  20 of 20\n")
 	require.Contains(t, out.String(), "urgent tasks          2 of 2\n")
 	require.Contains(t, out.String(), "batch: asked to hand over", "%s", &out)
 }
@@ -43,7 +43,7 @@ func TestOnAnEnsemble(t *testing.T) {
 func TestABatchThatIsThrownOutStartsFromWhatWasSaved(t *testing.T) {
 	ctx := testbed.Context(t)
 	var out bytes.Buffer
-	p := plant{out: &out, path: "/handover", items: 6, urgent: 5, think: 200 * time.Millisecond, grace: 50 * time.Millisecond}
+	p := plant{out: &out, path: "/handover", items: 6, urgent: 5, think: 500 * time.Millisecond, grace: 50 * time.Millisecond}
 	require.NoError(t, p.run(ctx, []string{zktest.NewServer(t).Addr()}), "%s", &out)
 	require.Contains(t, out.String(), "items processed once  6 of 6\n")
 	require.Contains(t, out.String(), "batch: node deleted", "%s", &out)

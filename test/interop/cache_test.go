@@ -59,6 +59,7 @@ func javaTree(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
 	c.create(t, ctx, c.path)
+	c.create(t, ctx, c.path+"/stays") // whatever the changes delete
 	persistent := newCache(t, ctx, s.client(t), c.path)
 	old := s.client(t) // it takes the servers for ones without persistent watches
 	engine.Of(old).SetUnknown(proto.OpAddWatch)
