@@ -20,8 +20,9 @@ type Observer struct {
 	// stands for ctx.
 	Acquiring func(ctx context.Context, e AcquiringEvent) context.Context
 
-	// Joined is called when a node of the acquire was created in the queue. One acquire can have
-	// several, since a waiter that loses its session queues again, or none.
+	// Joined is called when the acquire has a node in the queue: a new one, or with [WithRetention]
+	// a kept one. One acquire can have several, since a waiter that loses its session queues again,
+	// or none.
 	Joined func(ctx context.Context, e JoinedEvent)
 
 	// Acquired is called when a lock was acquired, but not on re-entry. The hold's context and the
@@ -48,7 +49,7 @@ type AcquiringEvent struct {
 	Name string // name of the lock's nodes, such as "lock-", which differs between kinds of locks on one path
 }
 
-// JoinedEvent describes a node that was created in a lock's queue.
+// JoinedEvent describes a node of an acquire in a lock's queue.
 type JoinedEvent struct {
 	Path, Name string // see AcquiringEvent
 	Ahead      int    // nodes ahead of the new one; -1 if it is not known

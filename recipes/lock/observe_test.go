@@ -211,6 +211,23 @@ func TestALostPlaceIsJoinedAgain(t *testing.T) {
 	recorded.expect(t, "a+!: ended /lock: already released")
 }
 
+// TestObserver_JoinedWithAKeptNode: an acquire that takes over a kept node has one in the queue.
+func TestObserver_JoinedWithAKeptNode(t *testing.T) {
+	server, joined := zktest.NewServer(t), 0
+	client := testbed.On(server).Client(t, lock.WithObserver(lock.Observer{
+		Joined: func(context.Context, lock.JoinedEvent) { joined++ },
+	}))
+	q := newQueue(t, client, "/lock", lock.WithRetention(time.Minute))
+	node := ""
+	for range 2 {
+		hold := acquire(t, q)
+		require.Contains(t, []string{"", hold.Path()}, node, "the node is kept")
+		node = hold.Path()
+		require.NoError(t, hold.Release())
+	}
+	require.Equal(t, 2, joined)
+}
+
 // TestLossesAreLogged is about who looks for the reason later.
 func TestLossesAreLogged(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -163,10 +164,52 @@ var mutexStories = []matrix.Story{
 	lockStory("mutex with data", mutexAt(lock.WithData([]byte("me"))), "lock-"),
 	lockStory("mutex with retention", mutexAt(lock.WithRetention(5*time.Second)), "lock-"),
 	{
-		Name: "mutex with lock delay", Run: lockDay(mutexAt(lock.WithLockDelay(5 * time.Second))), Join: join(mutexAt(lock.WithLockDelay(5 * time.Second))),
+		Name: "mutex with lock delay", Run: delays, Join: join(mutexAt(lock.WithLockDelay(delay))),
 		Lookalikes: []string{lookalike + "lock-0000000000", "/held-mark"}, Remains: []string{"/held-mark*"},
 	},
 	lockStory("mutex with max hold", mutexAt(lock.WithMaxHold(time.Hour)), "lock-"),
+}
+
+const delay = 5 * time.Second
+
+// delays has A die while it holds. B tries, with a new lock each time, and acquires after the delay.
+func delays(s *matrix.Scene) error {
+	create := mutexAt(lock.WithLockDelay(delay))
+	if err := lockDay(create)(s); err != nil {
+		return err
+	}
+	a, err := mutex.New(s.A, s.Path, lock.WithLockDelay(delay))
+	if err != nil {
+		return err
+	}
+	hold, err := a.Acquire(s.Ctx)
+	if err != nil {
+		return err
+	}
+	defer hold.Release()
+	died := time.Now()
+	if err := s.Expire(); err != nil {
+		return err
+	}
+	for {
+		b, err := mutex.New(s.B, s.Path, lock.WithLockDelay(delay))
+		if err != nil {
+			return s.Other(err)
+		}
+		second, err := b.TryAcquire(s.Peer)
+		if err == nil {
+			s.Check(time.Since(died) >= delay || s.Forced(), "B acquires %v after the death of A", time.Since(died))
+			return s.Other(second.Release())
+		}
+		if !errors.Is(err, lock.ErrNotAcquired) {
+			return s.Other(err)
+		}
+		select {
+		case <-s.Peer.Done():
+			return s.Other(context.Cause(s.Peer))
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 var queueStories = []matrix.Story{
@@ -266,7 +309,7 @@ var semaphoreStories = []matrix.Story{
 	{Name: "semaphore of one", Run: lockDay(semaphoreOf(1)), Join: join(semaphoreOf(1)), Dirs: semaphoreDirs, Lookalikes: semaphoreRivals},
 	{Name: "semaphore", Run: leases, Join: join(semaphoreOf(3)), Dirs: semaphoreDirs, Lookalikes: semaphoreRivals},
 	{
-		Name: "semaphore with a shared maximum", Dirs: semaphoreDirs, Lookalikes: semaphoreRivals, Values: []string{"-max"}, Remains: []string{"-max"},
+		Name: "semaphore with a shared maximum", Logs: "semaphore waits for its shared maximum", Dirs: semaphoreDirs, Lookalikes: semaphoreRivals, Values: []string{"-max"}, Remains: []string{"-max"},
 		Run: func(s *matrix.Scene) error {
 			max, err := shared.Int32(s.B, s.Path+"-max")
 			if err != nil {
@@ -275,15 +318,52 @@ var semaphoreStories = []matrix.Story{
 			if err := max.Set(s.Peer, 1); err != nil {
 				return s.Other(err)
 			}
-			return lockDay(func(s *matrix.Scene, client *framework.Client) (locksuite.Contender, error) {
+			err = lockDay(func(s *matrix.Scene, client *framework.Client) (locksuite.Contender, error) {
 				x, err := semaphore.NewShared(client, s.Path, s.Path+"-max")
 				if err != nil {
 					return locksuite.Contender{}, err
 				}
 				return locksuite.Of(x, x.Participants), nil
 			})(s)
+			if err != nil {
+				return err
+			}
+			return raises(s, max)
 		},
 	},
+}
+
+// raises has A wait for two leases until B raises the maximum.
+func raises(s *matrix.Scene, max *shared.Value[int32]) error {
+	a, err := semaphore.NewShared(s.A, s.Path, s.Path+"-max")
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(s.Ctx, time.Minute)
+	defer cancel()
+	two, err := a.AcquireN(limited, 2)
+	switch {
+	case err == nil:
+		s.Check(s.Forced(), "two leases of one")
+		return two.Release()
+	case s.Ctx.Err() != nil:
+		return context.Cause(s.Ctx)
+	case !errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	s.Check(!errors.Is(err, lock.ErrNotAcquired) || strings.Contains(err.Error(), "-max is 1"), "the error does not name the maximum: %v", err)
+	waiting := s.Go(func() error {
+		two, err := a.AcquireN(s.Ctx, 2)
+		if err != nil {
+			return err
+		}
+		return two.Release()
+	})
+	s.Sleep(time.Second)
+	if err := max.Set(s.Peer, 2); err != nil {
+		return s.Other(err)
+	}
+	return waiting.Wait()
 }
 
 // leases has A hold two leases of three, B one, and B wait for two.

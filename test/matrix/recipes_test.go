@@ -47,7 +47,8 @@ func candidate(opts ...leader.Option) func(s *matrix.Scene, client *framework.Cl
 	}
 }
 
-// campaigns has A lead, B wait, A resign, B lead, and A lose its session while it leads.
+// campaigns has A lead, B wait, A resign, B lead, and A lose its session while it leads. Then both
+// lead once more.
 func campaigns(opts ...leader.Option) func(s *matrix.Scene) error {
 	return func(s *matrix.Scene) error {
 		a, err := leader.New(s.A, s.Path, append(opts, leader.WithID(s.Name("a")))...)
@@ -97,7 +98,10 @@ func campaigns(opts ...leader.Option) func(s *matrix.Scene) error {
 		case <-s.Ctx.Done():
 			return context.Cause(s.Ctx)
 		}
-		return s.Other(b.Lead(s.Peer, func(ctx context.Context, _ *leader.Term) error { return ctx.Err() }))
+		if err := b.Lead(s.Peer, func(ctx context.Context, _ *leader.Term) error { return ctx.Err() }); err != nil {
+			return s.Other(err)
+		}
+		return a.Lead(s.Ctx, func(ctx context.Context, _ *leader.Term) error { return ctx.Err() })
 	}
 }
 
@@ -526,7 +530,8 @@ func enters(s *matrix.Scene) error {
 
 var shardStories = []matrix.Story{{
 	Name: "shards", Run: divides, Dirs: []string{"/members", "/planner", "/shards", "/shards/0", "/shards/1", "/shards/2", "/shards/3"}, Values: []string{"/plan"}, Remains: []string{"/plan"},
-	Lookalikes: []string{"/members/other", "/planner" + lookalike + "latch-0000000000", "/shards/0" + lookalike + "latch-0000000000"},
+	LookalikeData: `{"weight":1}`,
+	Lookalikes:    []string{"/members/other", "/planner" + lookalike + "latch-0000000000", "/shards/0" + lookalike + "latch-0000000000"},
 	Join: func(s *matrix.Scene, client *framework.Client, id string) (func(), error) {
 		m, err := shard.New(client, s.Path, s.Name(id), 4)
 		if err != nil {

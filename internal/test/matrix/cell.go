@@ -453,7 +453,8 @@ func (c *cell) node(path string) bool {
 func (c *cell) lines(s *Scene, first bool) {
 	noisy := first && (s.condition.Noisy || c.allowed.Noisy)
 	for _, l := range c.journal.all() {
-		expected := l.client == "A" && s.disturbed.Load() && (l.text == "session lost" || strings.HasSuffix(l.text, " lost"))
+		expected := l.client == "A" && s.disturbed.Load() && (l.text == "session lost" || strings.HasSuffix(l.text, " lost")) ||
+			c.story.Logs != "" && l.text == c.story.Logs
 		switch {
 		case l.remains() && !l.remain && !(first && c.allowed.Noisy):
 			c.fail("a log line is false: %v", l)

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -371,7 +372,7 @@ func neighbours(st Story) (list []Condition) {
 	}
 	for _, name := range st.Lookalikes {
 		list = append(list, Condition{Name: "a persistent look-alike at " + name, Before: func(s *Scene) {
-			s.put(zktest.Node{Path: s.Real(name), Data: []byte("x")})
+			s.put(zktest.Node{Path: s.Real(name), Data: []byte(cmp.Or(st.LookalikeData, "x"))})
 		}, Noisy: true})
 	}
 	return list

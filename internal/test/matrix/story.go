@@ -26,11 +26,15 @@ type Story struct {
 	None bool
 	// Values are nodes whose data the recipe reads, as suffixes of the path.
 	Values []string
-	// Lookalikes are suffixes of persistent nodes with names as the recipe's own nodes have.
-	Lookalikes []string
+	// Lookalikes are suffixes of persistent nodes with names as the recipe's own nodes have, and
+	// LookalikeData is their data, "x" by default.
+	Lookalikes    []string
+	LookalikeData string
 	// Remains are suffixes of nodes that may remain after the story, such as a shared value.
 	// An asterisk at the end stands for any rest.
 	Remains []string
+	// Logs is the text of a line that the story itself causes in the log, or "".
+	Logs string
 	// Join lets one more member take part until stop is called. Nil: there are no members.
 	Join func(s *Scene, client *framework.Client, id string) (stop func(), err error)
 	// OwnClient reports that the story makes its clients itself. Options do not apply.
