@@ -54,11 +54,7 @@ func (c Client) repeat(ctx context.Context, persist bool, attempt func(l *Connec
 			break
 		}
 		if next == nil {
-			next = c.Pauses().NextBackOff
-			if persist {
-				pauses := connectPauses()
-				next = pauses.Next
-			}
+			next = c.pauses(persist)
 		}
 		d := next()
 		if d < 0 && ctx.Err() == nil && c.ctx.Err() == nil {
@@ -76,6 +72,16 @@ func (c Client) repeat(ctx context.Context, persist bool, attempt func(l *Connec
 		unknown = unknown || retry.Unknown(err)
 	}
 	return tries, afterTries(err, unknown)
+}
+
+// pauses returns the pauses between tries: those of the policy, or, with persist, of work that must
+// succeed.
+func (c Client) pauses(persist bool) (next func() time.Duration) {
+	if persist {
+		pauses := connectPauses()
+		return pauses.Next
+	}
+	return c.Pauses().NextBackOff
 }
 
 // pause waits for d, or until there is another connection than the one that was used. An error

@@ -92,7 +92,15 @@ func (now inUse) lost() bool { return now.session == nil && now.link == nil }
 
 // settled reports whether a wait for a connection is over.
 func (now inUse) settled(pinned *Session) bool {
-	return now.usable(pinned) || now.authErr != nil || pinned != nil && pinned.Err() != nil
+	return now.usable(pinned) || now.authErr != nil || ended(pinned) != nil
+}
+
+// ended returns why a session is over, or nil. No session is never over.
+func ended(s *Session) error {
+	if s == nil {
+		return nil
+	}
+	return s.Err()
 }
 
 // awaitLink returns the connection, and waits for one if there is none: until limit has
@@ -120,8 +128,8 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 			return nil, c.unreachable(wait.Err(ctx))
 		case ctx.Err() != nil:
 			return nil, wait.Err(ctx)
-		case pinned != nil && pinned.Err() != nil:
-			return nil, pinned.Err()
+		case ended(pinned) != nil:
+			return nil, ended(pinned)
 		case now.usable(pinned):
 			return now.link, nil
 		case now.authErr != nil:

@@ -119,20 +119,33 @@ func (c Client) createOrAccept(ctx context.Context, path, real string, data []by
 			case err != nil:
 				return err
 			case earlier: // a try in a session that is over: the servers delete its node soon
-				_, err = wire.Call(ctx, l.Conn, wire.AskDelete(real, stat.Version))
-				if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrBadVersion) {
+				if err = l.deleteVersion(ctx, real, stat.Version); err != nil {
 					return err
 				}
 			case !same || o.ephemeral() && o.Idempotent && stat.EphemeralOwner != session:
 				return refused
 			default:
-				if o.Stat != nil {
-					*o.Stat = *stat
-				}
+				o.found(stat)
 				return nil
 			}
 		}
 	})
+}
+
+// found gives the caller the Stat of a node that exists, if it wants that.
+func (o *Creation) found(stat *zk.Stat) {
+	if o.Stat != nil {
+		*o.Stat = *stat
+	}
+}
+
+// deleteVersion deletes a node, unless it is missing or has another version.
+func (l *Connection) deleteVersion(ctx context.Context, path string, version int32) error {
+	_, err := wire.Call(ctx, l.Conn, wire.AskDelete(path, version))
+	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
+		return nil
+	}
+	return err
 }
 
 // accept sets the data of a node that exists, or reports whether it is the same that would be

@@ -39,10 +39,7 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 	pauses := wait.Pauses{First: RefusedPause, Last: 3 * time.Second}
 	var last Link
 	for {
-		l, err := c.Link(ctx)
-		if err == nil && l != last && last != (Link{}) {
-			err = Ask(ctx, l.CatchUp)
-		}
+		l, err := c.caughtUp(ctx, last)
 		var changed <-chan struct{}
 		if err == nil {
 			last = l
@@ -73,6 +70,16 @@ func Follow(ctx context.Context, c Client, read func(ctx context.Context, l Link
 			return c.GaveUp(ctx, err)
 		}
 	}
+}
+
+// caughtUp returns the current connection. If it is another one than last, which is not the first,
+// its server has caught up.
+func (c Client) caughtUp(ctx context.Context, last Link) (Link, error) {
+	l, err := c.Link(ctx)
+	if err == nil && l != last && last != (Link{}) {
+		err = Ask(ctx, l.CatchUp)
+	}
+	return l, err
 }
 
 // confirm confirms a live session that its dependents count as lost, since nothing was proven for

@@ -63,9 +63,7 @@ func (t *term) concludeWith(ops func(refused *framework.MultiError) ([]any, erro
 	n := t.node
 	unknown := false // a copy may have been applied
 	defer func() {
-		if err != nil && unknown && !retry.Unknown(err) {
-			err = wire.Doubtful(err)
-		}
+		err = doubted(err, unknown)
 	}()
 	withMark := n.markState() == marked
 	var sent []any                    // nil: ops are to be called
@@ -99,6 +97,14 @@ func (t *term) concludeWith(ops func(refused *framework.MultiError) ([]any, erro
 			sent, err = nil, nil
 		}
 	}
+}
+
+// doubted returns an error of a transaction of which a copy may have been applied, if unknown.
+func doubted(err error, unknown bool) error {
+	if err != nil && unknown && !retry.Unknown(err) {
+		return wire.Doubtful(err)
+	}
+	return err
 }
 
 // checkAndDelete is deleteWith of ops that are applied only if the node exists.

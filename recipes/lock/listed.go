@@ -55,15 +55,9 @@ func (p *listed) wait(ctx context.Context, children, names []string, other wakes
 		}
 	}
 	for !wait.Closed(other.changed) {
-		watches, err := p.watchAll(ctx, watched)
+		watches, err := p.waitFor(ctx, watched, other)
 		if err == nil && watches == nil {
 			err = p.node.missing(children, names)
-		} else if err == nil {
-			var fired []<-chan struct{}
-			for _, watch := range watches {
-				fired = append(fired, watch.Done())
-			}
-			err = other.wait(ctx, fired...)
 		}
 		if err != nil {
 			return err
@@ -81,6 +75,20 @@ func (p *listed) wait(ctx context.Context, children, names []string, other wakes
 		// queue ahead has not changed.
 	}
 	return nil
+}
+
+// waitFor watches nodes, and returns when one of the watches has ended, or another reason to wake has
+// come. It returns nil if one of the nodes is deleted already.
+func (p *listed) waitFor(ctx context.Context, names []string, other wakes) ([]*framework.Watch, error) {
+	watches, err := p.watchAll(ctx, names)
+	if err != nil || watches == nil {
+		return nil, err
+	}
+	var fired []<-chan struct{}
+	for _, watch := range watches {
+		fired = append(fired, watch.Done())
+	}
+	return watches, other.wait(ctx, fired...)
 }
 
 // prepare lists, and watches the predecessor at the same time. What fails is done again when it is

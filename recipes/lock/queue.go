@@ -87,16 +87,8 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 	if cfg.nesting, err = nestingOf(cfg); err != nil {
 		return nil, err
 	}
-	simple := cfg.nesting != another && isStandard(driver)
-	switch {
-	case cfg.retention > 0 && !simple:
-		return nil, fmt.Errorf("%w: retention requires one lease and the Standard driver", framework.ErrBadArgument)
-	case cfg.delay > 0 && !simple:
-		return nil, fmt.Errorf("%w: a lock delay requires one lease and the Standard driver", framework.ErrBadArgument)
-	case cfg.delay > 0 && cfg.retention > 0:
-		return nil, fmt.Errorf("%w: a lock delay and retention cannot be combined", framework.ErrBadArgument)
-	case cfg.delay > 0 && occursInMarks(name):
-		return nil, fmt.Errorf("%w: node name %q with a lock delay: it occurs in the names of marks", framework.ErrBadArgument, name)
+	if err := checkDelay(cfg, driver, name); err != nil {
+		return nil, err
 	}
 	q := &Queue{
 		client: client,
@@ -114,6 +106,23 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 	}
 	q.setMaxLeases(cfg.maxLeases)
 	return q, nil
+}
+
+// checkDelay returns framework.ErrBadArgument if a lock delay or retention is not for this driver or
+// name, or not with the other options.
+func checkDelay(cfg config, driver Driver, name string) error {
+	simple := cfg.nesting != another && isStandard(driver)
+	switch {
+	case cfg.retention > 0 && !simple:
+		return fmt.Errorf("%w: retention requires one lease and the Standard driver", framework.ErrBadArgument)
+	case cfg.delay > 0 && !simple:
+		return fmt.Errorf("%w: a lock delay requires one lease and the Standard driver", framework.ErrBadArgument)
+	case cfg.delay > 0 && cfg.retention > 0:
+		return fmt.Errorf("%w: a lock delay and retention cannot be combined", framework.ErrBadArgument)
+	case cfg.delay > 0 && occursInMarks(name):
+		return fmt.Errorf("%w: node name %q with a lock delay: it occurs in the names of marks", framework.ErrBadArgument, name)
+	}
+	return nil
 }
 
 // Path returns the parent path of the queue's nodes.

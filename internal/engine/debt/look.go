@@ -43,7 +43,7 @@ func (s *Ledger) turn(now time.Time) (next time.Time) {
 		s.on(d, event{what: looked}, nil)
 		r := d.record
 		l, ok := s.usable(d)
-		timed := (r.state == due || r.state == sought) && ok || r.state == refused
+		timed := r.timed(ok)
 		switch {
 		case timed && r.next.After(now):
 			if r.next.Before(next) {
@@ -68,6 +68,12 @@ func (s *Ledger) turn(now time.Time) (next time.Time) {
 		x.on.conn.CatchUp(x.find)
 	}
 	return next
+}
+
+// timed reports whether a debt has a time at which it is looked at again. connected is whether there
+// is a connection for it.
+func (r record) timed(connected bool) bool {
+	return (r.state == due || r.state == sought) && connected || r.state == refused
 }
 
 // place is where nodes are sought.

@@ -1,0 +1,64 @@
+package lint
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// mostBranches is how many branches a function of the packages in branchDirs may have.
+const mostBranches = 15
+
+var branchDirs = []string{"internal/engine", "internal/engine/debt", "recipes/lock"}
+
+// TestBranches counts the if, for, case, && and || of each function, those of the functions in it
+// included.
+func TestBranches(t *testing.T) {
+	for _, dir := range branchDirs {
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, dir)
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			for _, d := range f.Decls {
+				if function, ok := d.(*ast.FuncDecl); ok {
+					assert.LessOrEqualf(t, branches(function), mostBranches, "%s: %s: name its steps", set.Position(function.Pos()), function.Name.Name)
+				}
+			}
+		}
+	}
+}
+
+func branches(n ast.Node) (count int) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			count++
+		case *ast.CaseClause:
+			if n.List != nil { // not default
+				count++
+			}
+		case *ast.CommClause:
+			if n.Comm != nil {
+				count++
+			}
+		case *ast.BinaryExpr:
+			if n.Op == token.LAND || n.Op == token.LOR {
+				count++
+			}
+		}
+		return true
+	})
+	return count
+}
