@@ -54,10 +54,7 @@ type inUse struct {
 func (c *core) SetUnknown(op proto.Op) { c.unknown.Add(op) }
 
 // current returns the session and connection in use.
-func (c *core) current() inUse {
-	now, _ := c.now.Get()
-	return now
-}
+func (c *core) current() inUse { return c.now.Load() }
 
 // State returns the state of the connection. It returns zero before the first connection and after
 // Close.

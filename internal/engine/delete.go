@@ -62,11 +62,7 @@ func (c Client) DeleteBoth(ctx context.Context, path string, with Companion, cer
 		c.report(ctx, Operation{Op: "delete", Path: path, Began: began, Attempts: 1, Err: err})
 		return false, err
 	}
-	node := debt.Unique(c.Real(path))
-	node.Only, node.With = ledgered(only), with
-	if with.Path != "" {
-		node.With.Path = c.Real(with.Path)
-	}
+	node := c.both(path, with)
 	if ctx.Err() != nil {
 		c.debts.Discard(node)
 		return false, wait.Err(ctx)
@@ -116,6 +112,24 @@ func (c Client) Discard(path string, first *Session) {
 	node := debt.Unique(c.Real(path))
 	node.Session, node.Ephemeral, node.Only = ledgered(first), first != nil, ledgered(c.session)
 	c.debts.Discard(node)
+}
+
+// DiscardBoth deletes a node and its companion in the background. It does nothing after Close,
+// which deletes ephemeral nodes.
+func (c Client) DiscardBoth(path string, with Companion) {
+	if c.ctx.Err() == nil {
+		c.debts.Discard(c.both(path, with))
+	}
+}
+
+// both returns a node with its companion.
+func (c Client) both(path string, with Companion) debt.Node {
+	node := debt.Unique(c.Real(path))
+	node.Only, node.With = ledgered(c.session), with
+	if with.Path != "" {
+		node.With.Path = c.Real(with.Path)
+	}
+	return node
 }
 
 // Owe registers a node before its create is sent. Until Settle or GiveUp, Close deletes the node.

@@ -3,15 +3,25 @@ package wait
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // Value is an awaitable value. The zero Value holds the zero T.
 //
 // All methods are safe for concurrent use. It must not be copied.
 type Value[T any] struct {
-	mu      sync.Mutex // guards the fields below
-	value   T
+	now atomic.Pointer[T] // nil: the zero T; replaced while mu is held
+
+	mu      sync.Mutex    // guards changed
 	changed chan struct{} // nil without a waiter
+}
+
+// Load returns the value. It does not wait for a call of Set.
+func (v *Value[T]) Load() (value T) {
+	if now := v.now.Load(); now != nil {
+		value = *now
+	}
+	return value
 }
 
 // Get returns the value and a channel that is closed at the next call of Set. The data behind a
@@ -22,7 +32,7 @@ func (v *Value[T]) Get() (value T, changed <-chan struct{}) {
 	if v.changed == nil {
 		v.changed = make(chan struct{})
 	}
-	return v.value, v.changed
+	return v.Load(), v.changed
 }
 
 // Set calls change to modify the value. change runs under a lock: it must be fast and must not use
@@ -30,7 +40,9 @@ func (v *Value[T]) Get() (value T, changed <-chan struct{}) {
 func (v *Value[T]) Set(change func(value *T)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	change(&v.value)
+	value := v.Load()
+	change(&value)
+	v.now.Store(&value)
 	if v.changed != nil {
 		close(v.changed)
 		v.changed = nil

@@ -90,7 +90,7 @@ func (q *Queue) acquire(ctx context.Context, how locking.How) (h *Hold, err erro
 	var n *node
 	if q.keeps() {
 		if n, err = q.takeTurn(ctx, how.Wait); err != nil {
-			return nil, q.givenUp(ctx, how, err)
+			return nil, q.noTurn(ctx, how, err)
 		}
 		err = errPanicked
 		defer func() { q.endTurn(h) }()
@@ -103,9 +103,9 @@ func (q *Queue) acquire(ctx context.Context, how locking.How) (h *Hold, err erro
 	return h, q.unreachable(ctx, err)
 }
 
-// givenUp returns why a goroutine did not get the turn. Without a connection it is not known
-// whether the lock is held.
-func (q *Queue) givenUp(ctx context.Context, how locking.How, err error) error {
+// noTurn returns why a goroutine did not get the turn. Without a connection it is not known whether
+// the lock is held.
+func (q *Queue) noTurn(ctx context.Context, how locking.How, err error) error {
 	if !how.Wait {
 		_, offline := q.client.Session(ctx)
 		err = cmp.Or(offline, err)
@@ -127,7 +127,7 @@ func (q *Queue) unreachable(ctx context.Context, err error) error {
 // nothing about a node of this one. The steps have the numbers of the comment of package lock.
 //
 // After the create, every failure leaves the queue, and so does a panic of the driver or the
-// observer: here and in join, by node.leave in a deferred function. In the create it is a debt of
+// observer: here and in join, by node.giveUp in a deferred function. In the create it is a debt of
 // the client: see create.
 func (q *Queue) inSession(ctx context.Context, how locking.How, n *node) (h *Hold, err error) {
 	session := how.Session
@@ -152,7 +152,7 @@ func (q *Queue) inSession(ctx context.Context, how locking.How, n *node) (h *Hol
 	}
 	defer func() {
 		if h == nil {
-			w.node.leave(leaveTimeout)
+			w.node.giveUp()
 		}
 	}()
 	return w.hold(ctx, how.Wait) // 2, 3, 4
@@ -198,7 +198,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, how lockin
 	q.joined(n)
 	defer func() {
 		if w == nil { // even if the driver panics
-			n.leave(leaveTimeout)
+			n.giveUp()
 		}
 	}()
 	if v, err = q.admit(ctx, n, v); err != nil {
@@ -283,7 +283,7 @@ func (q *Queue) checkNode(ctx context.Context, client *framework.Client, path st
 	defer func() {
 		if !own {
 			mine := func(owner int64) bool { return owner == 0 || owner == session.ID() }
-			limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+			limited, cancel := context.WithTimeout(context.Background(), giveUpTimeout)
 			defer cancel()
 			_ = engine.Of(client).Owe(path, (*engine.Session)(session), false, mine, func() bool { return false }).Await(limited) // err says why
 		}

@@ -40,18 +40,16 @@ func (h *Hold) releaseBy(ctx context.Context, transaction func() error) error {
 	done := false
 	defer func() {
 		if !done { // even if the observer or the operations panic
-			t.leave()
+			t.giveUp()
 		}
 	}()
-	n.advance(leaving) // the event of the own deletion says nothing
-	r.ended()
+	r.notify()
 	if err := transaction(); err != nil {
 		return err
 	}
 	done = true
-	n.setMarkState(unmarked)
 	n.queue.rewind(ctx, n.path)
-	n.end()
+	n.isDeleted(true)
 	return nil
 }
 

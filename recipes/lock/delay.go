@@ -208,7 +208,7 @@ var errDelayed = fmt.Errorf("%w: lock delay after the death of a holder", ErrNot
 //	from      to        when
 //	unmarked  asked     the node is first in the queue: a transaction that creates the mark is sent
 //	asked     marked    one was carried out
-//	any       left      the node is deleted although the work may still run: the mark stays
+//	marked    behind    the node is deleted although the work may still run: the mark stays
 //	any       unmarked  the node was deleted, and the mark with it
 type markState int8
 
@@ -216,7 +216,7 @@ const (
 	unmarked markState = iota
 	asked
 	marked
-	left
+	behind
 )
 
 // claim creates the mark of a node that is first in the queue, and deletes the marks of dead
@@ -286,9 +286,9 @@ func (n *node) setMarkState(s markState) {
 	n.marked = s
 }
 
-// companion is what is deleted together with the node.
+// companion is what is deleted together with the node. n.mu is locked.
 func (n *node) companion() engine.Companion {
-	switch n.markState() {
+	switch n.marked {
 	case asked:
 		return engine.Companion{Path: n.queue.markPath(n.mark())}
 	case marked:
@@ -297,10 +297,17 @@ func (n *node) companion() engine.Companion {
 	return engine.Companion{}
 }
 
-// orphaned is called when the node is gone. If its mark is left, the client deletes that in the
-// end.
+// keepMark has the mark stay when the node is deleted: the work may still run. n.mu is locked.
+func (n *node) keepMark() {
+	if n.marked == marked {
+		n.marked = behind
+	}
+}
+
+// orphaned is called when the node is gone. If its mark is not, the client deletes that in the end.
+// n.mu is locked.
 func (n *node) orphaned() {
-	if s := n.markState(); (s == marked || s == left) && !wait.Closed(engine.Of(n.queue.client).Done()) {
+	if (n.marked == marked || n.marked == behind) && !wait.Closed(engine.Of(n.queue.client).Done()) {
 		n.queue.sweepLater(n.mark())
 	}
 }
@@ -309,8 +316,8 @@ func (n *node) orphaned() {
 func (n *node) deleteWith(ctx context.Context, ops []any) (responses []zk.MultiResponse, err error) {
 	client, own := engine.Once(n.client), &zk.DeleteRequest{Path: n.path, Version: -1}
 	ops = slices.Clip(ops)
-	if with := n.companion(); with.Sure {
-		responses, err = client.Multi(ctx, append(ops, &zk.DeleteRequest{Path: with.Path, Version: -1}, own)...)
+	if n.markState() == marked {
+		responses, err = client.Multi(ctx, append(ops, &zk.DeleteRequest{Path: n.queue.markPath(n.mark()), Version: -1}, own)...)
 		var refused *framework.MultiError
 		if !errors.As(err, &refused) || refused.Index != len(ops) || verdict.MayPass(err) {
 			return responses, err

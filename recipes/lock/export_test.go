@@ -16,7 +16,7 @@ func (q *Queue) InLine() int {
 func (h *Hold) ReleaseDuring(f func()) bool {
 	t, n := h.term, h.term.node
 	r, err := t.drop(h, false)
-	if err != nil || !r.kept {
+	if err != nil || r.outcome.action != offer {
 		return false
 	}
 	f()
@@ -33,7 +33,7 @@ func (h *Hold) ReleaseGivenBack(f func()) (handedOver bool, err error) {
 		return false, err
 	}
 	defer t.finished()
-	r.ended()
+	r.notify()
 	if n.queue.handOver(n) {
 		return true, nil
 	}
@@ -55,12 +55,12 @@ func (h *Hold) EndDuring(f func()) {
 func (q *Queue) TakeOverWhileGivenBack() bool {
 	n := q.line.node
 	n.mu.Lock()
-	n.state = leaving
+	o := n.happens(unwanted, nil)
 	n.mu.Unlock()
 	q.mu.Lock()
 	got := q.takeKept() != nil
 	q.mu.Unlock()
-	go n.leave(0)
+	go n.carryOut(o)
 	return got
 }
 

@@ -268,11 +268,11 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 }
 
 // leave releases holds that are not needed any more, in this order. Unlike Release it waits at most
-// leaveTimeout for the servers, for all holds together; what is left to do continues in the
+// giveUpTimeout for the servers, for all holds together; what is left to do continues in the
 // background. It does not wait for another goroutine that releases one of them at the same time. A
 // panic of an observer leaves no hold behind.
 func leave(holds []*Hold) {
-	limited, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	limited, cancel := context.WithTimeout(context.Background(), giveUpTimeout)
 	defer cancel()
 	for i, h := range holds {
 		leaveOne(limited, h, func() { leave(holds[i+1:]) })
@@ -281,16 +281,16 @@ func leave(holds []*Hold) {
 
 // leaveOne releases a hold. It calls others if the observer panics.
 func leaveOne(limited context.Context, h *Hold, others func()) {
-	left := false
+	done := false
 	defer func() {
-		if !left {
+		if !done {
 			others()
 		}
 	}()
-	ctx, cancel := h.term.node.leavingIn(limited, leaveTimeout)
+	ctx, cancel := h.term.node.givingUp(limited)
 	defer cancel()
 	if r, err := h.term.drop(h, false); err == nil && r.last {
 		_ = h.term.finish(ctx, r) // the caller has another error to return
 	}
-	left = true
+	done = true
 }

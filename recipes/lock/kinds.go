@@ -80,14 +80,9 @@ func (everything) SortKey(child string) (key string, ours bool) { return child, 
 
 // lookAtView is sort for a Queue that begins with a view. It does nothing after the first call.
 func (q *Queue) lookAtView(v *view.View) {
-	q.mu.Lock()
-	looked := q.looked
-	q.looked = true
-	q.mu.Unlock()
-	if looked {
-		return
-	}
-	if all, ok, err := v.Names(everything{}); ok && err == nil {
-		q.warnOfOthers(all)
-	}
+	q.first.Do(func() {
+		if all, ok, err := v.Names(everything{}); ok && err == nil {
+			q.warnOfOthers(all)
+		}
+	})
 }

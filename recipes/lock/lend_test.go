@@ -318,6 +318,7 @@ func TestLossThatComesTooLate(t *testing.T) {
 		require.NoError(t, got.err)
 		synctest.Wait() // until a deletion would have been carried out
 		require.Equal(t, first.Path(), got.hold.Path(), "it has got the node")
+		first.Lose(lock.ErrMaxHold) // even later
 		token, err := got.hold.FencingToken(testbed.Context(t))
 		require.NoError(t, err)
 		require.Positive(t, token)

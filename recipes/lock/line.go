@@ -54,8 +54,8 @@ func (l *line) next(n *node) bool {
 	return true
 }
 
-// leave removes a waiter. It reports whether it was in the line.
-func (l *line) leave(turn chan *node) bool {
+// giveUp removes a waiter. It reports whether it was in the line.
+func (l *line) giveUp(turn chan *node) bool {
 	i := slices.Index(l.waiting, turn)
 	if i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
@@ -95,9 +95,9 @@ func (q *Queue) takeTurn(ctx context.Context, mayWait bool) (*node, error) {
 	}
 	if err != nil {
 		q.mu.Lock()
-		left := q.line.leave(turn)
+		inLine := q.line.giveUp(turn)
 		q.mu.Unlock()
-		if left {
+		if inLine {
 			return nil, err
 		}
 		n = <-turn // it arrived as ctx ended
@@ -110,7 +110,7 @@ func (q *Queue) takeTurn(ctx context.Context, mayWait bool) (*node, error) {
 }
 
 // endTurn ends a turn: with the hold of the caller, or nil if there is none. If the node of the
-// hold is gone already, the turn passes on as without a hold: left has found no turn to end.
+// hold is gone already, the turn passes on as without a hold: forget has found no turn to end.
 func (q *Queue) endTurn(h *Hold) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,8 +133,7 @@ func (q *Queue) takeKept() *node {
 	if n.state != kept {
 		return nil
 	}
-	n.timer.Stop()
-	n.state = waiting
+	n.happens(taken, nil)
 	return n
 }
 
@@ -151,11 +150,11 @@ func (q *Queue) handOver(n *node) bool {
 	case n.state != kept: // it has been deleted, or is being deleted, since the holder released
 		return true
 	case q.line.node != n || !n.isAlone():
-		n.state = leaving
+		n.happens(unneeded, nil)
 		return false
 	}
 	if len(q.line.waiting) > 0 {
-		n.state = waiting
+		n.happens(taken, nil)
 		return q.line.next(n)
 	}
 	q.line.state = open

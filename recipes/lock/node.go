@@ -20,30 +20,6 @@ import (
 	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
-// state is the state of a node:
-//
-//	from       to         when
-//	waiting    held       the driver grants a lease, and the session is proven: a term begins
-//	held       stranded   the term has ended by a suspension: the work may still run
-//	held       kept       the last holder has released, and the node may be handed over
-//	kept       waiting    a goroutine takes it over, or it is handed over
-//	any        leaving    it is being deleted
-//	any        gone       it is deleted, or its session is over
-//
-// A kept node has no term: it promises nothing. What ends it: another node joins the queue, the
-// view ends, its time is over, the client is closed. A node that is leaving or gone is in no view,
-// and is not watched.
-type state int8
-
-const (
-	waiting state = iota
-	held
-	stranded
-	kept
-	leaving
-	gone
-)
-
 // node is one znode of this client in the queue, in one session, from its create to its deletion.
 type node struct {
 	queue   *Queue
@@ -96,17 +72,6 @@ func (n *node) inView() *view.View {
 	return n.view
 }
 
-// leaveView removes the node from the view.
-func (n *node) leaveView() {
-	n.mu.Lock()
-	v := n.view
-	n.view = nil
-	n.mu.Unlock()
-	if v != nil {
-		v.Dismiss(n)
-	}
-}
-
 // isAlone reports whether the node is the only one in the queue. Only a view can say so. n.mu is
 // locked.
 func (n *node) isAlone() bool {
@@ -122,9 +87,9 @@ func (n *node) isAlone() bool {
 func (n *node) ViewEnded() {
 	n.mu.Lock()
 	n.view = nil
+	n.watch(0, nil)
 	n.mu.Unlock()
 	n.giveBack()
-	n.watch(0, nil)
 }
 
 // Joined is called when another node has joined the queue in which this one was alone.
@@ -132,24 +97,33 @@ func (n *node) Joined() { n.giveBack() }
 
 // Deleted is called when another client has deleted the node.
 func (n *node) Deleted() {
-	if !n.advance(gone) {
-		return
+	n.mu.Lock()
+	var cause error // nil: there is no term to end
+	if n.term != nil {
+		cause = n.term.deleted
 	}
-	if t := n.lastTerm(); t != nil {
-		t.lose(t.deletedBy())
-	}
-	n.passOn()
+	o := n.happens(over, cause)
+	n.mu.Unlock()
+	n.carryOut(o)
+}
+
+// sessionOver notes that the session is over. A holder whose term lives is notified by the session.
+func (n *node) sessionOver() {
+	n.mu.Lock()
+	o := n.happens(expired, nil)
+	n.mu.Unlock()
+	n.carryOut(o)
 }
 
 // giveBack deletes a kept node. It does not block.
 func (n *node) giveBack() {
 	n.mu.Lock()
-	isKept := n.state == kept
+	o := n.happens(unwanted, nil)
 	n.mu.Unlock()
-	if isKept && n.advanceFrom(kept, leaving) {
+	if o.action != nothing {
 		// Ends at once. This may be the connection's goroutine, on which no observer of the
 		// client's operations may run.
-		go n.leave(0)
+		go n.carryOut(o)
 	}
 }
 
@@ -160,55 +134,74 @@ func (n *node) lastTerm() *term {
 	return n.term
 }
 
-// end makes the node one that is gone. Only the first call counts.
-func (n *node) end() {
-	if n.advance(gone) {
-		n.passOn()
+// outcome is what an event leaves to do when node.mu is unlocked.
+type outcome struct {
+	action
+	ended *term // that the event has ended; nil: none
+}
+
+// happens takes an event, and does what belongs to the change of the state. cause is why the term
+// ends, if it lives and does not outlive the event. n.mu is locked. The caller carries out the
+// outcome when it is unlocked.
+func (n *node) happens(e event, cause error) (o outcome) {
+	before := n.state
+	n.state, o.action = step(before, e)
+	if before == held && n.state != held {
+		o.ended = n.term
+		n.term.end(cause)
 	}
-}
-
-// advance makes the state leaving or gone, and ends what is reported of the node. It reports
-// whether the state was lower before.
-func (n *node) advance(to state) bool {
-	return n.advanceIf(to, func() bool { return n.state < to })
-}
-
-// advanceFrom is advance of a node in one state only.
-func (n *node) advanceFrom(from, to state) bool {
-	return n.advanceIf(to, func() bool { return n.state == from })
-}
-
-func (n *node) advanceIf(to state, may func() bool) bool {
-	n.mu.Lock()
-	if !may() {
-		n.mu.Unlock()
-		return false
+	if n.state == before {
+		return o
 	}
-	n.state = to
-	n.mu.Unlock()
-	n.detach()
-	return true
-}
-
-// detach ends what is reported of a node that is leaving or gone.
-func (n *node) detach() {
-	n.mu.Lock()
-	unwatch := n.unwatch
-	if n.timer != nil {
+	switch n.state {
+	case stranded:
+		n.watch(0, nil) // waiters in memory must know when it is deleted, or its session ends
+	case kept:
+		n.term.stopTimer()
+		n.term = nil
+	case leaving, gone:
+		n.detach()
+	}
+	switch {
+	case before == kept && n.timer != nil:
 		n.timer.Stop()
+	case e == overdue, e == unreadable:
+		n.term.deleted = cause // if Release finds no node
+		n.keepMark()
 	}
-	n.mu.Unlock()
-	n.leaveView()
-	if unwatch != nil {
-		unwatch()
+	if n.state == gone {
+		close(n.gone)
+		n.orphaned()
+	}
+	return o
+}
+
+// detach ends what is reported of a node that is leaving or gone. n.mu is locked.
+func (n *node) detach() {
+	if n.view != nil {
+		n.view.Dismiss(n)
+		n.view = nil
+	}
+	if n.unwatch != nil {
+		n.unwatch()
+		n.unwatch = nil
+	}
+	if n.term != nil {
+		n.term.stopTimer()
 	}
 }
 
-// passOn lets other goroutines of the Queue continue when the node is gone.
-func (n *node) passOn() {
-	close(n.gone)
-	n.orphaned()
-	n.queue.left(n)
+// carryOut does what an event has left to do, in the background if it concerns the servers.
+func (n *node) carryOut(o outcome) {
+	if o.ended != nil {
+		o.ended.wasLost()
+	}
+	switch o.action {
+	case discard:
+		n.discard()
+	case passOn:
+		n.queue.forget(n)
+	}
 }
 
 // Holding.
@@ -226,20 +219,18 @@ func (n *node) hold(ctx context.Context, own *framework.Watch) (*Hold, error) {
 		undepend()
 		return nil, err
 	}
-	h, err := n.begin(ctx, t, func() { undepend() })
+	t.ended = func() { undepend() }
+	h, err := n.begin(ctx, t, own)
 	if err != nil {
 		undepend()
 		t.finished()
 		return nil, err
 	}
-	if n.inView() == nil {
-		n.watch(watchAfter, own)
-	}
 	return h, nil
 }
 
 // begin makes the node one that is held, in term t, unless the term was lost in the meantime.
-func (n *node) begin(ctx context.Context, t *term, ended func()) (*Hold, error) {
+func (n *node) begin(ctx context.Context, t *term, own *framework.Watch) (*Hold, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
@@ -252,9 +243,13 @@ func (n *node) begin(ctx context.Context, t *term, ended func()) (*Hold, error) 
 	if n.since.IsZero() {
 		n.since = time.Now()
 	}
-	n.state, n.term, t.ended = held, t, ended
+	n.term = t
+	n.happens(granted, nil) // leaves nothing to do
+	if n.view == nil {
+		n.watch(watchAfter, own)
+	}
 	if d := n.queue.cfg.maxHold; d > 0 {
-		t.timer = time.AfterFunc(d, t.expire)
+		t.timer = time.AfterFunc(d, func() { t.lose(ErrMaxHold) })
 	}
 	return t.newHold(ctx), nil
 }
@@ -262,45 +257,66 @@ func (n *node) begin(ctx context.Context, t *term, ended func()) (*Hold, error) 
 // Deleting. In all cases the node is deleted in the end: by this client, in the background while
 // the session lives, or by the servers.
 
-// leaveTimeout limits how long giving up a node may delay the caller. If the node is deleted by
+// giveUpTimeout limits how long giving up a node may delay the caller. If the node is deleted by
 // then, the caller's next list does not show it.
-const leaveTimeout = time.Second
+const giveUpTimeout = time.Second
 
-// leave deletes the node, after this time in the background. It does not use the context of the
-// wait, which may have ended.
-func (n *node) leave(within time.Duration) {
-	ctx, cancel := n.leavingIn(context.Background(), within)
+// giveUp deletes the node of a waiter, after giveUpTimeout in the background. It does not use the
+// context of the wait, which may have ended.
+func (n *node) giveUp() {
+	ctx, cancel := n.givingUp(context.Background())
 	defer cancel()
-	if _, err := n.remove(ctx, false); err != nil && ctx.Err() == nil {
+	n.mu.Lock()
+	n.happens(unneeded, ErrReleased)
+	with := n.companion()
+	n.mu.Unlock()
+	if _, err := n.remove(ctx, with, false); err != nil && ctx.Err() == nil {
 		n.staysBehind(err)
 	}
 }
 
-// leavingIn returns the context for giving up a node. It ends with ctx, and has ended if no server
+// givingUp returns the context for giving up a node. It ends with ctx, and has ended if no server
 // can be reached.
-func (n *node) leavingIn(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, within)
+func (n *node) givingUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, giveUpTimeout)
 	if n.session.Err() != nil || !n.queue.client.State().IsConnected() {
 		cancel()
 	}
 	return ctx, cancel
 }
 
-// remove deletes the node, in the background if ctx ends first. certain is as in
+// remove deletes a node that is leaving, in the background if ctx ends first. certain is as in
 // [engine.Client.DeleteBoth].
-func (n *node) remove(ctx context.Context, certain bool) (found bool, err error) {
-	n.advance(leaving)
-	defer n.end()
-	found, err = engine.Of(n.queue.client).DeleteBoth(ctx, n.path, n.companion(), certain)
-	if found && n.markState() == marked {
-		n.setMarkState(unmarked)
-	}
+func (n *node) remove(ctx context.Context, with engine.Companion, certain bool) (found bool, err error) {
+	defer func() { n.isDeleted(found) }()
+	found, err = engine.Of(n.queue.client).DeleteBoth(ctx, n.path, with, certain)
 	if err == nil {
 		n.queue.rewind(ctx, n.path)
 	} else {
 		err = &framework.OpError{Op: "delete", Path: n.path, Err: err}
 	}
 	return found, err
+}
+
+// discard deletes a node that is leaving, in the background.
+func (n *node) discard() {
+	n.mu.Lock()
+	with := n.companion()
+	n.mu.Unlock()
+	engine.Of(n.queue.client).DiscardBoth(n.path, with)
+	n.isDeleted(false)
+}
+
+// isDeleted notes that the node is deleted, or will be: with its mark, if this client has deleted
+// both.
+func (n *node) isDeleted(withMark bool) {
+	n.mu.Lock()
+	if withMark && n.marked == marked {
+		n.marked = unmarked
+	}
+	o := n.happens(over, nil)
+	n.mu.Unlock()
+	n.carryOut(o)
 }
 
 // staysBehind says so in the log, unless the node is deleted with the client. reason is the error
@@ -318,10 +334,8 @@ func (n *node) staysBehind(reason error) {
 const watchAfter = 5 * time.Millisecond
 
 // watch starts to watch the node of a holder, after a while, until it is leaving or gone. own is an
-// existing watch, or nil.
+// existing watch, or nil. n.mu is locked.
 func (n *node) watch(after time.Duration, own *framework.Watch) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if n.unwatch != nil || n.state != held && n.state != stranded {
 		return
 	}
@@ -346,7 +360,7 @@ func (n *node) watch(after time.Duration, own *framework.Watch) {
 func (n *node) watchNode(ctx context.Context, watch *framework.Watch) {
 	defer func() {
 		if n.session.Err() != nil {
-			n.end() // a holder that was notified of ErrSuspended may work for longer
+			n.sessionOver() // a holder that was notified of ErrSuspended may work for longer
 		}
 	}()
 	// Once: the loop repeats it, and no retry policy is called on this goroutine, where its panic

@@ -43,6 +43,7 @@ type Queue struct {
 	order  view.Order
 
 	observer *Observer // nil: there is none
+	first    sync.Once // see lookAtView
 
 	leases wait.Value[int] // how many can hold at a time
 
@@ -53,7 +54,6 @@ type Queue struct {
 	used   time.Time       // when the last acquire began
 	nodes  map[string]bool // names of the nodes of this Queue
 	others int             // nodes of others, when the queue was last looked at
-	looked bool            // see lookAtView
 	line   line            // of the goroutines of this Queue, with retention
 }
 
@@ -128,10 +128,7 @@ func checkDelay(cfg config, driver Driver, name string) error {
 // Path returns the parent path of the queue's nodes.
 func (q *Queue) Path() string { return q.path }
 
-func (q *Queue) maxLeases() int {
-	n, _ := q.leases.Get()
-	return n
-}
+func (q *Queue) maxLeases() int { return q.leases.Load() }
 
 func (q *Queue) setMaxLeases(n int) {
 	if n != q.maxLeases() {
@@ -221,8 +218,8 @@ func (q *Queue) joined(n *node) {
 	q.nodes[n.Name()] = true
 }
 
-// left forgets a node that is gone. If it had the turn, the first goroutine in line gets it.
-func (q *Queue) left(n *node) {
+// forget forgets a node that is gone. If it had the turn, the first goroutine in line gets it.
+func (q *Queue) forget(n *node) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.nodes, n.Name())

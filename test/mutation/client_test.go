@@ -507,8 +507,8 @@ var clientBugs = []mutation{
 	},
 	{
 		name:  "a hold that Shutdown ends is deleted while the work may run",
-		file:  "recipes/lock/term.go",
-		edits: []edit{{old: "\tcase outlasts(cause):\n\t\treturn stays", new: "\tcase errors.Is(cause, framework.ErrShutdown):\n\t\treturn deletedSoon\n\tcase outlasts(cause):\n\t\treturn stays"}},
+		file:  "recipes/lock/step.go",
+		edits: []edit{{old: "\tcase outlasts(cause):\n\t\treturn suspended", new: "\tcase errors.Is(cause, framework.ErrShutdown):\n\t\treturn unreadable\n\tcase outlasts(cause):\n\t\treturn suspended"}},
 		pkg:   "framework", test: "TestShutdown_WaitsForRelease",
 	},
 	{
@@ -519,8 +519,8 @@ var clientBugs = []mutation{
 	},
 	{
 		name:  "the node of a holder that Shutdown has cancelled counts as deleted by Close",
-		file:  "recipes/lock/term.go",
-		edits: []edit{{old: "\tcase outlasts(lost):\n\t\treturn deletedNow", new: "\tcase errors.Is(lost, framework.ErrClosed):\n\t\treturn nothing\n\tcase outlasts(lost):\n\t\treturn deletedNow"}},
+		file:  "recipes/lock/step.go",
+		edits: []edit{{old: "\tcase lost == nil, outlasts(lost):", new: "\tcase errors.Is(lost, framework.ErrClosed):\n\t\treturn resolved\n\tcase lost == nil, outlasts(lost):"}},
 		pkg:   "framework", test: "TestShutdown_ReleaseDeletesTheNode",
 	},
 	{

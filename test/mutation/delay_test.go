@@ -112,14 +112,14 @@ var delayBugs = []mutation{
 	},
 	{
 		name:  "the end of a hold's time deletes its mark",
-		file:  "recipes/lock/term.go",
-		edits: []edit{{old: "\t\tn.marked = left // the work may still run\n", new: "\t\t_ = left\n"}},
+		file:  "recipes/lock/node.go",
+		edits: []edit{{old: "\t\tn.keepMark()\n", new: "\t\tif before == stranded {\n\t\t\tn.keepMark()\n\t\t}\n"}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
 		name:  "the end of a suspended hold's time deletes its mark",
-		file:  "recipes/lock/term.go",
-		edits: []edit{{old: `t.deleted, n.marked = ErrMaxHold, left`, new: `t.deleted = ErrMaxHold`}},
+		file:  "recipes/lock/node.go",
+		edits: []edit{{old: "\t\tn.keepMark()\n", new: "\t\tif before == held {\n\t\t\tn.keepMark()\n\t\t}\n"}},
 		pkg:   "recipes/lock", test: "TestLockDelay",
 	},
 	{
@@ -154,8 +154,8 @@ var delayBugs = []mutation{
 	},
 	{
 		name:  "a release with a transaction takes its own deletion for a death",
-		file:  "recipes/lock/conclude.go",
-		edits: []edit{{old: "\tn.advance(leaving) // the event of the own deletion says nothing\n", new: ""}},
+		file:  "recipes/lock/node.go",
+		edits: []edit{{old: "\tcase leaving, gone:\n", new: "\tcase gone:\n"}},
 		pkg:   "recipes/lock", test: "TestLockDelay_ReleaseInAView",
 	},
 	{

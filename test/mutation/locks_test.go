@@ -24,8 +24,8 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "the node of a lost session is deleted while the work may still run",
-		file:  "recipes/lock/term.go",
-		edits: []edit{{old: `case errors.Is(cause, ErrMaxHold), errors`, new: `case errors.Is(cause, ErrMaxHold), errors.Is(cause, framework.ErrSessionLost), errors`}},
+		file:  "recipes/lock/step.go",
+		edits: []edit{{old: `case errors.Is(cause, zk.ErrNoAuth):`, new: `case errors.Is(cause, zk.ErrNoAuth), errors.Is(cause, framework.ErrSessionLost):`}},
 		pkg:   "recipes/lock", test: "TestNodeOfALostSessionStaysUntilRelease",
 	},
 	{
@@ -37,7 +37,7 @@ var lockBugs = []mutation{
 	{
 		name:  "an acquire that gives up leaves its node",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: "\t\tif h == nil {\n\t\t\tw.node.leave(leaveTimeout)", new: "\t\tif false {\n\t\t\tw.node.leave(leaveTimeout)"}},
+		edits: []edit{{old: "\t\tif h == nil {\n\t\t\tw.node.giveUp()", new: "\t\tif false {\n\t\t\tw.node.giveUp()"}},
 		pkg:   "recipes/lock", test: "TestWhoGivesUpIsInNobodysWay",
 		worlds: all, seed: 2,
 	},
@@ -63,7 +63,7 @@ var lockBugs = []mutation{
 	{
 		name:  "the node is deleted before the hold's context ends",
 		file:  "recipes/lock/term.go",
-		edits: []edit{{old: "\th.end(ErrReleased)\n\tr.last", new: "\tr.last"}, {in: `recipes/lock/hold.go`, old: "\t\terr = t.finish(ctx, r)", new: "\t\terr = t.finish(ctx, r)\n\t\th.end(ErrReleased)"}},
+		edits: []edit{{old: "\th.end(ErrReleased)\n\tif r.last", new: "\tif r.last"}, {in: `recipes/lock/hold.go`, old: "\t\terr = t.finish(ctx, r)", new: "\t\terr = t.finish(ctx, r)\n\t\th.end(ErrReleased)"}},
 		pkg:   "recipes/lock", test: "TestReleaseOutlastsAnOutage",
 		worlds: all, seed: 2,
 	},
@@ -77,7 +77,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a loss deletes a node that was handed off",
 		file:  "recipes/lock/term.go",
-		edits: []edit{{old: "\tif t.cause != nil {\n\t\tn.mu.Unlock()\n\t\treturn false", new: "\tif t.cause != nil && n.term == t {\n\t\tn.mu.Unlock()\n\t\treturn false"}},
+		edits: []edit{{old: `case n.term == t && (n.state == held || n.state == stranded):`, new: `case n.state == held || n.state == stranded:`}},
 		pkg:   "recipes/lock", test: "TestLossThatComesTooLate",
 	},
 	{
@@ -94,8 +94,8 @@ var lockBugs = []mutation{
 	},
 	{
 		name:  "WithMaxHold has no effect after a suspension",
-		file:  "recipes/lock/term.go",
-		edits: []edit{{old: `if t.timer != nil && f != stays {`, new: `if t.timer != nil {`}},
+		file:  "recipes/lock/step.go",
+		edits: []edit{{old: `[]state{held, stranded}`, new: `[]state{held}`}},
 		pkg:   "recipes/lock", test: "TestMaxHoldEndsAStuckHolder",
 	},
 	{
@@ -121,14 +121,14 @@ var lockBugs = []mutation{
 	{
 		name:  "the holder's node is not watched",
 		file:  "recipes/lock/node.go",
-		edits: []edit{{old: "if n.inView() == nil {\n\t\tn.watch(watchAfter, own)", new: "if false {\n\t\tn.watch(watchAfter, own)"}},
+		edits: []edit{{old: "if n.view == nil {\n\t\tn.watch(watchAfter, own)", new: "if false {\n\t\tn.watch(watchAfter, own)"}},
 		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
 		worlds: all, seed: 30,
 	},
 	{
 		name:  "a node that is not handed over may be given back before its deletion",
 		file:  "recipes/lock/line.go",
-		edits: []edit{{old: "\t\tn.state = leaving\n\t\treturn false", new: "\t\treturn false"}},
+		edits: []edit{{old: "\t\tn.happens(unneeded, nil)\n\t\treturn false", new: "\t\treturn false"}},
 		pkg:   "recipes/lock", test: "TestRelease_WhenAnotherJoins",
 	},
 	{
@@ -170,14 +170,14 @@ var lockBugs = []mutation{
 	{
 		name:  "a release with a transaction that fails leaves its node",
 		file:  "recipes/lock/conclude.go",
-		edits: []edit{{old: "\t\tif !done { // even", new: "\t\tif n.end(); done && false { // also"}},
+		edits: []edit{{old: "\t\tif !done { // even", new: "\t\tif n.isDeleted(false); done && false { // also"}},
 		pkg:   "recipes/lock", test: "TestReleaseWithAnyRequestFailing",
 		worlds: all, seed: 276,
 	},
 	{
 		name:  "a release with a transaction writes although its node was deleted",
 		file:  "recipes/lock/conclude.go",
-		edits: []edit{{in: "recipes/lock/delay.go", old: "&zk.DeleteRequest{Path: n.path, Version: -1}\n", new: "&zk.CheckVersionRequest{Path: \"/\", Version: -1}\n"}, {old: "\tn.end()\n\treturn nil", new: "\t_ = t.remove(n.session.Context())\n\treturn nil"}},
+		edits: []edit{{in: "recipes/lock/delay.go", old: "&zk.DeleteRequest{Path: n.path, Version: -1}\n", new: "&zk.CheckVersionRequest{Path: \"/\", Version: -1}\n"}, {old: "\tn.isDeleted(true)\n\treturn nil", new: "\t_ = t.remove(n.session.Context())\n\treturn nil"}},
 		pkg:   "recipes/lock", test: "TestReleaseWithoutANodeWritesNothing",
 	},
 	{
@@ -214,7 +214,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a kept node stays when the connection is lost",
 		file:  "recipes/lock/node.go",
-		edits: []edit{{old: "\tn.giveBack()\n\tn.watch(0, nil)", new: "\tn.watch(0, nil)"}},
+		edits: []edit{{old: "\tn.mu.Unlock()\n\tn.giveBack()", new: "\tn.mu.Unlock()"}},
 		pkg:   "recipes/lock", test: "TestKeptNodeGoes",
 	},
 	{
@@ -226,7 +226,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a driver that panics leaves its node",
 		file:  "recipes/lock/acquire.go",
-		edits: []edit{{old: "\t\tif h == nil {\n\t\t\tw.node.leave(leaveTimeout)", new: "\t\tif err != nil {\n\t\t\tw.node.leave(leaveTimeout)"}},
+		edits: []edit{{old: "\t\tif h == nil {\n\t\t\tw.node.giveUp()", new: "\t\tif err != nil {\n\t\t\tw.node.giveUp()"}},
 		pkg:   "recipes/lock", test: "TestPanicOfAUsersFunction_LeavesNothing",
 	},
 	{
@@ -238,7 +238,7 @@ var lockBugs = []mutation{
 	{
 		name:  "the observer of a release that panics keeps the node",
 		file:  "recipes/lock/term.go",
-		edits: []edit{{old: "\tdefer func() {\n\t\tif err = t.apply(ctx, fateAtRelease(r)); err", new: "\tr.ended()\n\tr.ended = func() {}\n\tdefer func() {\n\t\tif err = t.apply(ctx, fateAtRelease(r)); err"}},
+		edits: []edit{{old: "\tdefer func() {\n\t\tif err = t.settle(ctx, r.outcome.action); err", new: "\tr.notify()\n\tr.outcome.ended = nil\n\tdefer func() {\n\t\tif err = t.settle(ctx, r.outcome.action); err"}},
 		pkg:   "recipes/lock", test: "TestPanicOfAUsersFunction_LeavesNothing",
 	},
 	{

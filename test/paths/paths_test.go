@@ -24,8 +24,8 @@ const counting = "CURATOR_COUNTING"
 
 // The most mutexes that an uncontended cycle may lock.
 const (
-	mostInAcquire = 34
-	mostInRelease = 26
+	mostInAcquire = 27
+	mostInRelease = 17
 )
 
 // TestLocks counts the mutexes that an uncontended acquire and release lock.

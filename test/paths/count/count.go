@@ -6,7 +6,6 @@ import (
 	"sync"
 )
 
-// Lock counts a mutex that is about to be locked. nil: nothing is counted.
 var counts struct {
 	sync.Mutex
 	places map[string]int // by "function: mutex"
