@@ -34,6 +34,12 @@ func Virtual(t *testing.T, test func(t *testing.T, w *World), opts ...zktest.Opt
 	})
 }
 
+// RunWorld runs a subtest as [Virtual] does.
+func RunWorld(t *testing.T, name string, test func(t *testing.T, w *World), opts ...zktest.Option) bool {
+	t.Helper()
+	return t.Run(name, func(t *testing.T) { Virtual(t, test, opts...) })
+}
+
 // Faults lists every way in which a request can fail.
 var Faults = []zktest.Fault{zktest.FailBefore, zktest.LoseReply, zktest.ExpireBefore, zktest.ExpireAfter}
 
@@ -82,4 +88,10 @@ func EachRequest(t *testing.T, test func(t *testing.T, s *Scenario), opts ...fra
 			}
 		})
 	}
+}
+
+// RunVirtual runs a subtest in a synctest bubble, so that waiting costs no time.
+func RunVirtual(t *testing.T, name string, test func(t *testing.T)) bool {
+	t.Helper()
+	return t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
