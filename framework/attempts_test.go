@@ -26,12 +26,10 @@ func TestADeadSessionIsNotRetriedIn(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
 	ctx := testbed.Context(t)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/n", nil)
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
+	testbed.Create(t, client, "/n", nil)
 	injected := server.Inject(zktest.ExpireBefore, 0, zktest.OnOp("getData"))
-	_, _, err = client.In(session).Get(ctx, "/n")
+	_, _, err := client.In(session).Get(ctx, "/n")
 	require.ErrorIs(t, err, framework.ErrSessionLost)
 	require.ErrorIs(t, err, framework.ErrLost)
 	require.True(t, injected.Met())
@@ -47,10 +45,8 @@ func TestAClientThatReachesNobodySaysSo(t *testing.T) { // issue 10, B4
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		server.RefuseConnections(true)
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext),
+		client := testbed.ClientOf(t, server,
 			framework.WithConnectionTimeout(5*time.Second), framework.WithSessionTimeout(10*time.Second))
-		require.NoError(t, err)
-		defer client.Close()
 		states := heard(t, client)
 		time.Sleep(4 * time.Second) // virtual time, until just before the connection timeout of 5 s
 		require.Empty(t, states())
@@ -85,18 +81,15 @@ func TestAPauseEndsWhenTheConnectionIsBack(t *testing.T) { // issue 10, B4
 // TestNoServerSaysWhy is issue 10, B7: "context deadline exceeded" was all there was.
 func TestNoServerSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := framework.New([]string{"zk1.example:1"}, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.Never()),
+		client := testbed.NewClient(t, []string{"zk1.example:1"}, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.Never()),
 			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no such host") }))
-		require.NoError(t, err)
-		defer client.Close()
-		_, _, err = client.Get(t.Context(), "/a")
+		_, _, err := client.Get(t.Context(), "/a")
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.EqualError(t, err, "get /a: zk: could not connect to a server: zk1.example:1: no such host")
 		require.False(t, retry.Unknown(err))
 		require.True(t, verdict.Retryable(err))
 
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
+		ctx := testbed.Timeout(t, 100*time.Millisecond)
 		for _, call := range []func() error{
 			func() error { _, _, err := client.Get(ctx, "/a"); return err },
 		} {
@@ -106,8 +99,7 @@ func TestNoServerSaysWhy(t *testing.T) {
 			require.ErrorContains(t, err, "no such host")
 			require.False(t, retry.Unknown(err))
 		}
-		long, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		long := testbed.Timeout(t, time.Minute)
 		err = client.WaitConnected(long)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
@@ -120,11 +112,8 @@ func TestLosingTheQuorumIsAnOutage(t *testing.T) { // CUR-CST-07
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		members := cluster.Members()
-		client, err := framework.New(members[0].Servers(), framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(10*time.Second))
-		require.NoError(t, err)
-		defer client.Close()
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		client := testbed.NewClient(t, members[0].Servers(), framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(10*time.Second))
+		session := testbed.Session(t, client)
 		states := heard(t, client)
 		for _, m := range members[1:] {
 			m.Stop()
@@ -142,35 +131,31 @@ func TestLosingTheQuorumIsAnOutage(t *testing.T) { // CUR-CST-07
 func TestOperationFailsWhileLostAndWorksAfterwards(t *testing.T) { // CUR-CLI-11
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(1, time.Second)))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		server.Stop()
 		testbed.Receive(t, session.Done(), "the end of the session")
 		synctest.Wait()
 		require.Equal(t, connstate.Lost, client.State())
-		_, err = client.Create(t.Context(), "/a", nil)
+		_, err := client.Create(t.Context(), "/a", nil)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.False(t, retry.Unknown(err), "nothing was sent")
 		require.NoError(t, server.Restart())
 		require.NoError(t, client.WaitConnected(t.Context()))
-		_, err = client.Create(t.Context(), "/a", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil)
 	})
 }
 
 func TestOperationWaitsWhileSuspended(t *testing.T) { // KZ-CST-13
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Forever(time.Second)))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		server.Stop()
 		synctest.Wait()
 		require.Equal(t, connstate.Suspended, client.State())
-		created := make(chan error, 1)
-		go func() {
+		created := testbed.Go(func() error {
 			_, err := client.Create(t.Context(), "/a", []byte{}, framework.As(framework.Ephemeral))
-			created <- err
-		}()
+			return err
+		})
 		time.Sleep(4 * time.Second) // virtual time: an outage shorter than the session timeout
 		require.Empty(t, created)
 		require.NoError(t, server.Restart())
@@ -187,13 +172,10 @@ func TestParentsWaitForTheServerWithinTheRetries(t *testing.T) { // CUR-CLI-17
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		server.RefuseConnections(true)
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext),
+		client := testbed.ClientOf(t, server,
 			framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(10, time.Second)))
-		require.NoError(t, err)
-		defer client.Close()
 		time.AfterFunc(3*time.Second, func() { server.RefuseConnections(false) })
-		_, err = client.Create(t.Context(), "/a/b/c", []byte{}, framework.ContainerParents())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a/b/c", []byte{}, framework.ContainerParents())
 		require.Equal(t, "/a \"\" container\n/a/b \"\" container\n/a/b/c \"\"\n", server.Tree())
 	})
 }
@@ -231,12 +213,10 @@ func TestConnectionThatIsCutInTheMiddleOfALargeWrite(t *testing.T) { // KZ-CST-1
 		return cutting{nc}, nil
 	}))
 	ctx := testbed.Context(t)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
+	testbed.Create(t, client, "/a", nil)
 	large := bytes.Repeat([]byte("x"), 900_000)
-	_, err = client.Set(ctx, "/a", large)
+	_, err := client.Set(ctx, "/a", large)
 	require.ErrorIs(t, err, zk.ErrConnectionClosed)
 	require.True(t, retry.Unknown(err))
 	require.NoError(t, client.WaitConnected(ctx))

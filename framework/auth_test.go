@@ -16,8 +16,7 @@ import (
 func private(t *testing.T, server *zktest.Server, path, credentials string) {
 	t.Helper()
 	owner := newClient(t, server, framework.WithAuth("digest", []byte(credentials)))
-	_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
-	require.NoError(t, err)
+	testbed.Create(t, owner, path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
 	require.NoError(t, owner.Close()) // so that it presents nothing any more
 }
 
@@ -29,8 +28,7 @@ func TestAddAuthCountsFromNowOnAndOnEachLaterConnection(t *testing.T) {
 	ctx := testbed.Context(t)
 	_, _, err := client.Get(ctx, "/a")
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	view, err := client.Namespace("somewhere")
-	require.NoError(t, err)
+	view := testbed.Namespace(t, client, "somewhere")
 	require.NoError(t, view.AddAuth(ctx, "digest", []byte("bob:secret")))
 	require.NoError(t, client.AddAuth(ctx, "digest", []byte("eve:other")))
 	require.NoError(t, client.AddAuth(ctx, "digest", []byte("eve:other")), "again")
@@ -58,9 +56,8 @@ func TestAddAuthThatIsRefusedIsNotKept(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
-	err = client.AddAuth(ctx, "kerberos", []byte("secret"))
+	session := testbed.Session(t, client)
+	err := client.AddAuth(ctx, "kerberos", []byte("secret"))
 	require.ErrorIs(t, err, zk.ErrAuthFailed)
 	require.EqualError(t, err, `addAuth /: auth scheme "kerberos": zk: client authentication failed`, "without the credentials")
 	_, _, err = client.Get(ctx, "/")

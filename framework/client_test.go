@@ -82,8 +82,7 @@ func TestPathsAreCheckedJoinedAndSplit(t *testing.T) { // KZ-CLI-05
 func TestAProtectedNameHasAnIDThatUnprotectedTakesAway(t *testing.T) { // CUR-CLI-22
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	path, err := client.Create(t.Context(), "/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
-	require.NoError(t, err)
+	path := testbed.Create(t, client, "/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 	_, child := framework.Split(path)
 	require.Regexp(t, `^_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-lock-0000000000$`, child)
 	name, id := framework.Unprotected(child)
@@ -111,14 +110,12 @@ func TestClosedAtOnce(t *testing.T) { // CUR-CLI-01, -02, KZ-CLI-01, KZ-CST-06
 // TestWithoutAServerAnOperationFailsAfterItsRetries is CUR-CLI-13, CUR-CST-12 and CUR-CST-13.
 func TestWithoutAServerAnOperationFailsAfterItsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, err := framework.New([]string{"127.0.0.1:1"},
+		client := testbed.NewClient(t, []string{"127.0.0.1:1"},
 			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }),
 			framework.WithConnectionTimeout(time.Second),
 			framework.WithRetryPolicy(retry.NTimes(2, time.Second)))
-		require.NoError(t, err)
-		defer client.Close()
 		began := time.Now()
-		_, _, err = client.Get(t.Context(), "/a")
+		_, _, err := client.Get(t.Context(), "/a")
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.ErrorIs(t, err, retry.ErrExhausted)
 		require.Equal(t, 5*time.Second, time.Since(began), "three tries, two pauses")
@@ -127,8 +124,7 @@ func TestWithoutAServerAnOperationFailsAfterItsRetries(t *testing.T) {
 		require.Equal(t, "get", op.Op)
 		require.Equal(t, "/a", op.Path)
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		require.ErrorIs(t, client.WaitConnected(ctx), context.DeadlineExceeded)
 	})
 }
@@ -162,10 +158,8 @@ func TestCloseUnblocksEverybody(t *testing.T) {
 func TestCloseTakesEphemeralNodesAlong(t *testing.T) { // CUR-CLI-08
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	_, err := client.Create(t.Context(), "/ephemeral", nil, framework.As(framework.Ephemeral))
-	require.NoError(t, err)
-	_, err = client.Create(t.Context(), "/persistent", []byte("data"))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/ephemeral", nil, framework.As(framework.Ephemeral))
+	testbed.Create(t, client, "/persistent", []byte("data"))
 	require.NoError(t, client.Close())
 	require.Equal(t, "/persistent \"data\"\n", server.Tree())
 	require.Empty(t, server.Sessions())
@@ -175,11 +169,10 @@ func TestCloseFromAListener(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	closed := make(chan struct{})
-	_, err := client.Listen(func(connstate.State) {
+	testbed.Listen(t, client, func(connstate.State) {
 		client.Close()
 		close(closed)
 	})
-	require.NoError(t, err)
 	server.CutConnections()
 	testbed.Receive(t, closed, "the end of Close")
 }
@@ -187,29 +180,23 @@ func TestCloseFromAListener(t *testing.T) {
 func TestANamespaceIsBeforeEachPathAndNotShown(t *testing.T) { // CUR-CLI-50, -51, -53, -55, -56
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("billing"))
-	other, err := client.Namespace("a/b")
-	require.NoError(t, err)
-	root, err := client.Namespace("")
-	require.NoError(t, err)
+	other := testbed.Namespace(t, client, "a/b")
+	root := testbed.Namespace(t, client, "")
 	ctx := t.Context()
 	for _, c := range []*framework.Client{client, other, root} {
-		path, err := c.Create(ctx, "/x/y", []byte("d"), framework.PersistentParents())
-		require.NoError(t, err)
+		path := testbed.Create(t, c, "/x/y", []byte("d"), framework.PersistentParents())
 		require.Equal(t, "/x/y", path)
 	}
 	for _, path := range []string{"/billing/x/y", "/a/b/x/y", "/x/y"} {
 		_, err := server.Get(path)
 		require.NoError(t, err)
 	}
-	children, _, err := client.Children(ctx, "/")
-	require.NoError(t, err)
-	require.Equal(t, []string{"x"}, children)
-	_, _, watch, err := client.GetW(ctx, "/x/y")
-	require.NoError(t, err)
+	require.Equal(t, []string{"x"}, testbed.Children(t, client, "/"))
+	watch := testbed.GetW(t, client, "/x/y")
 	require.NoError(t, client.Delete(ctx, "/x/y"))
 	testbed.Receive(t, watch.Done(), "the deletion")
 	require.Equal(t, "/x/y", watch.Event().Path)
-	_, _, err = client.Get(ctx, "/x/y")
+	_, _, err := client.Get(ctx, "/x/y")
 	require.ErrorContains(t, err, "get /x/y: ")
 	_, err = client.Namespace("/bad")
 	require.ErrorIs(t, err, framework.ErrBadArgument)
@@ -238,8 +225,7 @@ func TestACLProviderIsAskedForEachLevelByItsRealPath(t *testing.T) { // CUR-CLI-
 		}
 		return nil
 	}))
-	_, err := client.Create(t.Context(), "/a/b", nil, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a/b", nil, framework.ContainerParents())
 	slices.Sort(asked)
 	require.Equal(t, []string{"/ns", "/ns/a", "/ns/a/b"}, slices.Compact(asked))
 	acl, _, err := client.GetACL(t.Context(), "/a/b")
@@ -254,18 +240,13 @@ func TestCredentialsArePresentedOnEveryConnection(t *testing.T) { // KZ-CLI-10
 	server := zktest.NewServer(t)
 	user := newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
 	stranger := newClient(t, server)
-	_, err := user.Create(t.Context(), "/mine", []byte("secret"), framework.ACL(zk.AuthACL(zk.PermAll)))
-	require.NoError(t, err)
-	_, _, err = stranger.Get(t.Context(), "/mine")
+	testbed.Create(t, user, "/mine", []byte("secret"), framework.ACL(zk.AuthACL(zk.PermAll)))
+	_, _, err := stranger.Get(t.Context(), "/mine")
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	server.CutConnections()
-	data, _, err := user.Get(t.Context(), "/mine")
-	require.NoError(t, err)
-	require.Equal(t, "secret", string(data))
+	require.Equal(t, "secret", testbed.Get(t, user, "/mine"))
 
-	refused, err := framework.New([]string{server.Addr()}, framework.WithAuth("kerberos", nil))
-	require.NoError(t, err)
-	defer refused.Close()
+	refused := testbed.NewClient(t, []string{server.Addr()}, framework.WithAuth("kerberos", nil))
 	_, _, err = refused.Get(testbed.Context(t), "/")
 	require.ErrorIs(t, err, zk.ErrAuthFailed)
 }
@@ -276,8 +257,8 @@ func TestTLS(t *testing.T) {
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer listener.Close()
+	t.Cleanup(wg.Wait)
+	t.Cleanup(func() { listener.Close() })
 	wg.Go(func() {
 		for {
 			outside, err := listener.Accept()
@@ -298,27 +279,20 @@ func TestTLS(t *testing.T) {
 			}
 		}
 	})
-	client, err := framework.New([]string{listener.Addr().String()}, framework.WithTLS(&tls.Config{RootCAs: pool}))
-	require.NoError(t, err)
-	defer client.Close()
-	_, err = client.Create(testbed.Context(t), "/secure", nil)
-	require.NoError(t, err)
+	client := testbed.NewClient(t, []string{listener.Addr().String()}, framework.WithTLS(&tls.Config{RootCAs: pool}))
+	testbed.Create(t, client, "/secure", nil)
 
-	plain, err := framework.New([]string{listener.Addr().String()}, framework.WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}),
+	plain := testbed.NewClient(t, []string{listener.Addr().String()}, framework.WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}),
 		framework.WithConnectionTimeout(100*time.Millisecond), framework.WithRetryPolicy(retry.Never()))
-	require.NoError(t, err)
-	defer plain.Close()
 	_, err = plain.Create(testbed.Context(t), "/insecure", nil)
 	require.ErrorIs(t, err, zk.ErrNoServer, "a server that cannot be trusted is none")
 
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	name := make(chan string, 100)
-	named, err := framework.New([]string{"zk.test:" + port}, framework.WithTLS(&tls.Config{
+	named := testbed.NewClient(t, []string{"zk.test:" + port}, framework.WithTLS(&tls.Config{
 		InsecureSkipVerify: true,
 		VerifyConnection:   func(s tls.ConnectionState) error { name <- s.ServerName; return nil },
 	}), framework.WithResolver(func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }))
-	require.NoError(t, err)
-	defer named.Close()
 	require.NoError(t, named.WaitConnected(testbed.Context(t)))
 	require.Equal(t, "zk.test", <-name, "the certificate must be for the name, not for its address")
 }
@@ -341,7 +315,7 @@ func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 func TestServerListIsAskedAgain(t *testing.T) { // CUR-CST-10
 	server := zktest.NewServer(t)
 	var asked atomic.Int32
-	client, err := framework.New(nil, framework.WithServerList(func(context.Context) ([]string, error) {
+	client := testbed.NewClient(t, nil, framework.WithServerList(func(context.Context) ([]string, error) {
 		switch asked.Add(1) {
 		case 1:
 			return nil, errors.New("the registry is down")
@@ -350,8 +324,6 @@ func TestServerListIsAskedAgain(t *testing.T) { // CUR-CST-10
 		}
 		return []string{server.Addr()}, nil
 	}))
-	require.NoError(t, err)
-	defer client.Close()
 	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 	require.EqualValues(t, 3, asked.Load())
 }
@@ -386,13 +358,11 @@ func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
 		ctx := testbed.Context(t)
 		for range 30 {
 			require.NoError(t, client.Sync(ctx)) // so that the connection was of use
-			session, err := client.Session(ctx)
-			require.NoError(t, err)
+			session := testbed.Session(t, client)
 			require.NoError(t, server.ExpireSession(session.ID()))
 			<-session.Done()
 			require.NoError(t, client.WaitConnected(ctx))
-			next, err := client.Session(ctx)
-			require.NoError(t, err)
+			next := testbed.Session(t, client)
 			require.NotSame(t, session, next)
 		}
 	})
@@ -410,9 +380,7 @@ func TestAClientThatIsClosedSaysSo(t *testing.T) { // issue 10, B4
 }
 
 func TestWaitConnectedSaysThatCredentialsAreRefused(t *testing.T) { // issue 10, B4
-	client, err := framework.New(zktest.NewServer(t).Servers(), framework.WithAuth("kerberos", nil))
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, zktest.NewServer(t).Servers(), framework.WithAuth("kerberos", nil))
 	require.ErrorIs(t, client.WaitConnected(testbed.Context(t)), zk.ErrAuthFailed)
 }
 
@@ -420,13 +388,10 @@ func TestAClientConnectsByItself(t *testing.T) { // CUR-CLI-03, CUR-CST-11, KZ-C
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		server.RefuseConnections(true)
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
+		client := testbed.ClientOf(t, server)
 		states := heard(t, client)
 		connected := make(chan connstate.State, 1)
-		_, err = client.Listen(func(s connstate.State) { connected <- s })
-		require.NoError(t, err)
+		testbed.Listen(t, client, func(s connstate.State) { connected <- s })
 		server.RefuseConnections(false)
 		require.Equal(t, connstate.Connected, testbed.Receive(t, connected, "a connection that nobody has asked for"))
 		synctest.Wait() // the other listener is notified, too

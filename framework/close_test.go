@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/retry"
@@ -56,9 +57,7 @@ func TestACreateThatCloseHasUndoneLeavesNoStat(t *testing.T) {
 		_, err = client.Create(t.Context(), "/a", nil, framework.Protected(), framework.StatTo(&stat))
 		require.ErrorIs(t, err, framework.ErrClosed)
 		require.Zero(t, stat)
-		names, err := server.Children("/")
-		require.NoError(t, err)
-		require.Equal(t, []string{"zookeeper"}, names)
+		require.Equal(t, []string{"zookeeper"}, testbed.ServerChildren(t, server, "/"))
 	})
 }
 
@@ -82,9 +81,7 @@ func TestCloseHasItsOwnPauses(t *testing.T) {
 			server.Inject(zktest.LoseReply, 0)
 			client.Close()
 			synctest.Wait()
-			names, err := server.Children("/p")
-			require.NoError(t, err)
-			require.Empty(t, names)
+			require.Empty(t, testbed.ServerChildren(t, server, "/p"))
 		})
 	}
 }
@@ -94,14 +91,11 @@ func TestCloseHasItsOwnPauses(t *testing.T) {
 func TestClose_OfAView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		tenant, err := client.Namespace("tenant")
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
+		tenant := testbed.Namespace(t, client, "tenant")
 		m, err := mutex.New(client, "/lock")
 		require.NoError(t, err)
-		hold, err := m.Acquire(t.Context())
-		require.NoError(t, err)
+		hold := testbed.Acquire(t, m)
 		refuses := func(view *framework.Client) {
 			t.Helper()
 			err := view.Close()
@@ -139,8 +133,7 @@ func TestClose_LogsUnreleasedHolds(t *testing.T) {
 			for _, path := range []string{"/a", "/b", "/c"} {
 				m, err := mutex.New(client, path)
 				require.NoError(t, err)
-				hold, err := m.Acquire(t.Context())
-				require.NoError(t, err)
+				hold := testbed.Acquire(t, m)
 				if path == "/c" {
 					require.NoError(t, hold.Release())
 					continue
@@ -150,8 +143,7 @@ func TestClose_LogsUnreleasedHolds(t *testing.T) {
 			_, err = node.Keep(t.Context(), client, "/kept", nil)
 			require.NoError(t, err)
 			if shutdown {
-				ended, cancel := context.WithCancel(t.Context())
-				cancel()
+				ended := testbed.Cancelled(t)
 				require.ErrorContains(t, client.Shutdown(ended), paths[0])
 			}
 			require.NoError(t, client.Close())

@@ -36,15 +36,12 @@ func TestAnAbsurdGrantIsCapped(t *testing.T) {
 			}
 			return answer
 		}, zktest.OnOp("connect", "exists"))
-		client, err := framework.New([]string{server.Addr()}, framework.WithSessionTimeout(10*time.Second), framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
+		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second))
 		_, _, _ = client.Exists(t.Context(), "/a")
 		stop()
 		server.CutConnections()
 		time.Sleep(time.Hour) // virtual time
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		require.NoError(t, client.WaitConnected(ctx))
 	})
 }
@@ -56,7 +53,7 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		var dialed []string
 		lookups := 0
-		client, err := framework.New([]string{"zk.test:2181"}, framework.WithSessionTimeout(10*time.Second),
+		client := testbed.NewClient(t, []string{"zk.test:2181"}, framework.WithSessionTimeout(10*time.Second),
 			framework.WithResolver(func(_ context.Context, host string) ([]string, error) {
 				lookups++
 				require.Equal(t, "zk.test", host)
@@ -70,8 +67,6 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 				near, far := net.Pipe()
 				return near, far.Close()
 			}))
-		require.NoError(t, err)
-		defer client.Close()
 		for range 5 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			require.NoError(t, client.WaitConnected(ctx), "all are tried in one round")
@@ -95,7 +90,7 @@ func TestNamesThatDoNotResolveAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		asked := map[string]bool{}
-		client, err := framework.New([]string{"gone.test", "slow.test", "zk.test"}, framework.WithSessionTimeout(10*time.Second),
+		client := testbed.NewClient(t, []string{"gone.test", "slow.test", "zk.test"}, framework.WithSessionTimeout(10*time.Second),
 			framework.WithResolver(func(ctx context.Context, host string) ([]string, error) {
 				asked[host] = true
 				switch host {
@@ -111,10 +106,7 @@ func TestNamesThatDoNotResolveAreLeft(t *testing.T) {
 				require.Equal(t, "10.0.0.1:2181", address)
 				return server.DialContext(ctx, network, server.Addr())
 			}))
-		require.NoError(t, err)
-		defer client.Close()
-		session, err := client.Session(testbed.Context(t))
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		for range 20 { // the order is random
 			server.CutConnections()
 			synctest.Wait()
@@ -133,29 +125,21 @@ func TestNamesThatDoNotResolveAreLeft(t *testing.T) {
 // is deleted.
 func TestAnAnswerToAnEarlierHandshake(t *testing.T) {
 	for seed := range uint64(testlevel.Pick(100, 100, 400)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { comeBackTwice(t, seed) })
-		})
+		testbed.RunVirtual(t, fmt.Sprint(seed), func(t *testing.T) { comeBackTwice(t, seed) })
 	}
 }
 
 func comeBackTwice(t *testing.T, seed uint64) {
 	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithProperties(map[string]string{"tickTime": "200"}),
 		zktest.WithMemberLatency(5*time.Second), zktest.WithSyncTimeout(time.Hour), zktest.WithProperties(map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"}))
-	leader, err := cluster.WaitLeader(t.Context())
-	require.NoError(t, err)
-	follower := slices.DeleteFunc(slices.Clone(cluster.Members()), func(m *zktest.Server) bool { return m == leader })[0]
-	client, err := framework.New(cluster.Servers()[:1], framework.WithDialer(follower.DialContext),
+	leader, followers := testbed.Leader(t, cluster)
+	follower := followers[0]
+	client := testbed.NewClient(t, cluster.Servers()[:1], framework.WithDialer(follower.DialContext),
 		framework.WithSessionTimeout(40*time.Second))
-	require.NoError(t, err)
-	defer client.Close()
 	require.NoError(t, client.WaitConnected(t.Context()))
-	_, err = client.Create(t.Context(), "/held", nil, framework.As(framework.Ephemeral))
-	require.NoError(t, err)
-	session, err := client.Session(t.Context())
-	require.NoError(t, err)
-	_, err = session.Depend(connstate.LostEndsHold, func(error) {})
-	require.NoError(t, err)
+	testbed.Create(t, client, "/held", nil, framework.As(framework.Ephemeral))
+	session := testbed.Session(t, client)
+	testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 
 	follower.CutConnections()
 	// Virtual time: the first connect request is in flight to the leader, whose answer takes
@@ -184,9 +168,7 @@ func TestWhatAnEventReportedIsReadOnTheNextConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Later versions number the transactions of events.
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithVersion("3.8.0"))
-		leader, err := cluster.WaitLeader(t.Context())
-		require.NoError(t, err)
-		followers := slices.DeleteFunc(slices.Clone(cluster.Members()), func(m *zktest.Server) bool { return m == leader })
+		leader, followers := testbed.Leader(t, cluster)
 		bed := testbed.OnCluster(cluster)
 		var at atomic.Pointer[zktest.Server]
 		at.Store(followers[0])
@@ -194,26 +176,21 @@ func TestWhatAnEventReportedIsReadOnTheNextConnection(t *testing.T) {
 			return at.Load().DialContext(ctx, network, address)
 		}))
 		other := bed.Client(t, framework.WithDialer(leader.DialContext))
-		_, err = other.Create(t.Context(), "/counter", []byte("3"))
-		require.NoError(t, err)
+		testbed.Create(t, other, "/counter", []byte("3"))
 		testbed.CatchUp(t, client)
 		var notified zk.Event
-		_, err = client.AddWatch(t.Context(), "/counter", framework.WatchPersistent, func(e zk.Event) {
+		testbed.AddWatch(t, client, "/counter", framework.WatchPersistent, func(e zk.Event) {
 			notified = e
 			followers[0].CutConnections()
 		})
-		require.NoError(t, err)
 		testbed.Eventually(t, func() bool { return followers[1].Exists("/counter") }, "the follower has the node")
 		require.NoError(t, cluster.Lag(followers[0], 0))
 		at.Store(followers[1])
 		require.NoError(t, cluster.Lag(followers[1], time.Second))
-		_, err = other.Set(t.Context(), "/counter", []byte("4"))
-		require.NoError(t, err)
+		testbed.Set(t, other, "/counter", []byte("4"))
 		synctest.Wait()
 		require.Equal(t, zk.EventNodeDataChanged, notified.Type)
-		data, _, err := client.Get(t.Context(), "/counter")
-		require.NoError(t, err)
-		require.Equal(t, "4", string(data))
+		require.Equal(t, "4", testbed.Get(t, client, "/counter"))
 	})
 }
 
@@ -230,25 +207,22 @@ func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
 		{"an event, then an answer", "3.8.0", true, false},
 		{"an event with its zxid", "3.9.6", false, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithVersion(c.version))
-				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-				_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(zk.Event) {})
+		testbed.RunVirtual(t, c.name, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithVersion(c.version))
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			testbed.AddWatch(t, client, "/", framework.WatchRecursive, func(zk.Event) {})
+			require.NoError(t, server.Create("/a", nil))
+			synctest.Wait()
+			if c.answered {
+				_, _, err := client.Get(t.Context(), "/")
 				require.NoError(t, err)
-				require.NoError(t, server.Create("/a", nil))
-				synctest.Wait()
-				if c.answered {
-					_, _, err = client.Get(t.Context(), "/")
-					require.NoError(t, err)
-				}
-				server.ResetCounts()
-				server.CutConnections()
-				synctest.Wait()
-				_, _, err = client.Get(t.Context(), "/")
-				require.NoError(t, err)
-				require.Equal(t, c.asked, server.Requests().Requests["multi"] == 1)
-			})
+			}
+			server.ResetCounts()
+			server.CutConnections()
+			synctest.Wait()
+			_, _, err := client.Get(t.Context(), "/")
+			require.NoError(t, err)
+			require.Equal(t, c.asked, server.Requests().Requests["multi"] == 1)
 		})
 	}
 }
@@ -256,25 +230,18 @@ func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
 func TestWhatIsReadAfterSyncIsAsNewAsWhatWasWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		leader, err := cluster.WaitLeader(t.Context())
-		require.NoError(t, err)
-		follower := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != leader })]
+		leader, followers := testbed.Leader(t, cluster)
+		follower := followers[0]
 		bed := testbed.OnCluster(cluster)
 		client := bed.Client(t, framework.WithDialer(follower.DialContext))
 		other := bed.Client(t, framework.WithDialer(leader.DialContext))
-		_, err = other.Create(t.Context(), "/a", []byte("old"))
-		require.NoError(t, err)
+		testbed.Create(t, other, "/a", []byte("old"))
 		require.NoError(t, client.Sync(t.Context()))
 		require.NoError(t, cluster.Lag(follower, time.Second))
-		_, err = other.Set(t.Context(), "/a", []byte("new"))
-		require.NoError(t, err)
-		data, _, err := client.Get(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Equal(t, "old", string(data), "the follower is behind")
+		testbed.Set(t, other, "/a", []byte("new"))
+		require.Equal(t, "old", testbed.Get(t, client, "/a"), "the follower is behind")
 		require.NoError(t, client.Sync(t.Context()))
-		data, _, err = client.Get(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Equal(t, "new", string(data))
+		require.Equal(t, "new", testbed.Get(t, client, "/a"))
 	})
 }
 
@@ -283,11 +250,10 @@ func TestSyncNeedsNoNode(t *testing.T) {
 	bed := testbed.On(server)
 	client := bed.Client(t, framework.WithNamespace("ns"))
 	require.NoError(t, client.Sync(testbed.Context(t)), "the node of the namespace does not exist")
-	_, err := bed.Client(t).Create(testbed.Context(t), "/ns", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-	require.NoError(t, err)
+	testbed.Create(t, bed.Client(t), "/ns", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
 	require.NoError(t, client.Sync(testbed.Context(t)), "we may not read it")
 	client.Close()
-	err = client.Sync(context.Background())
+	err := client.Sync(context.Background())
 	require.ErrorIs(t, err, framework.ErrClosed)
 	var op *framework.OpError
 	require.ErrorAs(t, err, &op)
@@ -324,11 +290,8 @@ func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
 			return honest(h, body)
 		}
 		client := l.client(t, framework.WithRetryPolicy(retry.NTimes(5, time.Millisecond)))
-		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) {})
-		require.NoError(t, err)
-		data, _, err := client.Get(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Equal(t, "new", string(data))
+		testbed.AddWatch(t, client, "/a", framework.WatchPersistent, func(zk.Event) {})
+		require.Equal(t, "new", testbed.Get(t, client, "/a"))
 		require.EqualValues(t, 4, conns.Load())
 	})
 }
@@ -348,9 +311,8 @@ func TestAServerThatStaysTooBusyIsNotFlooded(t *testing.T) {
 			return nil
 		})
 		client := l.client(t)
-		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) {})
-		require.NoError(t, err)
-		_, _, err = client.Get(t.Context(), "/a") // the connection ends
+		testbed.AddWatch(t, client, "/a", framework.WatchPersistent, func(zk.Event) {})
+		_, _, err := client.Get(t.Context(), "/a") // the connection ends
 		require.Error(t, err)
 		// Virtual time: the test counts the connections of these seconds.
 		time.Sleep(5 * time.Second)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -36,8 +34,7 @@ func (c endsWith) Err() error {
 func TestProtectedCreateThatLosesReplyAndCallerAtOnceLeavesNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
-	_, err := client.Create(t.Context(), "/dir", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/dir", nil)
 	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 	path, err := client.Create(endsWith{testbed.Context(t), injected}, "/dir/node", nil,
 		framework.As(framework.EphemeralSequential), framework.Protected())
@@ -56,7 +53,6 @@ func TestProtectedCreateThatLosesReplyAndCallerAtOnceLeavesNoNode(t *testing.T) 
 func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
-	ctx := testbed.Context(t)
 	lost := make(chan string, 1)
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("create"), zktest.On(func(r zktest.Request) bool {
 		select {
@@ -65,16 +61,14 @@ func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 		}
 		return true
 	}))
-	path, err := client.Create(ctx, "/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
-	require.NoError(t, err)
+	path := testbed.Create(t, client, "/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 	late := testbed.Receive(t, lost, "the first create") + "0000000007"
-	_, err = other.Create(ctx, late, nil)
-	require.NoError(t, err)
+	testbed.Create(t, other, late, nil)
 	testbed.Eventually(t, func() bool {
 		_, err := server.Get(late)
 		return err != nil
 	}, "it goes when it comes")
-	_, err = server.Get(path)
+	_, err := server.Get(path)
 	require.NoError(t, err, "the one that was made instead stays")
 }
 
@@ -84,38 +78,33 @@ func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 func TestAProtectedNodeIsFoundAgainBehindAReplacedLeader(t *testing.T) {
 	var asked atomic.Int64
 	for seed := range uint64(10) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed))
-				old, err := cluster.WaitLeader(t.Context())
-				require.NoError(t, err)
-				follower := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != old })]
-				lost := follower.Inject(zktest.LoseReply, 0, zktest.OnOp("create"), zktest.OnPath("/dir/"))
-				var visited atomic.Bool
-				client := testbed.OnCluster(cluster).Client(t, framework.WithSessionTimeout(30*time.Second), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)),
-					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-						if lost.Met() && !visited.Swap(true) {
-							return old.DialContext(ctx, network, address)
-						}
-						return follower.DialContext(ctx, network, address)
-					}))
-				_, err = client.Create(t.Context(), "/dir", nil)
-				require.NoError(t, err)
-				testbed.CatchUp(t, client)
-				old.ResetCounts()
-				require.NoError(t, cluster.Partition(old))
-				for leader := old; leader == old || leader == nil; leader, _ = cluster.Leader() {
-					// Virtual time: to look, every 10 ms, for another leader.
-					time.Sleep(10 * time.Millisecond)
-				}
-				_, err = client.Create(t.Context(), "/dir/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
-				require.NoError(t, err)
-				require.True(t, lost.Met())
-				asked.Add(int64(old.Requests().Requests["multi"]))
-				_, stat, err := client.Children(t.Context(), "/dir")
-				require.NoError(t, err)
-				require.EqualValues(t, 1, stat.Cversion, "nodes were created or deleted")
-			})
+		testbed.RunVirtual(t, fmt.Sprint("seed ", seed), func(t *testing.T) {
+			cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed))
+			old, followers := testbed.Leader(t, cluster)
+			follower := followers[0]
+			lost := follower.Inject(zktest.LoseReply, 0, zktest.OnOp("create"), zktest.OnPath("/dir/"))
+			var visited atomic.Bool
+			client := testbed.OnCluster(cluster).Client(t, framework.WithSessionTimeout(30*time.Second), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)),
+				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					if lost.Met() && !visited.Swap(true) {
+						return old.DialContext(ctx, network, address)
+					}
+					return follower.DialContext(ctx, network, address)
+				}))
+			testbed.Create(t, client, "/dir", nil)
+			testbed.CatchUp(t, client)
+			old.ResetCounts()
+			require.NoError(t, cluster.Partition(old))
+			for leader := old; leader == old || leader == nil; leader, _ = cluster.Leader() {
+				// Virtual time: to look, every 10 ms, for another leader.
+				time.Sleep(10 * time.Millisecond)
+			}
+			testbed.Create(t, client, "/dir/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
+			require.True(t, lost.Met())
+			asked.Add(int64(old.Requests().Requests["multi"]))
+			_, stat, err := client.Children(t.Context(), "/dir")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, stat.Cversion, "nodes were created or deleted")
 		})
 	}
 	require.NotZero(t, asked.Load(), "requests to the old leader")

@@ -27,10 +27,8 @@ func TestStatToIsTheStatOfTheNewNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stat zk.Stat
-			path, err := client.Create(ctx, "/"+name, []byte("data"), append(opts, framework.StatTo(&stat))...)
-			require.NoError(t, err)
-			_, want, err := client.Exists(ctx, path)
-			require.NoError(t, err)
+			path := testbed.Create(t, client, "/"+name, []byte("data"), append(opts, framework.StatTo(&stat))...)
+			want := testbed.Stat(t, client, path)
 			require.Equal(t, *want, stat)
 			require.NotZero(t, stat.Czxid)
 		})
@@ -46,13 +44,10 @@ func TestStatToIsTheStatOfTheNewNode(t *testing.T) {
 func TestStatToOfAProtectedNodeWhoseCreationWasNotAnswered(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	ctx := testbed.Context(t)
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create2"))
 	var stat zk.Stat
-	path, err := client.Create(ctx, "/a", nil, framework.Protected(), framework.StatTo(&stat))
-	require.NoError(t, err)
-	_, want, err := client.Exists(ctx, path)
-	require.NoError(t, err)
+	path := testbed.Create(t, client, "/a", nil, framework.Protected(), framework.StatTo(&stat))
+	want := testbed.Stat(t, client, path)
 	require.Equal(t, *want, stat)
 }
 

@@ -22,9 +22,7 @@ import (
 // checkOne checks that the created node exists, and no other one remains.
 func checkOne(t *testing.T, s *testbed.Scenario, path string) {
 	t.Helper()
-	found, _, err := s.Subject.Exists(testbed.Context(t), path)
-	require.NoError(t, err)
-	require.True(t, found)
+	require.True(t, testbed.Exists(t, s.Subject, path))
 	testbed.Eventually(t, func() bool { return strings.Count(s.Server.Tree(), "_c_") == 1 }, "exactly one node")
 }
 
@@ -90,11 +88,10 @@ func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -20
 					gate := block(zktest.OnOp("create"))
 					defer gate.Open()
 					ctx, cancel := context.WithCancel(testbed.Context(t))
-					result := make(chan error, 1)
-					go func() {
+					result := testbed.Go(func() error {
 						_, err := client.Create(ctx, "/n", nil, framework.As(mode), framework.Protected())
-						result <- err
-					}()
+						return err
+					})
 					testbed.Receive(t, gate.Arrived(), "the create")
 					cancel()
 					err := testbed.Receive(t, result, "the cancelled call")
@@ -116,8 +113,7 @@ func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -20
 func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498, -653
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	first, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	first := testbed.Session(t, client)
 	var mu sync.Mutex
 	var ids []string
 	server.Block(zktest.OnOp("create"), zktest.On(func(r zktest.Request) bool {
@@ -129,10 +125,8 @@ func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498,
 		return false
 	}))
 	server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("create"))
-	path, err := client.Create(testbed.Context(t), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
-	require.NoError(t, err)
-	next, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	path := testbed.Create(t, client, "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+	next := testbed.Session(t, client)
 	require.NotEqual(t, first.ID(), next.ID())
 	testbed.Eventually(t, func() bool { return strings.Count(server.Tree(), "_c_") == 1 }, "the old session's node is swept")
 	_, child := framework.Split(path)
@@ -151,16 +145,14 @@ func TestAPathThatServersRefuseDoesNotTurnContainersOff(t *testing.T) {
 	client := newClient(t, server)
 	_, err := client.Create(t.Context(), "/\U0001f600/x", nil, framework.ContainerParents())
 	require.ErrorIs(t, err, framework.ErrBadPath)
-	_, err = client.Create(t.Context(), "/a/b", []byte{}, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a/b", []byte{}, framework.ContainerParents())
 	require.Equal(t, "/a \"\" container\n/a/b \"\"\n", server.Tree())
 }
 
 func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, -180
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	// The node's second create follows the create of its parent: it is held back until the parent
 	// is deleted.
 	creates := 0
@@ -169,16 +161,14 @@ func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, 
 		return creates == 2
 	}))
 	defer gate.Open()
-	result := make(chan error, 1)
-	go func() {
+	result := testbed.Go(func() error {
 		_, err := client.Create(testbed.Context(t), "/a/b/n", []byte{}, framework.ContainerParents())
-		result <- err
-	}()
+		return err
+	})
 	testbed.Receive(t, gate.Arrived(), "the second create")
 	require.Equal(t, "/a \"\" container\n/a/b \"\" container\n", server.Tree())
 	// A container is only reaped after it had a child.
-	_, err = other.Create(t.Context(), "/a/b/x", nil)
-	require.NoError(t, err)
+	testbed.Create(t, other, "/a/b/x", nil)
 	require.NoError(t, other.Delete(t.Context(), "/a/b/x"))
 	server.ReapContainers()
 	server.ReapContainers()
@@ -202,16 +192,13 @@ func TestParentsThatSomebodyElseMakesAreFine(t *testing.T) { // CUR-CLI-41
 	for range n {
 		require.NoError(t, testbed.Receive(t, results, "a create"))
 	}
-	children, err := server.Children("/a/b/c")
-	require.NoError(t, err)
-	require.Len(t, children, n)
+	require.Len(t, testbed.ServerChildren(t, server, "/a/b/c"), n)
 }
 
 func TestParentsCannotBeMadeBelowAnEphemeralNode(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	_, err := client.Create(t.Context(), "/e", nil, framework.As(framework.Ephemeral))
-	require.NoError(t, err)
-	_, err = client.Create(t.Context(), "/e/b/c", nil, framework.ContainerParents())
+	testbed.Create(t, client, "/e", nil, framework.As(framework.Ephemeral))
+	_, err := client.Create(t.Context(), "/e/b/c", nil, framework.ContainerParents())
 	require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
 	var op *framework.OpError
 	require.True(t, errors.As(err, &op))
@@ -221,13 +208,10 @@ func TestParentsCannotBeMadeBelowAnEphemeralNode(t *testing.T) {
 func TestParentsInANamespaceOfTheRoot(t *testing.T) { // CUR-CLI-47, -52
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("deep/down"))
-	found, _, err := client.Exists(t.Context(), "/")
-	require.NoError(t, err)
-	require.False(t, found, "the namespace's own node")
-	_, _, err = client.Exists(t.Context(), "")
+	require.False(t, testbed.Exists(t, client, "/"), "the namespace's own node")
+	_, _, err := client.Exists(t.Context(), "")
 	require.ErrorIs(t, err, framework.ErrBadPath)
-	path, err := client.Create(t.Context(), "/", []byte{}, framework.As(framework.PersistentSequential), framework.ContainerParents())
-	require.NoError(t, err)
+	path := testbed.Create(t, client, "/", []byte{}, framework.As(framework.PersistentSequential), framework.ContainerParents())
 	assert.Equal(t, "/0000000000", path)
 	assert.Equal(t, "/deep \"\" container\n/deep/down \"\" container\n/deep/down/0000000000 \"\"\n", server.Tree())
 	path, err = client.Create(t.Context(), "/", []byte{}, framework.As(framework.Ephemeral), framework.Protected())
@@ -240,10 +224,8 @@ func TestParentsInANamespaceOfTheRoot(t *testing.T) { // CUR-CLI-47, -52
 
 func TestASequentialNodeNeedsNoName(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	_, err := client.Create(t.Context(), "/a", nil)
-	require.NoError(t, err)
-	path, err := client.Create(t.Context(), "/a/", nil, framework.As(framework.PersistentSequential))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
+	path := testbed.Create(t, client, "/a/", nil, framework.As(framework.PersistentSequential))
 	assert.Equal(t, "/a/0000000000", path)
 	responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/a/", Flags: zk.FlagSequence})
 	require.NoError(t, err)
@@ -267,8 +249,7 @@ func TestCreateMakesTheNodeOfItsNamespaceOnly(t *testing.T) {
 			_, err := client.Create(t.Context(), "/a/b", nil, options...)
 			require.ErrorIs(t, err, zk.ErrNoNode)
 			require.Empty(t, server.Tree(), "/a is missing, whether or not the namespace is there")
-			_, err = client.Create(t.Context(), "/a", nil, options...)
-			require.NoError(t, err)
+			testbed.Create(t, client, "/a", nil, options...)
 			require.Contains(t, server.Tree(), "/deep \"\" container\n/deep/down \"\" container\n/deep/down/")
 			acl, _, err := client.GetACL(t.Context(), "/")
 			require.NoError(t, err)
@@ -284,8 +265,7 @@ func TestCreateMakesTheNodeOfItsNamespaceOnly(t *testing.T) {
 func TestNamespaceOfAClientWithoutContainersIsPersistent(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("ns"), framework.WithoutContainers())
-	_, err := client.Create(t.Context(), "/a", []byte{})
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", []byte{})
 	require.Equal(t, "/ns \"\"\n/ns/a \"\"\n", server.Tree())
 }
 
@@ -294,12 +274,10 @@ func TestProtectedNodeWithoutANameAndWithForeignNeighbours(t *testing.T) { // CU
 	client := newClient(t, server)
 	// The protection of go-zookeeper panics.
 	for _, foreign := range []string{"/_c_x", "/_c_", "/other"} {
-		_, err := client.Create(t.Context(), foreign, nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, foreign, nil)
 	}
 	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
-	path, err := client.Create(testbed.Context(t), "/", nil, framework.As(framework.EphemeralSequential), framework.Protected())
-	require.NoError(t, err)
+	path := testbed.Create(t, client, "/", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 	require.True(t, injected.Met())
 	require.Regexp(t, `^/_c_[0-9a-f-]{36}-0000000003$`, path)
 }
@@ -322,8 +300,7 @@ func TestTheNumberMakesAName(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	for _, name := range []string{"", ".", "..", "x."} {
-		path, err := client.Create(testbed.Context(t), "/"+name, nil, framework.As(framework.PersistentSequential))
-		require.NoError(t, err)
+		path := testbed.Create(t, client, "/"+name, nil, framework.As(framework.PersistentSequential))
 		require.Equal(t, "/"+name, path[:len(path)-10])
 		require.Contains(t, server.Tree(), path+" ")
 	}
@@ -339,17 +316,13 @@ func TestANilCreateOptionIsRefused(t *testing.T) { // issue 10, B7
 
 func TestSequentialChildrenAllAppear(t *testing.T) { // CUR-CLI-09
 	client := newClient(t, zktest.NewServer(t))
-	ctx := testbed.Context(t)
 	var want []string
 	for i := range 10 {
-		path, err := client.Create(ctx, "/head/child", nil, framework.As(framework.EphemeralSequential), framework.ContainerParents())
-		require.NoError(t, err)
+		path := testbed.Create(t, client, "/head/child", nil, framework.As(framework.EphemeralSequential), framework.ContainerParents())
 		require.Equal(t, fmt.Sprintf("/head/child%010d", i), path)
 		want = append(want, path[len("/head/"):])
 	}
-	children, _, err := client.Children(ctx, "/head")
-	require.NoError(t, err)
-	require.Equal(t, want, slices.Sorted(slices.Values(children)))
+	require.Equal(t, want, slices.Sorted(slices.Values(testbed.Children(t, client, "/head"))))
 }
 
 func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
@@ -357,11 +330,10 @@ func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
 	owner := newClient(t, server, framework.WithAuth("digest", []byte("me:secret")))
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
-	_, err := owner.Create(ctx, "/mine", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
-	require.NoError(t, err)
+	testbed.Create(t, owner, "/mine", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
 	before := server.Tree()
 	for _, parents := range []framework.CreateOption{framework.ContainerParents(), framework.PersistentParents()} {
-		_, err = client.Create(ctx, "/mine/a/b", nil, parents)
+		_, err := client.Create(ctx, "/mine/a/b", nil, parents)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		_, err = client.Create(ctx, "/mine/a/b", nil, parents, framework.As(framework.EphemeralSequential), framework.Protected())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
@@ -369,16 +341,13 @@ func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	}
 	require.Equal(t, before, server.Tree())
-	_, err = client.Create(ctx, "/ours/a/b", nil)
+	_, err := client.Create(ctx, "/ours/a/b", nil)
 	require.ErrorIs(t, err, zk.ErrNoNode)
-	_, err = client.Create(ctx, "/ours/a/b", nil, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/ours/a/b", nil, framework.ContainerParents())
 	_, err = client.Create(ctx, "/ours/a/b", nil, framework.ContainerParents())
 	require.ErrorIs(t, err, zk.ErrNodeExists)
-	_, err = owner.Create(ctx, "/mine/a/b", nil, framework.ContainerParents())
-	require.NoError(t, err)
-	_, err = owner.Create(ctx, "/mine/open", nil, framework.ACL(zk.WorldACL(zk.PermAll)))
-	require.NoError(t, err)
+	testbed.Create(t, owner, "/mine/a/b", nil, framework.ContainerParents())
+	testbed.Create(t, owner, "/mine/open", nil, framework.ACL(zk.WorldACL(zk.PermAll)))
 	_, err = client.Create(ctx, "/mine/open/a/b", nil, framework.ContainerParents())
 	require.NoError(t, err, "what is there need not be made")
 }

@@ -146,25 +146,21 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		"":                                     {framework.WithDefaultData(nil)},
 	} {
 		for _, kind := range kinds {
-			t.Run(kind.name+"/"+want, func(t *testing.T) {
-				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-					data, err := w.Server.Get(kind.node(t, t.Context(), w.Client(opts...)))
-					require.NoError(t, err)
-					require.NotNil(t, data, "Java's recipes fail on null")
-					require.Equal(t, kind.own+want, string(data))
-				}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-			})
+			testbed.RunWorld(t, kind.name+"/"+want, func(t *testing.T, w *testbed.World) {
+				data, err := w.Server.Get(kind.node(t, t.Context(), w.Client(opts...)))
+				require.NoError(t, err)
+				require.NotNil(t, data, "Java's recipes fail on null")
+				require.Equal(t, kind.own+want, string(data))
+			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		}
-		t.Run("compressed/"+want, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				_, err := compressed.Create(t.Context(), w.Client(opts...), "/compressed", nil)
-				require.NoError(t, err)
-				data, err := w.Server.Get("/compressed")
-				require.NoError(t, err)
-				data, err = compressed.Decode(data)
-				require.NoError(t, err)
-				require.Equal(t, want, string(data))
-			})
+		testbed.RunWorld(t, "compressed/"+want, func(t *testing.T, w *testbed.World) {
+			_, err := compressed.Create(t.Context(), w.Client(opts...), "/compressed", nil)
+			require.NoError(t, err)
+			data, err := w.Server.Get("/compressed")
+			require.NoError(t, err)
+			data, err = compressed.Decode(data)
+			require.NoError(t, err)
+			require.Equal(t, want, string(data))
 		})
 	}
 }

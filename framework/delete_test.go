@@ -31,11 +31,10 @@ func TestGuaranteedDeleteWithAnyTwoFaults(t *testing.T) { // CURATOR-202, -486
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
 		for _, first := range testbed.Faults {
 			for _, second := range testbed.Faults {
-				_, err := client.Create(testbed.Context(t), "/n", nil)
-				require.NoError(t, err)
+				testbed.Create(t, client, "/n", nil)
 				server.Inject(first, 0, zktest.OnOp("delete"))
 				injected := server.Inject(second, 0, zktest.OnOp("delete"))
-				err = client.Delete(testbed.Context(t), "/n", framework.Guaranteed())
+				err := client.Delete(testbed.Context(t), "/n", framework.Guaranteed())
 				require.NoError(t, err, "whatever the retry policy says")
 				require.True(t, injected.Met())
 				require.Empty(t, server.Tree())
@@ -49,14 +48,9 @@ func TestGuaranteedDeleteWithAnyTwoFaults(t *testing.T) { // CURATOR-202, -486
 func TestGuaranteedDeleteOutlastsAnOutage(t *testing.T) { // CUR-CLI-28, CURATOR-106
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
-		_, err := client.Create(t.Context(), "/n", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/n", nil)
 		server.Stop()
-		deleted := make(chan error, 1)
-		go func() {
-			err := client.Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed())
-			deleted <- err
-		}()
+		deleted := testbed.Go(func() error { return client.Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed()) })
 		time.Sleep(time.Hour) // virtual time: the outage, in which nothing may happen
 		require.Empty(t, deleted, "it goes on trying")
 		require.NoError(t, server.Restart())
@@ -68,14 +62,13 @@ func TestGuaranteedDeleteOutlastsAnOutage(t *testing.T) { // CUR-CLI-28, CURATOR
 func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()), framework.WithConnectionTimeout(time.Second))
-		_, err := client.Create(t.Context(), "/n", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/n", nil)
 		server.Stop()
 		synctest.Wait()
 		require.ErrorIs(t, client.Delete(t.Context(), "/n"), zk.ErrNoServer)
 		require.NoError(t, server.Restart())
 		time.Sleep(time.Minute) // virtual time, in which nothing may happen
-		_, err = server.Get("/n")
+		_, err := server.Get("/n")
 		require.NoError(t, err)
 	})
 }
@@ -86,13 +79,11 @@ func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
 func TestTwoDeletesOfOneNodeDoNotBothSucceed(t *testing.T) { // issue 10, B5
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
-	_, err := client.Create(t.Context(), "/n", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/n", nil)
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
 	gate := server.Block(zktest.OnOp("delete"), zktest.On(func(zktest.Request) bool { return len(server.Sessions()) == 2 }))
 	defer gate.Open()
-	result := make(chan error, 1)
-	go func() { result <- client.Delete(testbed.Context(t), "/n") }()
+	result := testbed.Go(func() error { return client.Delete(testbed.Context(t), "/n") })
 	testbed.Receive(t, gate.Arrived(), "a delete")
 	gate.Open()
 	ours, theirs := testbed.Receive(t, result, "our delete"), other.Delete(testbed.Context(t), "/n")
@@ -100,10 +91,9 @@ func TestTwoDeletesOfOneNodeDoNotBothSucceed(t *testing.T) { // issue 10, B5
 	require.ErrorIs(t, theirs, zk.ErrNoNode)
 	require.False(t, retry.Unknown(theirs))
 
-	_, err = client.Create(t.Context(), "/n", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/n", nil)
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
-	err = client.Delete(testbed.Context(t), "/n")
+	err := client.Delete(testbed.Context(t), "/n")
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.True(t, retry.Unknown(err), "it may have been us")
 	require.EqualError(t, err, "delete /n: zk: node does not exist (the answer to an earlier attempt was lost)")
@@ -113,16 +103,14 @@ func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	for _, fault := range testbed.Faults {
-		_, err := client.Create(testbed.Context(t), "/n", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/n", nil)
 		injected := server.Inject(fault, 0, zktest.OnOp("delete"))
-		err = client.Delete(testbed.Context(t), "/n", framework.IfVersion(0), framework.IfExists())
+		err := client.Delete(testbed.Context(t), "/n", framework.IfVersion(0), framework.IfExists())
 		require.NoError(t, err, fault)
 		require.True(t, injected.Met())
 	}
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
-	_, err := client.Create(testbed.Context(t), "/n", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/n", nil)
 	require.ErrorIs(t, client.Delete(testbed.Context(t), "/n", framework.IfVersion(7)), zk.ErrBadVersion, "a wrong version stays wrong")
 }
 
@@ -137,16 +125,11 @@ func TestGuaranteedDeleteOfACallerWhoGoesAway(t *testing.T) { // CURATOR-205
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			client := newClient(t, server)
-			_, err := client.Create(t.Context(), "/n", nil)
-			require.NoError(t, err)
+			testbed.Create(t, client, "/n", nil)
 			gate := server.Block(zktest.OnOp("delete"))
 			defer gate.Open()
 			ctx, cancel := context.WithCancel(testbed.Context(t))
-			result := make(chan error, 1)
-			go func() {
-				err := client.Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed())
-				result <- err
-			}()
+			result := testbed.Go(func() error { return client.Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed()) })
 			testbed.Receive(t, gate.Arrived(), "the delete")
 			cancel()
 			require.ErrorIs(t, testbed.Receive(t, result, "the cancelled call"), context.Canceled)
@@ -160,11 +143,9 @@ func TestGuaranteedDeleteOfACallerWhoGoesAway(t *testing.T) { // CURATOR-205
 func TestGuaranteedDeleteOfACallerWhoWasGoneBefore(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	_, err := client.Create(t.Context(), "/n", nil)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err = client.Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed())
+	testbed.Create(t, client, "/n", nil)
+	ctx := testbed.Cancelled(t)
+	err := client.Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, context.Canceled)
 	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "the node goes")
 }
@@ -177,22 +158,17 @@ func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 		refuses := testbed.RefuseCredentials(server)
 		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
 		for _, path := range []string{"/waits", "/gives-up"} {
-			_, err := client.Create(t.Context(), path, nil, framework.As(framework.Ephemeral))
-			require.NoError(t, err)
+			testbed.Create(t, client, path, nil, framework.As(framework.Ephemeral))
 		}
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		refuses.Store(true)
 		server.CutConnections()
 		require.Eventually(t, func() bool { return errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) }, time.Second, time.Millisecond)
-		result := make(chan error, 1)
-		go func() {
-			err := client.Delete(t.Context(), "/waits", framework.IfExists(), framework.Guaranteed())
-			result <- err
-		}()
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		err = client.Delete(gone, "/gives-up", framework.IfExists(), framework.Guaranteed())
+		result := testbed.Go(func() error {
+			return client.Delete(t.Context(), "/waits", framework.IfExists(), framework.Guaranteed())
+		})
+		gone := testbed.Cancelled(t)
+		err := client.Delete(gone, "/gives-up", framework.IfExists(), framework.Guaranteed())
 		require.ErrorIs(t, err, context.Canceled)
 		time.Sleep(time.Second) // virtual time, in which both must not give up
 		refuses.Store(false)
@@ -205,30 +181,26 @@ func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 
 func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
 	for name, bound := range map[string]bool{"in any session": false, "in one session": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
-				in := client
-				if bound {
-					session, err := client.Session(t.Context())
-					require.NoError(t, err)
-					in = client.In(session)
-				}
-				gate := server.Block(zktest.OnOp("delete"))
-				defer gate.Open()
-				result := make(chan error, 1)
-				go func() {
-					result <- in.Delete(context.Background(), "/n", framework.IfExists(), framework.Guaranteed())
-				}()
-				testbed.Receive(t, gate.Arrived(), "the delete")
-				require.NoError(t, client.Close())
-				err := testbed.Receive(t, result, "the delete")
-				require.ErrorIs(t, err, framework.ErrClosed)
-				require.True(t, retry.Unknown(err), "it was sent")
-				err = in.Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed())
-				require.ErrorIs(t, err, framework.ErrClosed)
-				require.False(t, retry.Unknown(err), "it was not")
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t)
+			in := client
+			if bound {
+				session := testbed.Session(t, client)
+				in = client.In(session)
+			}
+			gate := server.Block(zktest.OnOp("delete"))
+			defer gate.Open()
+			result := testbed.Go(func() error {
+				return in.Delete(context.Background(), "/n", framework.IfExists(), framework.Guaranteed())
 			})
+			testbed.Receive(t, gate.Arrived(), "the delete")
+			require.NoError(t, client.Close())
+			err := testbed.Receive(t, result, "the delete")
+			require.ErrorIs(t, err, framework.ErrClosed)
+			require.True(t, retry.Unknown(err), "it was sent")
+			err = in.Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed())
+			require.ErrorIs(t, err, framework.ErrClosed)
+			require.False(t, retry.Unknown(err), "it was not")
 		})
 	}
 }
@@ -238,12 +210,10 @@ func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
 func TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		_, err = client.Create(t.Context(), "/n", nil)
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
+		testbed.Create(t, client, "/n", nil)
 		server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("delete"))
-		err = client.In(session).Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed())
+		err := client.In(session).Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed())
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.False(t, server.Exists("/n"))
 		require.True(t, retry.Unknown(err))
@@ -253,11 +223,9 @@ func TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost(t *testin
 func TestGuaranteedDeleteGivesUpWhatTheServerRefuses(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	_, err := client.Create(t.Context(), "/dir", nil, framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermDelete)))
-	require.NoError(t, err)
-	_, err = client.Create(t.Context(), "/dir/n", nil)
-	require.NoError(t, err)
-	err = client.Delete(t.Context(), "/dir/n", framework.IfExists(), framework.Guaranteed())
+	testbed.Create(t, client, "/dir", nil, framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermDelete)))
+	testbed.Create(t, client, "/dir/n", nil)
+	err := client.Delete(t.Context(), "/dir/n", framework.IfExists(), framework.Guaranteed())
 	assert.ErrorIs(t, err, zk.ErrNoAuth)
 	assert.EqualError(t, err, "delete /dir/n: zk: not authenticated")
 	err = client.Delete(t.Context(), "/dir", framework.IfExists(), framework.Guaranteed())
@@ -266,8 +234,7 @@ func TestGuaranteedDeleteGivesUpWhatTheServerRefuses(t *testing.T) {
 
 // discard discards the node at path in the present session.
 func discard(t *testing.T, client *framework.Client, path string) *framework.Session {
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	engine.Of(client.In(session)).Discard(path, (*engine.Session)(session))
 	return session
 }
@@ -290,17 +257,14 @@ func TestDiscard_HasItsPlaceAtOnce(t *testing.T) {
 // now.
 func TestDiscard_DoesNotGiveUp(t *testing.T) {
 	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-		t.Run(fault.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
-				_, err := client.Create(t.Context(), "/a", nil, framework.As(framework.Ephemeral))
-				require.NoError(t, err)
-				injected := server.Inject(fault, 0, zktest.OnOp("delete"))
-				discard(t, client, "/a")
-				time.Sleep(time.Second) // virtual time, in which it must be deleted
-				require.True(t, injected.Met())
-				require.False(t, server.Exists("/a"))
-			})
+		testbed.RunVirtual(t, fault.String(), func(t *testing.T) {
+			server, client := virtual(t)
+			testbed.Create(t, client, "/a", nil, framework.As(framework.Ephemeral))
+			injected := server.Inject(fault, 0, zktest.OnOp("delete"))
+			discard(t, client, "/a")
+			time.Sleep(time.Second) // virtual time, in which it must be deleted
+			require.True(t, injected.Met())
+			require.False(t, server.Exists("/a"))
 		})
 	}
 }
@@ -309,8 +273,7 @@ func TestDiscard_DoesNotGiveUp(t *testing.T) {
 func TestDiscard_EndsWithTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		_, err := client.Create(t.Context(), "/a", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil, framework.As(framework.Ephemeral))
 		gate := server.Block(zktest.OnOp("delete"))
 		session := discard(t, client, "/a")
 		<-gate.Arrived()
@@ -329,19 +292,17 @@ func TestDiscard_EndsWithTheSession(t *testing.T) {
 // TestDiscard_LogsARefusal at once and after a lost connection.
 func TestDiscard_LogsARefusal(t *testing.T) {
 	for name, faults := range map[string]int{"at once": 0, "later": 1} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := &logged{}
-				server, client := virtual(t, log.keep(slog.LevelWarn))
-				require.NoError(t, server.Create("/a", nil))
-				require.NoError(t, server.Create("/a/b", nil))
-				for range faults {
-					server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
-				}
-				discard(t, client, "/a")
-				time.Sleep(time.Second) // virtual time
-				require.Len(t, log.lines(`msg="node was not deleted" path=/a reason="zk: node has children"`), 1)
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			log := &logged{}
+			server, client := virtual(t, log.keep(slog.LevelWarn))
+			require.NoError(t, server.Create("/a", nil))
+			require.NoError(t, server.Create("/a/b", nil))
+			for range faults {
+				server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
+			}
+			discard(t, client, "/a")
+			time.Sleep(time.Second) // virtual time
+			require.Len(t, log.lines(`msg="node was not deleted" path=/a reason="zk: node has children"`), 1)
 		})
 	}
 }
@@ -394,8 +355,7 @@ func TestDiscard_ManyDoNotDelayAHeartbeat(t *testing.T) {
 			c, err := server.DialContext(ctx, network, address)
 			return noting{c, sent}, err
 		}))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		server.RefuseConnections(true)
 		server.CutConnections()
 		synctest.Wait()
@@ -408,8 +368,7 @@ func TestDiscard_ManyDoNotDelayAHeartbeat(t *testing.T) {
 		server.RefuseConnections(false)
 		require.NoError(t, client.WaitConnected(t.Context()))
 		<-deletions.Arrived()
-		synced := make(chan error, 1)
-		go func() { synced <- client.Sync(t.Context()) }()
+		synced := testbed.Go(func() error { return client.Sync(t.Context()) })
 		synctest.Wait()
 		require.Less(t, sent.count(proto.OpDelete), n/10, "in flight")
 		deletions.Open()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -36,14 +37,12 @@ func (l *slowLog) Handle(_ context.Context, r slog.Record) error {
 func TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithLogger(slog.New(&slowLog{})))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		time.Sleep(8 * time.Second) // virtual time
 		server.CutConnections()
 		time.Sleep(50 * time.Millisecond) // virtual time
 		require.Equal(t, connstate.Suspended, client.State())
-		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
-		require.NoError(t, err)
+		testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 		time.Sleep(time.Minute) // virtual time
 		require.NoError(t, session.Err())
 	})
@@ -53,13 +52,9 @@ func TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins(t *testing.T) {
 func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(time.Millisecond))
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second))
-		require.NoError(t, err)
-		defer client.Close()
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
-		require.NoError(t, err)
+		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second))
+		session := testbed.Session(t, client)
+		testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 		for range 20 {
 			time.Sleep(5300 * time.Millisecond) // virtual time
 			server.CutConnections()
@@ -76,20 +71,18 @@ func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 func TestASyncConfirmsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		require.Equal(t, 10*time.Second, session.Timeout())
 		server.Freeze()
 		time.Sleep(6400 * time.Millisecond) // virtual time: less than a client waits for an answer
 		server.Thaw()
 		time.Sleep(2500 * time.Millisecond) // virtual time: less than 9/32 of the timeout
-		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
+		_, err := session.Depend(connstate.LostEndsHold, func(error) {})
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		server.ResetCounts()
 		require.NoError(t, client.Sync(t.Context()))
 		require.LessOrEqual(t, server.Requests().Requests["multi"], 10, "there are pauses")
-		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
-		require.NoError(t, err)
+		testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 	})
 }
 
@@ -97,14 +90,12 @@ func TestASyncConfirmsTheSession(t *testing.T) {
 func TestASyncOfAnIdleSessionDoesNotPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		time.Sleep(time.Hour) // virtual time
 		began := time.Now()
 		require.NoError(t, client.Sync(t.Context()))
 		require.Zero(t, time.Since(began))
-		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
-		require.NoError(t, err)
+		testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 	})
 }
 
@@ -112,13 +103,10 @@ func TestASyncOfAnIdleSessionDoesNotPause(t *testing.T) {
 func TestASyncEndsIfNobodyCanDependOnTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(4500*time.Millisecond))
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second))
-		require.NoError(t, err)
-		defer client.Close()
+		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second))
 		require.NoError(t, client.WaitConnected(t.Context()))
 		time.Sleep(time.Minute) // virtual time
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		require.NoError(t, client.Sync(ctx))
 	})
 }

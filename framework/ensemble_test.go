@@ -80,26 +80,24 @@ func TestTheEnsembleIsFollowed(t *testing.T) {
 		"ZooKeeper": {"/zookeeper/config", "server.1=a:2888:3888:participant;0.0.0.0:2181\nserver.2=b:2888:3888:participant;2181\nversion=1"},
 		"Keeper":    {"/keeper/config", "server.1=a:9234;participant;1\nserver.2=b:9234;participant;1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newConfigured(c.path, c.text)
-				client, err := framework.New([]string{"a:2181"}, framework.WithDialer(e.dial), framework.WithNamespace("ns"),
-					framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
-				require.NoError(t, err)
-				defer func() { client.Close(); e.wg.Wait() }()
-				require.NoError(t, client.WaitConnected(t.Context()))
-				synctest.Wait()
-				e.fail("a:2181")
-				synctest.Wait() // the client knows
-				require.NoError(t, client.WaitConnected(testbed.Context(t)))
-				e.mu.Lock()
-				require.Contains(t, e.dials, "b:2181")
-				e.mu.Unlock()
-				e.fail("b:2181")
-				e.up("a:2181") // the configured servers are not forgotten
-				synctest.Wait()
-				require.NoError(t, client.WaitConnected(testbed.Context(t)))
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			e := newConfigured(c.path, c.text)
+			client, err := framework.New([]string{"a:2181"}, framework.WithDialer(e.dial), framework.WithNamespace("ns"),
+				framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
+			require.NoError(t, err)
+			defer func() { client.Close(); e.wg.Wait() }()
+			require.NoError(t, client.WaitConnected(t.Context()))
+			synctest.Wait()
+			e.fail("a:2181")
+			synctest.Wait() // the client knows
+			require.NoError(t, client.WaitConnected(testbed.Context(t)))
+			e.mu.Lock()
+			require.Contains(t, e.dials, "b:2181")
+			e.mu.Unlock()
+			e.fail("b:2181")
+			e.up("a:2181") // the configured servers are not forgotten
+			synctest.Wait()
+			require.NoError(t, client.WaitConnected(testbed.Context(t)))
 		})
 	}
 }
@@ -171,31 +169,27 @@ func TestAChangeOfTheEnsembleIsReported(t *testing.T) { // CUR-ENS-02, -03, -05
 		"tracking":         {[]framework.Option{framework.WithEnsembleTracking()}, []string{"a:2181", "c:2181"}},
 		"without tracking": {nil, []string{"a:2181", "a:2181"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				var dials []string // by one goroutine of the client's
-				client, err := framework.New([]string{"a:2181"}, append(c.options, framework.WithSessionTimeout(10*time.Second),
-					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-						dials = append(dials, address)
-						return server.DialContext(ctx, network, address)
-					}))...)
-				require.NoError(t, err)
-				defer client.Close()
-				require.NoError(t, client.WaitConnected(t.Context()))
-				for _, text := range []string{
-					"server.1=a:2888:3888:participant;2181\nserver.2=b:2888:3888:participant;2181\nversion=100000000",
-					"server.3=c:2888:3888:participant;2181\nversion=200000000",
-				} {
-					require.NoError(t, server.Set("/zookeeper/config", []byte(text)))
-					synctest.Wait() // the client was notified
-				}
-				server.CutConnections()
-				synctest.Wait()
-				require.NoError(t, client.WaitConnected(t.Context()))
-				require.NoError(t, client.Sync(t.Context()))
-				require.Equal(t, c.want, dials)
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			var dials []string // by one goroutine of the client's
+			client := testbed.NewClient(t, []string{"a:2181"}, append(c.options, framework.WithSessionTimeout(10*time.Second),
+				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					dials = append(dials, address)
+					return server.DialContext(ctx, network, address)
+				}))...)
+			require.NoError(t, client.WaitConnected(t.Context()))
+			for _, text := range []string{
+				"server.1=a:2888:3888:participant;2181\nserver.2=b:2888:3888:participant;2181\nversion=100000000",
+				"server.3=c:2888:3888:participant;2181\nversion=200000000",
+			} {
+				require.NoError(t, server.Set("/zookeeper/config", []byte(text)))
+				synctest.Wait() // the client was notified
+			}
+			server.CutConnections()
+			synctest.Wait()
+			require.NoError(t, client.WaitConnected(t.Context()))
+			require.NoError(t, client.Sync(t.Context()))
+			require.Equal(t, c.want, dials)
 		})
 	}
 }
@@ -222,12 +216,9 @@ func (e *configured) up(address string) {
 func TestAllServersAreReplacedOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		client, err := framework.New(cluster.Servers(), framework.WithDialer(cluster.DialContext),
+		client := testbed.ClientOf(t, cluster,
 			framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
-		require.NoError(t, err)
-		defer client.Close()
-		session, err := client.Session(testbed.Context(t))
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		for _, old := range cluster.Members() {
 			_, err := cluster.Add(testbed.Context(t))
 			require.NoError(t, err)
@@ -248,11 +239,9 @@ func TestAConfigurationThatCannotBeParsedIsNotTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		var log logged
-		client, err := framework.New(server.Servers(), framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		client := testbed.NewClient(t, server.Servers(), framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return server.DialContext(ctx, network, server.Addr())
 		}), framework.WithEnsembleTracking(), log.keep(slog.LevelInfo))
-		require.NoError(t, err)
-		defer client.Close()
 		require.NoError(t, client.WaitConnected(t.Context()))
 		require.NoError(t, server.Set("/zookeeper/config", []byte("server.x=zk3:2888:3888;2181\nversion=1")))
 		synctest.Wait()

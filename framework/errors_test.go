@@ -69,9 +69,8 @@ func TestErrorsOfWaitingAndListeningNameTheirOperation(t *testing.T) {
 // TestNobodyDependsOnASessionWithoutAFunction: the client would call it when the session is over.
 func TestNobodyDependsOnASessionWithoutAFunction(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
-	_, err = session.Depend(connstate.SuspendedEndsHold, nil)
+	session := testbed.Session(t, client)
+	_, err := session.Depend(connstate.SuspendedEndsHold, nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -141,15 +142,13 @@ func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 			return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.NumberResponse{Number: 1 << 30}, &proto.NumberResponse{})
 		})},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				client := l.client(t, framework.WithConnectionTimeout(time.Second))
-				_, _, err := client.GetACL(t.Context(), "/a")
-				require.Error(t, err)
-				// Virtual time: the test counts the connections of these seconds.
-				time.Sleep(time.Second)
-				require.LessOrEqual(t, l.accepted.Load(), int32(25), "connections in 2 s")
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			client := l.client(t, framework.WithConnectionTimeout(time.Second))
+			_, _, err := client.GetACL(t.Context(), "/a")
+			require.Error(t, err)
+			// Virtual time: the test counts the connections of these seconds.
+			time.Sleep(time.Second)
+			require.LessOrEqual(t, l.accepted.Load(), int32(25), "connections in 2 s")
 		})
 	}
 }
@@ -184,12 +183,10 @@ func TestAKeeperThatNeverRestoresSessionsIsUsed(t *testing.T) {
 		l := &scripted{answer: fine(func(h proto.RequestHeader, _ []byte) []byte { return nil })}
 		l.welcome = func(r proto.ConnectRequest) []byte { return welcome(id.Add(1), 10*time.Second)(r) }
 		client := l.client(t)
-		first, err := client.Session(t.Context())
-		require.NoError(t, err)
-		_, _, err = client.Get(t.Context(), "/a") // hangs up
+		first := testbed.Session(t, client)
+		_, _, err := client.Get(t.Context(), "/a") // hangs up
 		require.Error(t, err)
-		second, err := client.Session(t.Context())
-		require.NoError(t, err)
+		second := testbed.Session(t, client)
 		require.ErrorIs(t, first.Err(), framework.ErrSessionLost, "at once")
 		require.EqualValues(t, 2, second.ID(), "the one that came with the connection")
 		require.EqualValues(t, 2, l.accepted.Load())
@@ -209,18 +206,15 @@ func TestOneOfFiveServersIsEnough(t *testing.T) {
 	for range 6 {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory())
-			client, err := framework.New([]string{"good:1", "b:1", "c:1", "d:1", "e:1"}, framework.WithSessionTimeout(4*time.Second),
+			client := testbed.NewClient(t, []string{"good:1", "b:1", "c:1", "d:1", "e:1"}, framework.WithSessionTimeout(4*time.Second),
 				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 					if address == "good:1" {
 						return server.DialContext(ctx, network, address)
 					}
 					return silent(t), nil
 				}))
-			require.NoError(t, err)
-			defer client.Close()
 			require.NoError(t, client.WaitConnected(t.Context()))
-			session, err := client.Session(t.Context())
-			require.NoError(t, err)
+			session := testbed.Session(t, client)
 			for range 5 {
 				time.Sleep(31 * time.Second) // virtual time, until failures are forgotten
 				server.Freeze()
@@ -277,10 +271,8 @@ func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 				return honest(h, body)
 			}}
 			client := l.client(t)
-			session, err := client.Session(t.Context())
-			require.NoError(t, err)
-			_, err = session.Depend(connstate.LostEndsHold, func(error) {})
-			require.NoError(t, err)
+			session := testbed.Session(t, client)
+			testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 			time.Sleep(time.Minute) // virtual time, in which the session must live on
 			require.NoError(t, session.Err(), "writes are committed")
 			off.Store(true)

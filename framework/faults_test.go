@@ -34,53 +34,47 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second} {
 		for phase := range 8 {
 			after := 17*time.Second + time.Duration(phase)*333*time.Millisecond
-			t.Run(fmt.Sprintf("%v, frozen after %v", timeout, after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server, client := virtual(t, framework.WithSessionTimeout(timeout))
-					session, err := client.Session(t.Context())
-					require.NoError(t, err)
-					var mu sync.Mutex
-					var order []string
-					note := func(what any) {
-						if !lives(server, session) {
-							what = fmt.Sprintf("%v, too late", what)
-						}
-						mu.Lock()
-						defer mu.Unlock()
-						order = append(order, fmt.Sprint(what))
+			testbed.RunVirtual(t, fmt.Sprintf("%v, frozen after %v", timeout, after), func(t *testing.T) {
+				server, client := virtual(t, framework.WithSessionTimeout(timeout))
+				session := testbed.Session(t, client)
+				var mu sync.Mutex
+				var order []string
+				note := func(what any) {
+					if !lives(server, session) {
+						what = fmt.Sprintf("%v, too late", what)
 					}
-					_, err = client.Listen(func(s connstate.State) { note(s) })
-					require.NoError(t, err)
-					// The connection may break or the proof run out first.
-					_, err = session.Depend(connstate.SuspendedEndsHold, func(error) { note("notified") })
-					require.NoError(t, err)
-					_, err = session.Depend(connstate.LostEndsHold, func(error) { note("notified of the loss") })
-					require.NoError(t, err)
-
-					time.Sleep(after) // virtual time: the begin of the outage varies
-					server.Freeze()
-					frozen := time.Now()
-					<-session.Done()
-					notified := time.Now()
-					synctest.Wait()
 					mu.Lock()
-					require.Contains(t, [][]string{
-						{"notified", "suspended", "notified of the loss", "lost"},
-						{"notified", "notified of the loss", "suspended", "lost"},
-						{"notified of the loss", "notified", "suspended", "lost"},
-					}, order, "holders first")
-					mu.Unlock()
-					for lives(server, session) {
-						// Virtual time: to measure, to 10 ms, when the server expires the session.
-						time.Sleep(10 * time.Millisecond)
-					}
-					assert.True(t, notified.Before(time.Now()), "notified %v after the link froze, ended by the server %v after",
-						notified.Sub(frozen), time.Since(frozen))
-					server.Thaw()
-					require.NoError(t, client.WaitConnected(t.Context()))
-					_, _, err = client.In(session).Get(t.Context(), "/")
-					require.ErrorIs(t, err, framework.ErrSessionLost)
-				})
+					defer mu.Unlock()
+					order = append(order, fmt.Sprint(what))
+				}
+				testbed.Listen(t, client, func(s connstate.State) { note(s) })
+				// The connection may break or the proof run out first.
+				testbed.Depend(t, session, connstate.SuspendedEndsHold, func(error) { note("notified") })
+				testbed.Depend(t, session, connstate.LostEndsHold, func(error) { note("notified of the loss") })
+
+				time.Sleep(after) // virtual time: the begin of the outage varies
+				server.Freeze()
+				frozen := time.Now()
+				<-session.Done()
+				notified := time.Now()
+				synctest.Wait()
+				mu.Lock()
+				require.Contains(t, [][]string{
+					{"notified", "suspended", "notified of the loss", "lost"},
+					{"notified", "notified of the loss", "suspended", "lost"},
+					{"notified of the loss", "notified", "suspended", "lost"},
+				}, order, "holders first")
+				mu.Unlock()
+				for lives(server, session) {
+					// Virtual time: to measure, to 10 ms, when the server expires the session.
+					time.Sleep(10 * time.Millisecond)
+				}
+				assert.True(t, notified.Before(time.Now()), "notified %v after the link froze, ended by the server %v after",
+					notified.Sub(frozen), time.Since(frozen))
+				server.Thaw()
+				require.NoError(t, client.WaitConnected(t.Context()))
+				_, _, err := client.In(session).Get(t.Context(), "/")
+				require.ErrorIs(t, err, framework.ErrSessionLost)
 			})
 		}
 	}
@@ -91,8 +85,7 @@ func TestServerThatStandsStillIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		states := heard(t, client)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		time.Sleep(time.Minute) // virtual time: the session has been idle
 		server.Pause()
 		<-session.Done()
@@ -100,8 +93,7 @@ func TestServerThatStandsStillIsNoticed(t *testing.T) {
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost}, states())
 		server.Resume()
 		require.NoError(t, client.WaitConnected(t.Context()))
-		next, err := client.Session(t.Context())
-		require.NoError(t, err)
+		next := testbed.Session(t, client)
 		require.NotEqual(t, session.ID(), next.ID())
 	})
 }
@@ -109,10 +101,8 @@ func TestServerThatStandsStillIsNoticed(t *testing.T) {
 func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		stop, err := session.Depend(connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
+		stop := testbed.Depend(t, session, connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
 		defer stop()
 		for range 20 {
 			time.Sleep(10 * time.Second) // virtual time between two freezes
@@ -129,23 +119,19 @@ func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
 
 func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
 	for name, depends := range map[string]bool{"nobody depends on it": false, "somebody depends on it": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t, framework.WithSessionTimeout(4*time.Second))
-				states := heard(t, client)
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				if depends {
-					// A leader that is slow, but takes no more than an eighth of the timeout.
-					server.Delay(500*time.Millisecond, zktest.OnOp("multi"))
-					stop, err := session.Depend(connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
-					require.NoError(t, err)
-					defer stop()
-				}
-				time.Sleep(time.Hour) // virtual time, in which nothing may happen
-				require.NoError(t, session.Err())
-				require.Empty(t, states())
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t, framework.WithSessionTimeout(4*time.Second))
+			states := heard(t, client)
+			session := testbed.Session(t, client)
+			if depends {
+				// A leader that is slow, but takes no more than an eighth of the timeout.
+				server.Delay(500*time.Millisecond, zktest.OnOp("multi"))
+				stop := testbed.Depend(t, session, connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
+				defer stop()
+			}
+			time.Sleep(time.Hour) // virtual time, in which nothing may happen
+			require.NoError(t, session.Err())
+			require.Empty(t, states())
 		})
 	}
 }
@@ -154,55 +140,49 @@ func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
 // connection take for ever.
 func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { // CURATOR-405, -525
 	for _, hangs := range []string{"server list", "dialer", "handshake", "nothing"} {
-		t.Run(hangs, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				var down atomic.Bool
-				client, err := framework.New(nil, framework.WithSessionTimeout(10*time.Second),
-					framework.WithServerList(func(ctx context.Context) ([]string, error) {
-						if down.Load() && hangs == "server list" {
-							<-ctx.Done()
-							return nil, ctx.Err()
-						}
-						return []string{server.Addr()}, nil
-					}),
-					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-						switch {
-						case down.Load() && hangs == "dialer":
-							<-ctx.Done()
-							return nil, ctx.Err()
-						case down.Load() && hangs == "handshake":
-							mine, theirs := net.Pipe()
-							t.Cleanup(func() { theirs.Close() })
-							return mine, nil
-						}
-						return server.DialContext(ctx, network, address)
-					}))
-				require.NoError(t, err)
-				defer client.Close()
-				require.NoError(t, client.WaitConnected(t.Context()))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				lost := make(chan time.Time, 1)
-				_, err = client.Listen(func(s connstate.State) {
-					if s == connstate.Lost {
-						lost <- time.Now()
+		testbed.RunVirtual(t, hangs, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			var down atomic.Bool
+			client := testbed.NewClient(t, nil, framework.WithSessionTimeout(10*time.Second),
+				framework.WithServerList(func(ctx context.Context) ([]string, error) {
+					if down.Load() && hangs == "server list" {
+						<-ctx.Done()
+						return nil, ctx.Err()
 					}
-				})
-				require.NoError(t, err)
-				down.Store(true)
-				server.Stop()
-				<-session.Done()
-				over := time.Now()
-				_, _, err = client.In(session).Get(t.Context(), "/")
-				require.ErrorIs(t, err, framework.ErrSessionLost)
-				select {
-				case at := <-lost:
-					require.Equal(t, over, at)
-				case <-time.After(time.Minute):
-					require.Fail(t, "nobody hears of the loss")
+					return []string{server.Addr()}, nil
+				}),
+				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					switch {
+					case down.Load() && hangs == "dialer":
+						<-ctx.Done()
+						return nil, ctx.Err()
+					case down.Load() && hangs == "handshake":
+						mine, theirs := net.Pipe()
+						t.Cleanup(func() { theirs.Close() })
+						return mine, nil
+					}
+					return server.DialContext(ctx, network, address)
+				}))
+			require.NoError(t, client.WaitConnected(t.Context()))
+			session := testbed.Session(t, client)
+			lost := make(chan time.Time, 1)
+			testbed.Listen(t, client, func(s connstate.State) {
+				if s == connstate.Lost {
+					lost <- time.Now()
 				}
 			})
+			down.Store(true)
+			server.Stop()
+			<-session.Done()
+			over := time.Now()
+			_, _, err := client.In(session).Get(t.Context(), "/")
+			require.ErrorIs(t, err, framework.ErrSessionLost)
+			select {
+			case at := <-lost:
+				require.Equal(t, over, at)
+			case <-time.After(time.Minute):
+				require.Fail(t, "nobody hears of the loss")
+			}
 		})
 	}
 }
@@ -211,14 +191,12 @@ func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { 
 func TestOperationThatWaitsInASessionEndsWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithConnectionTimeout(time.Hour), framework.WithRetryPolicy(retry.Forever(time.Second)))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		server.Stop()
-		result := make(chan error, 1)
-		go func() {
+		result := testbed.Go(func() error {
 			_, err := client.In(session).Create(t.Context(), "/a", nil, framework.Protected())
-			result <- err
-		}()
+			return err
+		})
 		require.ErrorIs(t, <-result, framework.ErrSessionLost)
 		require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
 		require.NoError(t, server.Restart())
@@ -235,39 +213,33 @@ func TestSickServerIsPassedOver(t *testing.T) {
 		"truncated": {0, 0, 0, 36, 0, 0},
 		"hangs up":  {},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				client, err := framework.New([]string{"good:1", "sick:1"}, framework.WithSessionTimeout(10*time.Second),
-					framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-						if address == "good:1" {
-							return server.DialContext(ctx, network, address)
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.NewClient(t, []string{"good:1", "sick:1"}, framework.WithSessionTimeout(10*time.Second),
+				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+					if address == "good:1" {
+						return server.DialContext(ctx, network, address)
+					}
+					mine, theirs := net.Pipe()
+					t.Cleanup(func() { theirs.Close() })
+					go func() { // ends with the pipe
+						_, _ = theirs.Read(make([]byte, 100))
+						_, _ = theirs.Write(say)
+						if say != nil && len(say) == 0 {
+							theirs.Close()
 						}
-						mine, theirs := net.Pipe()
-						t.Cleanup(func() { theirs.Close() })
-						go func() { // ends with the pipe
-							_, _ = theirs.Read(make([]byte, 100))
-							_, _ = theirs.Write(say)
-							if say != nil && len(say) == 0 {
-								theirs.Close()
-							}
-						}()
-						return mine, nil
-					}))
-				require.NoError(t, err)
-				defer client.Close()
+					}()
+					return mine, nil
+				}))
+			require.NoError(t, client.WaitConnected(t.Context()))
+			session := testbed.Session(t, client)
+			for range 20 {
+				server.CutConnections()
+				time.Sleep(5 * time.Second) // virtual time between two cuts
 				require.NoError(t, client.WaitConnected(t.Context()))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				for range 20 {
-					server.CutConnections()
-					time.Sleep(5 * time.Second) // virtual time between two cuts
-					require.NoError(t, client.WaitConnected(t.Context()))
-					again, err := client.Session(t.Context())
-					require.NoError(t, err)
-					require.Same(t, session, again, "there was time enough for every server")
-				}
-			})
+				again := testbed.Session(t, client)
+				require.Same(t, session, again, "there was time enough for every server")
+			}
 		})
 	}
 }
@@ -278,23 +250,19 @@ func TestEnsembleThatWasWipedIsUsedAgain(t *testing.T) {
 		var current atomic.Pointer[zktest.Server]
 		old := zktest.NewServer(t, zktest.WithInMemory())
 		current.Store(old)
-		client, err := framework.New([]string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
+		client := testbed.NewClient(t, []string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				return current.Load().DialContext(ctx, network, address)
 			}))
-		require.NoError(t, err)
-		defer client.Close()
 		for range 10 {
-			_, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential))
-			require.NoError(t, err)
+			testbed.Create(t, client, "/n-", nil, framework.As(framework.PersistentSequential))
 		}
 		states := heard(t, client)
 		current.Store(zktest.NewServer(t, zktest.WithInMemory()))
 		old.Stop()
 		time.Sleep(12 * time.Second) // virtual time, more than the session timeout
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
-		path, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential))
-		require.NoError(t, err)
+		path := testbed.Create(t, client, "/n-", nil, framework.As(framework.PersistentSequential))
 		require.Equal(t, "/n-0000000000", path)
 	})
 }
@@ -307,33 +275,30 @@ func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06, KZ-CLI-02
 		"paused":  (*zktest.Server).Pause,
 	} {
 		for _, after := range []time.Duration{0, 7 * time.Second, time.Minute} {
-			t.Run(fmt.Sprintf("%s for %v", name, after), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server, client := virtual(t)
-					session, err := client.Session(t.Context())
-					require.NoError(t, err)
-					outage(server)
-					time.Sleep(after) // virtual time: the length of the outage varies
-					waits := make(chan error, 3)
-					go func() { waits <- client.Sync(context.Background()) }()
-					go func() { waits <- client.WaitConnected(context.Background()) }()
-					go func() {
-						err := client.Delete(context.Background(), "/n", framework.IfExists(), framework.Guaranteed())
-						waits <- err
-					}()
-					synctest.Wait()
-					began := time.Now()
-					require.NoError(t, client.Close())
-					require.LessOrEqual(t, time.Since(began), 3*time.Second)
-					for range 3 {
-						if err := <-waits; err != nil { // WaitConnected may have been content
-							require.ErrorIs(t, err, framework.ErrClosed)
-						}
+			testbed.RunVirtual(t, fmt.Sprintf("%s for %v", name, after), func(t *testing.T) {
+				server, client := virtual(t)
+				session := testbed.Session(t, client)
+				outage(server)
+				time.Sleep(after) // virtual time: the length of the outage varies
+				waits := make(chan error, 3)
+				go func() { waits <- client.Sync(context.Background()) }()
+				go func() { waits <- client.WaitConnected(context.Background()) }()
+				go func() {
+					err := client.Delete(context.Background(), "/n", framework.IfExists(), framework.Guaranteed())
+					waits <- err
+				}()
+				synctest.Wait()
+				began := time.Now()
+				require.NoError(t, client.Close())
+				require.LessOrEqual(t, time.Since(began), 3*time.Second)
+				for range 3 {
+					if err := <-waits; err != nil { // WaitConnected may have been content
+						require.ErrorIs(t, err, framework.ErrClosed)
 					}
-					require.Error(t, session.Err())
-					server.Thaw()
-					server.Resume()
-				})
+				}
+				require.Error(t, session.Err())
+				server.Thaw()
+				server.Resume()
 			})
 		}
 	}
@@ -352,19 +317,15 @@ func TestCloseEndsTheSessionBetweenConnections(t *testing.T) {
 			s.RefuseConnections(false)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
-				_, err := client.Create(t.Context(), "/held", nil, framework.As(framework.Ephemeral))
-				require.NoError(t, err)
-				_, err = client.Create(t.Context(), "/next", nil)
-				require.NoError(t, err)
-				cut(server)
-				require.NoError(t, client.Close())
-				synctest.Wait()
-				require.False(t, server.Exists("/held"))
-				require.Empty(t, server.Sessions())
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t)
+			testbed.Create(t, client, "/held", nil, framework.As(framework.Ephemeral))
+			testbed.Create(t, client, "/next", nil)
+			cut(server)
+			require.NoError(t, client.Close())
+			synctest.Wait()
+			require.False(t, server.Exists("/held"))
+			require.Empty(t, server.Sessions())
 		})
 	}
 }
@@ -398,22 +359,15 @@ func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
 		ctx := t.Context()
 		require.NoError(t, server.Create("/a", nil))
 		reconnect := func() {
-			session, err := client.Session(ctx)
-			require.NoError(t, err)
-			stop, err := session.Depend(connstate.LostEndsHold, func(error) {})
-			require.NoError(t, err)
+			session := testbed.Session(t, client)
+			stop := testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 			for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchRecursive} {
-				_, err = client.AddWatch(ctx, "/a", mode, func(zk.Event) {})
-				require.NoError(t, err)
+				testbed.AddWatch(t, client, "/a", mode, func(zk.Event) {})
 			}
-			_, _, data, err := client.GetW(ctx, "/a")
-			require.NoError(t, err)
-			_, _, missing, err := client.ExistsW(ctx, "/none")
-			require.NoError(t, err)
-			_, _, _, err = client.ChildrenW(ctx, "/a")
-			require.NoError(t, err)
-			node, err := client.Create(ctx, "/a/n-", nil, framework.Protected(), framework.As(framework.PersistentSequential))
-			require.NoError(t, err)
+			data := testbed.GetW(t, client, "/a")
+			missing := testbed.ExistsW(t, client, "/none")
+			testbed.ChildrenW(t, client, "/a")
+			node := testbed.Create(t, client, "/a/n-", nil, framework.Protected(), framework.As(framework.PersistentSequential))
 			require.NoError(t, client.Delete(ctx, node))
 			server.CutConnections()
 			<-data.Done()
@@ -424,8 +378,7 @@ func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
 			for range n {
 				reconnect()
 			}
-			_, err := client.Session(ctx)
-			require.NoError(t, err)
+			testbed.Session(t, client)
 			var m runtime.MemStats
 			runtime.GC()
 			runtime.GC()

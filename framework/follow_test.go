@@ -60,23 +60,20 @@ func TestFollowGoesOnInTheNextSession(t *testing.T) {
 		require.NoError(t, w.Server.Create("/a", []byte("1")))
 		follow := func(c *framework.Client) error {
 			gate := w.Server.Block(zktest.OnOp("getData"))
-			ended := make(chan error, 1)
-			go func() {
-				ended <- c.Follow(t.Context(), func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+			ended := testbed.Go(func() error {
+				return c.Follow(t.Context(), func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
 					_, _, err := in.Get(ctx, "/a")
 					return nil, err
 				})
-			}()
+			})
 			<-gate.Arrived()
-			session, err := c.Session(t.Context())
-			require.NoError(t, err)
+			session := testbed.Session(t, c)
 			w.Server.ExpireSession(session.ID())
 			gate.Open()
 			return <-ended
 		}
 		require.NoError(t, follow(c))
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, c)
 		require.ErrorIs(t, follow(c.In(session)), framework.ErrSessionLost)
 	})
 }
@@ -116,19 +113,17 @@ func TestCloseEndsFollowAtOnce(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
 		reading := make(chan struct{}, 1)
-		result := make(chan error, 1)
-		go func() {
-			result <- c.Follow(t.Context(), func(context.Context, *framework.Client) (<-chan struct{}, error) {
+		result := testbed.Go(func() error {
+			return c.Follow(t.Context(), func(context.Context, *framework.Client) (<-chan struct{}, error) {
 				reading <- struct{}{}
 				return make(chan struct{}), nil
 			})
-		}()
+		})
 		<-reading
 		synctest.Wait()
 		w.Server.Freeze()
 		began := time.Now()
-		closed := make(chan error, 1)
-		go func() { closed <- c.Close() }()
+		closed := testbed.Go(c.Close)
 		require.ErrorIs(t, <-result, framework.ErrClosed)
 		require.Zero(t, time.Since(began))
 		require.NoError(t, <-closed)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/zktest"
 )
@@ -32,43 +33,41 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 			return watch, err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
-				require.NoError(t, server.Create("/a", nil))
-				why := errors.New("not needed")
-				ctx, cancel := context.WithCancelCause(t.Context())
-				first, err := set(ctx, client)
-				require.NoError(t, err)
-				again, err := set(ctx, client)
-				require.NoError(t, err)
-				other, end := context.WithCancel(t.Context())
-				second, err := set(other, client)
-				require.NoError(t, err)
-				require.Equal(t, 1, server.WatchCount())
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t)
+			require.NoError(t, server.Create("/a", nil))
+			why := errors.New("not needed")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			first, err := set(ctx, client)
+			require.NoError(t, err)
+			again, err := set(ctx, client)
+			require.NoError(t, err)
+			other, end := context.WithCancel(t.Context())
+			second, err := set(other, client)
+			require.NoError(t, err)
+			require.Equal(t, 1, server.WatchCount())
 
-				cancel(why)
-				synctest.Wait()
-				require.True(t, wait.Closed(first.Done()))
-				require.True(t, wait.Closed(again.Done()))
-				require.Equal(t, zk.EventNotWatching, first.Event().Type)
-				require.ErrorIs(t, first.Event().Err, context.Canceled)
-				require.ErrorIs(t, first.Event().Err, why)
-				time.Sleep(time.Minute) // virtual time
-				require.Equal(t, 1, server.WatchCount(), "the second is needed")
-				require.Zero(t, second.Event())
+			cancel(why)
+			synctest.Wait()
+			require.True(t, wait.Closed(first.Done()))
+			require.True(t, wait.Closed(again.Done()))
+			require.Equal(t, zk.EventNotWatching, first.Event().Type)
+			require.ErrorIs(t, first.Event().Err, context.Canceled)
+			require.ErrorIs(t, first.Event().Err, why)
+			time.Sleep(time.Minute) // virtual time
+			require.Equal(t, 1, server.WatchCount(), "the second is needed")
+			require.Zero(t, second.Event())
 
-				end()
-				synctest.Wait()
-				require.True(t, wait.Closed(second.Done()))
-				time.Sleep(time.Second)
-				require.Zero(t, server.WatchCount())
+			end()
+			synctest.Wait()
+			require.True(t, wait.Closed(second.Done()))
+			time.Sleep(time.Second)
+			require.Zero(t, server.WatchCount())
 
-				third, err := set(t.Context(), client)
-				require.NoError(t, err)
-				require.Equal(t, 1, server.WatchCount(), "it is asked for again")
-				require.Zero(t, third.Event())
-			})
+			third, err := set(t.Context(), client)
+			require.NoError(t, err)
+			require.Equal(t, 1, server.WatchCount(), "it is asked for again")
+			require.Zero(t, third.Event())
 		})
 	}
 }

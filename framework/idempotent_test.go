@@ -78,26 +78,23 @@ func TestIdempotent(t *testing.T) { // CUR-CLI-34, -35, -37 to -39
 // repetition.
 func TestIdempotentAfterARival(t *testing.T) {
 	for name, c := range idempotentCalls {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				subject := w.Client()
-				require.NoError(t, c.prepare(w.Server))
-				pause := pausing{make(chan struct{}), make(chan struct{})}
-				paused := w.Client(framework.WithRetryPolicy(func() retry.BackOff { return pause }))
-				lost := w.Server.Inject(zktest.LoseReply, 0)
-				result := make(chan error, 1)
-				go func() { result <- c.do(t.Context(), paused) }()
-				<-pause.begun // the first try has ended
-				require.True(t, lost.Met())
-				require.NoError(t, c.rival(w.Server))
-				close(pause.end)
-				err := <-result
-				require.ErrorIs(t, err, c.refused)
-				require.True(t, retry.Unknown(err), "the first try was carried out")
-				err = c.do(t.Context(), subject)
-				require.ErrorIs(t, err, c.refused)
-				require.False(t, retry.Unknown(err))
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			subject := w.Client()
+			require.NoError(t, c.prepare(w.Server))
+			pause := pausing{make(chan struct{}), make(chan struct{})}
+			paused := w.Client(framework.WithRetryPolicy(func() retry.BackOff { return pause }))
+			lost := w.Server.Inject(zktest.LoseReply, 0)
+			result := testbed.Go(func() error { return c.do(t.Context(), paused) })
+			<-pause.begun // the first try has ended
+			require.True(t, lost.Met())
+			require.NoError(t, c.rival(w.Server))
+			close(pause.end)
+			err := <-result
+			require.ErrorIs(t, err, c.refused)
+			require.True(t, retry.Unknown(err), "the first try was carried out")
+			err = c.do(t.Context(), subject)
+			require.ErrorIs(t, err, c.refused)
+			require.False(t, retry.Unknown(err))
 		})
 	}
 }
@@ -160,17 +157,13 @@ func TestIdempotentCreateOfAnEphemeralNode(t *testing.T) {
 func TestIdempotentCreateInTheNextSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, c)
 		lost := w.Server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("create"))
-		_, err = c.Create(t.Context(), "/a", []byte("x"), framework.As(framework.Ephemeral), framework.Idempotent())
-		require.NoError(t, err)
+		testbed.Create(t, c, "/a", []byte("x"), framework.As(framework.Ephemeral), framework.Idempotent())
 		require.True(t, lost.Met())
-		next, err := c.Session(t.Context())
-		require.NoError(t, err)
+		next := testbed.Session(t, c)
 		require.NotEqual(t, session.ID(), next.ID())
-		_, stat, err := c.Exists(t.Context(), "/a")
-		require.NoError(t, err)
+		stat := testbed.Stat(t, c, "/a")
 		require.Equal(t, next.ID(), stat.EphemeralOwner)
 	})
 }
@@ -215,12 +208,10 @@ func TestIdempotentCreateWithATTL(t *testing.T) {
 	ctx := testbed.Context(t)
 	ttl := framework.TTL(time.Hour)
 	for range 2 {
-		_, err := client.Create(ctx, "/ttl", []byte("x"), ttl, framework.Idempotent())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/ttl", []byte("x"), ttl, framework.Idempotent())
 	}
-	_, err := other.Create(ctx, "/ephemeral", []byte("x"), framework.As(framework.Ephemeral))
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/ephemeral", []byte("x"), ttl, framework.Idempotent())
+	testbed.Create(t, other, "/ephemeral", []byte("x"), framework.As(framework.Ephemeral))
+	_, err := client.Create(ctx, "/ephemeral", []byte("x"), ttl, framework.Idempotent())
 	require.ErrorIs(t, err, zk.ErrNodeExists)
 }
 

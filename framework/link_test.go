@@ -15,6 +15,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -25,27 +26,24 @@ import (
 func TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		var notified atomic.Bool
 		begun := make(chan struct{})
-		_, err = session.Depend(connstate.SuspendedEndsHold, func(error) {
+		testbed.Depend(t, session, connstate.SuspendedEndsHold, func(error) {
 			close(begun)
 			// virtual time: a slow dependent, which later ones wait for
 			time.Sleep(time.Millisecond)
 			notified.Store(true)
 		})
-		require.NoError(t, err)
 		gate := server.Block(zktest.OnOp("create"))
 		defer gate.Open()
 		// The connection ends for its own goroutine when the function of Sent has returned, and for
 		// others at once.
 		slow := engine.Sent(client, func() { <-begun })
-		failed := make(chan error, 1)
-		go func() {
+		failed := testbed.Go(func() error {
 			_, err := slow.Create(t.Context(), "/a", nil)
-			failed <- err
-		}()
+			return err
+		})
 		synctest.Wait()
 		server.CutConnections()
 		require.Error(t, <-failed)
@@ -72,20 +70,18 @@ func TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *test
 			return packet(&proto.ReplyHeader{Xid: h.Xid, Code: proto.Throttled})
 		}
 		client := l.client(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		var notified atomic.Bool
-		_, err = session.Depend(connstate.LostEndsHold, func(error) {
+		testbed.Depend(t, session, connstate.LostEndsHold, func(error) {
 			close(begun)
 			// virtual time: a slow dependent, which later ones wait for
 			time.Sleep(time.Millisecond)
 			notified.Store(true)
 		})
-		require.NoError(t, err)
 		// Virtual time: from now on nothing is answered, and the deadline passes before that is
 		// noticed.
 		time.Sleep(timeout / 2)
-		_, err = client.Set(t.Context(), "/a", nil)
+		_, err := client.Set(t.Context(), "/a", nil)
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
 		require.True(t, notified.Load())
 	})
@@ -105,9 +101,8 @@ func TestAMultiOfAMovedSessionEndsTheConnection(t *testing.T) {
 			return packet(reply, &proto.MultiResponse{Results: []proto.MultiResult{{Op: proto.OpError, Code: proto.SessionMoved}}})
 		}
 		client := l.client(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		_, err = client.Multi(t.Context(), &zk.DeleteRequest{Path: "/a", Version: -1})
+		session := testbed.Session(t, client)
+		_, err := client.Multi(t.Context(), &zk.DeleteRequest{Path: "/a", Version: -1})
 		require.ErrorIs(t, err, zk.ErrSessionMoved)
 		require.False(t, retry.Unknown(err))
 		time.Sleep(time.Second) // virtual time
@@ -130,9 +125,7 @@ func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {
 		"nothing but what confirms the session": nil,
 	} {
 		for _, code := range []proto.Code{proto.SessionExpired, proto.UnknownSession} {
-			t.Run(fmt.Sprintf("%s, %v", name, code), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { askInAnExpiredSession(t, code, ask) })
-			})
+			testbed.RunVirtual(t, fmt.Sprintf("%s, %v", name, code), func(t *testing.T) { askInAnExpiredSession(t, code, ask) })
 		}
 	}
 }
@@ -156,11 +149,9 @@ func askInAnExpiredSession(t *testing.T, code proto.Code, ask func(context.Conte
 		return packet(reply, &proto.MultiResponse{Results: results})
 	}
 	client := l.client(t, framework.WithRetryPolicy(retry.Never()))
-	session, err := client.Session(t.Context())
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	ended := make(chan error, 1)
-	_, err = session.Depend(connstate.LostEndsHold, func(err error) { ended <- err })
-	require.NoError(t, err)
+	testbed.Depend(t, session, connstate.LostEndsHold, func(err error) { ended <- err })
 	if ask != nil {
 		// The error depends on whether the write that confirms the session was first.
 		require.Error(t, ask(t.Context(), client))
@@ -180,9 +171,8 @@ func TestARequestOfAForgottenSessionEndsIt(t *testing.T) {
 			return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 9, Code: proto.UnknownSession})
 		})}
 		client := l.client(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		_, _, err = client.Get(t.Context(), "/a")
+		session := testbed.Session(t, client)
+		_, _, err := client.Get(t.Context(), "/a")
 		require.ErrorIs(t, err, zk.ErrSessionExpired)
 		require.ErrorIs(t, session.Err(), zk.ErrSessionExpired)
 	})
@@ -212,27 +202,23 @@ func TestAMalformedAnswerIsReportedAfterHolders(t *testing.T) {
 			return engine.Ask(ctx, func(done func(error)) { l.Get("/a", func(_ []byte, _ *zk.Stat, err error) { done(err) }) })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
-					return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.NumberResponse{Number: -5})
-				})}
-				client := l.client(t)
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				var notified atomic.Bool
-				_, err = session.Depend(connstate.SuspendedEndsHold, func(error) {
-					// virtual time: a slow dependent, which later ones wait for
-					time.Sleep(time.Millisecond)
-					notified.Store(true)
-				})
-				require.NoError(t, err)
-				err = ask(t.Context(), client)
-				require.True(t, notified.Load())
-				require.ErrorIs(t, err, zk.ErrConnectionClosed)
-				require.ErrorIs(t, err, proto.ErrMalformed)
-				require.True(t, retry.Unknown(err))
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, _ []byte) []byte {
+				return packet(&proto.ReplyHeader{Xid: h.Xid}, &proto.NumberResponse{Number: -5})
+			})}
+			client := l.client(t)
+			session := testbed.Session(t, client)
+			var notified atomic.Bool
+			testbed.Depend(t, session, connstate.SuspendedEndsHold, func(error) {
+				// virtual time: a slow dependent, which later ones wait for
+				time.Sleep(time.Millisecond)
+				notified.Store(true)
 			})
+			err := ask(t.Context(), client)
+			require.True(t, notified.Load())
+			require.ErrorIs(t, err, zk.ErrConnectionClosed)
+			require.ErrorIs(t, err, proto.ErrMalformed)
+			require.True(t, retry.Unknown(err))
 		})
 	}
 }

@@ -16,8 +16,7 @@ import (
 func TestMultiNamesWhatFailed(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t), framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", nil, framework.PersistentParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil, framework.PersistentParents())
 	responses, err := client.Multi(ctx,
 		&zk.CheckVersionRequest{Path: "/a", Version: -1},
 		&zk.CreateRequest{Path: "/b"}, &zk.CreateRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/c", Version: -1})
@@ -45,8 +44,7 @@ func TestMultiMakesContainersAndTTLNodes(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", nil, framework.PersistentParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil, framework.PersistentParents())
 	responses, err := client.Multi(ctx,
 		&zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer},
 		&zk.CreateTTLRequest{Path: "/brief", Data: []byte("x"), Flags: zk.FlagTTL, Ttl: 1000},
@@ -55,8 +53,7 @@ func TestMultiMakesContainersAndTTLNodes(t *testing.T) {
 	require.Contains(t, server.Tree(), "/ns/box \"\" container\n")
 	for i, path := range []string{"/box", "/brief", "/brief-0000000003"} {
 		require.Equal(t, path, responses[i].String)
-		_, stat, err := client.Exists(ctx, path)
-		require.NoError(t, err)
+		stat := testbed.Stat(t, client, path)
 		require.Equal(t, stat, responses[i].Stat)
 	}
 	require.Contains(t, server.Tree(), "ttl")
@@ -78,9 +75,8 @@ func TestMultiOfNodesThatTheServerDoesNotMakeIsUnimplemented(t *testing.T) {
 	} {
 		client := newClient(t, test.server)
 		ctx := testbed.Context(t)
-		session, err := client.Session(ctx)
-		require.NoError(t, err)
-		_, err = client.Multi(ctx, check, test.op)
+		session := testbed.Session(t, client)
+		_, err := client.Multi(ctx, check, test.op)
 		require.ErrorIs(t, err, framework.ErrUnimplemented, name)
 		var failed *framework.MultiError
 		require.ErrorAs(t, err, &failed, name)

@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/engine"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -28,19 +29,16 @@ func TestARequestThatTheServerHasForgottenIsAnsweredSoon(t *testing.T) {
 			"nudges":                         {nil, 50 * time.Millisecond},
 			"no nudges, until the next ping": {[]framework.Option{engine.Configure[framework.Option](func(c *engine.Config) { c.Nudges = false })}, 10 * time.Second},
 		} {
-			t.Run(fmt.Sprint(op, ", ", name), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server, client := virtual(t, append(want.opts, framework.WithSessionTimeout(30*time.Second))...)
-					lost := server.Inject(zktest.LoseWakeup, 0, zktest.OnOp(op))
-					began := time.Now()
-					_, err := client.Create(t.Context(), "/n", nil)
-					require.NoError(t, err)
-					_, _, err = client.Get(t.Context(), "/n")
-					require.NoError(t, err)
-					require.NoError(t, client.Delete(t.Context(), "/n"))
-					require.True(t, lost.Met())
-					require.Equal(t, want.took, time.Since(began))
-				})
+			testbed.RunVirtual(t, fmt.Sprint(op, ", ", name), func(t *testing.T) {
+				server, client := virtual(t, append(want.opts, framework.WithSessionTimeout(30*time.Second))...)
+				lost := server.Inject(zktest.LoseWakeup, 0, zktest.OnOp(op))
+				began := time.Now()
+				testbed.Create(t, client, "/n", nil)
+				_, _, err := client.Get(t.Context(), "/n")
+				require.NoError(t, err)
+				require.NoError(t, client.Delete(t.Context(), "/n"))
+				require.True(t, lost.Met())
+				require.Equal(t, want.took, time.Since(began))
 			})
 		}
 	}
@@ -50,13 +48,10 @@ func TestARequestThatTheServerHasForgottenIsAnsweredSoon(t *testing.T) {
 func TestAQuickServerGetsNoNudges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(time.Millisecond))
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
+		client := testbed.ClientOf(t, server)
 		began := time.Now()
 		for range 5_000 {
-			_, err := client.Create(t.Context(), "/n", nil)
-			require.NoError(t, err)
+			testbed.Create(t, client, "/n", nil)
 			require.NoError(t, client.Delete(t.Context(), "/n"))
 		}
 		require.GreaterOrEqual(t, time.Since(began), 10*time.Second)
@@ -110,13 +105,10 @@ func TestAServerThatAnswersNothingGetsOneNudge(t *testing.T) {
 func TestNudgesDoNotBringTheDeadlineNear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithSessionTimeout(4*time.Second))
-		_, err := client.Create(t.Context(), "/n", nil)
-		require.NoError(t, err)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/n", nil)
+		session := testbed.Session(t, client)
 		server.Delay(500*time.Millisecond, zktest.OnOp("sync", "multi"))
-		stop, err := session.Depend(connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
-		require.NoError(t, err)
+		stop := testbed.Depend(t, session, connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
 		defer stop()
 		for i := range 1000 {
 			slow := server.Delay(time.Duration(i%7)*20*time.Millisecond, zktest.OnOp("setData"))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -23,12 +24,10 @@ import (
 func TestAnEarlierWriteIsNotTakenForALaterOne(t *testing.T) {
 	both := 0
 	for seed := range uint64(20) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if writeMoveAndWrite(t, seed) {
-					both++
-				}
-			})
+		testbed.RunVirtual(t, fmt.Sprint(seed), func(t *testing.T) {
+			if writeMoveAndWrite(t, seed) {
+				both++
+			}
 		})
 	}
 	require.Positive(t, both)
@@ -39,25 +38,16 @@ func TestAnEarlierWriteIsNotTakenForALaterOne(t *testing.T) {
 func writeMoveAndWrite(t *testing.T, seed uint64) bool {
 	ctx := t.Context()
 	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed), zktest.WithMemberLatency(100*time.Millisecond))
-	leader, err := cluster.WaitLeader(ctx)
-	require.NoError(t, err)
-	var followers []*zktest.Server
-	for _, m := range cluster.Members() {
-		if m != leader {
-			followers = append(followers, m)
-		}
-	}
+	leader, followers := testbed.Leader(t, cluster)
 	for _, path := range []string{"/first", "/second"} {
 		require.NoError(t, leader.Create(path, nil))
 	}
 	time.Sleep(time.Second) // virtual time: all members have them
 	at := followers[0]
-	client, err := framework.New([]string{"follower:2181"}, framework.WithRetryPolicy(retry.Never()), framework.WithDialer(
+	client := testbed.NewClient(t, []string{"follower:2181"}, framework.WithRetryPolicy(retry.Never()), framework.WithDialer(
 		func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return at.DialContext(ctx, network, at.Addr())
 		}))
-	require.NoError(t, err)
-	defer client.Close()
 	require.NoError(t, client.WaitConnected(ctx))
 	time.Sleep(2 * time.Second) // virtual time: the next connection is opened at once
 
@@ -71,7 +61,7 @@ func writeMoveAndWrite(t *testing.T, seed uint64) bool {
 	followers[0].CutConnections()
 	require.ErrorIs(t, <-first, zk.ErrConnectionClosed)
 	require.NoError(t, client.WaitConnected(ctx))
-	_, err = client.Set(ctx, "/second", []byte("x"), framework.IfVersion(7))
+	_, err := client.Set(ctx, "/second", []byte("x"), framework.IfVersion(7))
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	time.Sleep(time.Second) // virtual time
 	data, _, err := client.Get(ctx, "/first")

@@ -139,8 +139,7 @@ func TestAttemptsAreCounted(t *testing.T) {
 			seen := &record{}
 			client := newClient(t, server, framework.WithObserver(seen.observer()))
 			ctx := testbed.Context(t)
-			_, err := client.Create(ctx, "/a", nil)
-			require.NoError(t, err)
+			testbed.Create(t, client, "/a", nil)
 			lost := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create", "getData", "delete"))
 			require.NoError(t, do(ctx, client))
 			require.True(t, lost.Met())
@@ -156,12 +155,11 @@ func TestADeleteThatIsLeftToTheBackgroundIsNotObserved(t *testing.T) {
 	seen := &record{}
 	client := newClient(t, server, framework.WithObserver(seen.observer()))
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	before := seen.count()
 	done, cancel := context.WithCancel(ctx)
 	cancel()
-	err = client.Delete(done, "/a", framework.IfExists(), framework.Guaranteed())
+	err := client.Delete(done, "/a", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, context.Canceled)
 	testbed.Eventually(t, func() bool { return !server.Exists("/a") }, "the node goes")
 	assert.Equal(t, before, seen.count())
@@ -200,8 +198,7 @@ func TestTheEndIsReportedAfterTheStateBefore(t *testing.T) {
 				notified = append(notified, e)
 			},
 		}))
-		_, err := client.Listen(func(connstate.State) { client.Close() })
-		require.NoError(t, err)
+		testbed.Listen(t, client, func(connstate.State) { client.Close() })
 		// virtual time, in which the observer is notified of the first state
 		time.Sleep(time.Minute)
 		server.CutConnections()

@@ -35,15 +35,14 @@ func TestOps_WithoutOptions(t *testing.T) {
 func TestOps_IfVersion(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	ctx := t.Context()
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	for _, op := range []any{
 		framework.SetOp("/a", nil, framework.IfVersion(1)), framework.DeleteOp("/a", framework.IfVersion(1)), framework.CheckOp("/a", framework.IfVersion(1)),
 	} {
-		_, err = client.Multi(ctx, op)
+		_, err := client.Multi(ctx, op)
 		require.ErrorIs(t, err, zk.ErrBadVersion, "%T", op)
 	}
-	_, err = client.Multi(ctx, framework.CheckOp("/a", framework.IfVersion(0)), framework.SetOp("/a", nil, framework.IfVersion(0)), framework.DeleteOp("/a", framework.IfVersion(1)))
+	_, err := client.Multi(ctx, framework.CheckOp("/a", framework.IfVersion(0)), framework.SetOp("/a", nil, framework.IfVersion(0)), framework.DeleteOp("/a", framework.IfVersion(1)))
 	require.NoError(t, err)
 }
 
@@ -73,8 +72,7 @@ func TestOps_BadOptions(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		ctx := t.Context()
-		_, err := client.Create(ctx, "/a", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil)
 		synctest.Wait()
 		w.Server.ResetCounts()
 		for want, op := range map[string]any{

@@ -21,9 +21,8 @@ import (
 func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
 	client := newClient(t, zktest.NewServer(t))
 	ctx := t.Context()
-	_, err := client.Create(ctx, "/a", []byte("1"))
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/a", nil)
+	testbed.Create(t, client, "/a", []byte("1"))
+	_, err := client.Create(ctx, "/a", nil)
 	assert.ErrorIs(t, err, zk.ErrNodeExists)
 	assert.EqualError(t, err, "create /a: zk: node already exists")
 	_, err = client.Create(ctx, "/none/b", nil)
@@ -51,8 +50,7 @@ func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
 	// CUR-CLI-32
 	assert.ErrorIs(t, client.Delete(ctx, "/a", framework.IfVersion(0)), zk.ErrBadVersion)
 	assert.NoError(t, client.Delete(ctx, "/a", framework.IfVersion(1)))
-	_, err = client.Create(ctx, "/e", nil, framework.As(framework.Ephemeral))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/e", nil, framework.As(framework.Ephemeral))
 	_, err = client.Create(ctx, "/e/child", nil)
 	assert.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals) // KZ-CLI-08
 }
@@ -116,20 +114,16 @@ func TestNilDataAreEmpty(t *testing.T) { // KZ-CLI-06
 			require.NoError(t, client.Delete(ctx, path))
 		}
 		for _, o := range [][]framework.CreateOption{nil, {framework.OrSet()}, {framework.Idempotent()}, {framework.Protected()}, {framework.As(framework.EphemeralSequential)}} {
-			path, err := client.Create(ctx, "/a", nil, o...)
-			require.NoError(t, err)
+			path := testbed.Create(t, client, "/a", nil, o...)
 			empty(path)
 		}
 		for _, o := range [][]framework.SetOption{nil, {framework.IfVersion(0), framework.Idempotent()}} {
-			_, err := client.Create(ctx, "/a", []byte("x"))
-			require.NoError(t, err)
-			_, err = client.Set(ctx, "/a", nil, o...)
-			require.NoError(t, err)
+			testbed.Create(t, client, "/a", []byte("x"))
+			testbed.Set(t, client, "/a", nil, o...)
 			empty("/a")
 		}
-		_, err := client.Create(ctx, "/b", []byte("x"))
-		require.NoError(t, err)
-		_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/a"}, &zk.CreateTTLRequest{Path: "/c", Flags: zk.FlagTTL, Ttl: 1000}, &zk.SetDataRequest{Path: "/b"})
+		testbed.Create(t, client, "/b", []byte("x"))
+		_, err := client.Multi(ctx, &zk.CreateRequest{Path: "/a"}, &zk.CreateTTLRequest{Path: "/c", Flags: zk.FlagTTL, Ttl: 1000}, &zk.SetDataRequest{Path: "/b"})
 		require.NoError(t, err)
 		empty("/a")
 		empty("/b")
@@ -146,8 +140,7 @@ func TestMultiIsAllOrNothing(t *testing.T) { // CUR-CLI-68, -69
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := t.Context()
-	_, err := client.Create(ctx, "/a", []byte("0"), framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", []byte("0"), framework.ContainerParents())
 	request := &zk.CreateRequest{Path: "/a/child-", Flags: zk.FlagSequence}
 	responses, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/a", Version: 0}, request, &zk.SetDataRequest{Path: "/a", Data: []byte("1"), Version: -1})
 	require.NoError(t, err)
@@ -194,8 +187,7 @@ func TestCancelledContextReturnsAtOnce(t *testing.T) {
 func TestOperationOutlivesALostConnection(t *testing.T) { // CUR-RTY-01, -09, CUR-CLI-12, -14
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	_, err := client.Create(t.Context(), "/a", []byte("data"))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", []byte("data"))
 	for _, fault := range testbed.Faults {
 		injected := server.Inject(fault, 0, zktest.OnOp("getData"))
 		data, _, err := client.Get(testbed.Context(t), "/a")
@@ -218,7 +210,6 @@ func TestWriteWhoseReplyWasLostSaysSo(t *testing.T) {
 }
 
 func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
-	ctx := t.Context()
 	for name, c := range map[string]struct {
 		server []zktest.Option
 		client []framework.Option
@@ -233,21 +224,17 @@ func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t, c.server...)
 			client := newClient(t, server, c.client...)
-			path, err := client.Create(ctx, "/p/q/n-", []byte("x"), framework.As(framework.PersistentSequential), c.opt)
-			require.NoError(t, err)
+			path := testbed.Create(t, client, "/p/q/n-", []byte("x"), framework.As(framework.PersistentSequential), c.opt)
 			require.Equal(t, "/p/q/n-0000000000", path)
 			require.Equal(t, fmt.Sprintf("/p \"\"%s\n/p/q \"\"%s\n/p/q/n-0000000000 \"x\"\n", c.want, c.want), server.Tree())
 		})
 	}
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	client := newClient(t, server)
-	_, err := client.Create(ctx, "/ttl", []byte{}, framework.TTL(time.Minute))
-	require.NoError(t, err)
-	path, err := client.Create(ctx, "/ttl-", []byte{}, framework.TTL(time.Minute), framework.As(framework.PersistentSequential))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/ttl", []byte{}, framework.TTL(time.Minute))
+	path := testbed.Create(t, client, "/ttl-", []byte{}, framework.TTL(time.Minute), framework.As(framework.PersistentSequential))
 	require.Equal(t, "/ttl-0000000001", path)
-	_, err = client.Create(ctx, "/box", []byte{}, framework.As(framework.Container))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/box", []byte{}, framework.As(framework.Container))
 	require.Equal(t, "/box \"\" container\n/ttl \"\" ttl 1m0s\n/ttl-0000000001 \"\" ttl 1m0s\n", server.Tree())
 }
 
@@ -259,8 +246,7 @@ func TestProtectedCreateWithAnyRequestFailing(t *testing.T) { // CURATOR-45, -49
 			framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
 		s.Spare(true) // later requests are the test's own
 		require.NoError(t, err)
-		session, err := s.Subject.Session(testbed.Context(t))
-		require.NoError(t, err)
+		session := testbed.Session(t, s.Subject)
 		_, stat, err := s.Subject.Get(testbed.Context(t), path)
 		require.NoError(t, err)
 		require.Equal(t, session.ID(), stat.EphemeralOwner)
@@ -283,12 +269,10 @@ func TestFailedProtectedCreateLeavesNothing(t *testing.T) { // CUR-CLI-25, CURAT
 func TestGuaranteedDeleteGoesOnInTheBackground(t *testing.T) { // CUR-CLI-28, CURATOR-106, -264
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithNamespace("ns"))
-	_, err := client.Create(t.Context(), "/a", nil, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil, framework.ContainerParents())
 	server.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	err = client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
+	ctx := testbed.Timeout(t, 10*time.Millisecond)
+	err := client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = server.Get("/ns/a")
 	require.NoError(t, err)
@@ -304,13 +288,11 @@ func TestGuaranteedDeleteOfAMissingNodeIsSuccess(t *testing.T) { // CURATOR-42
 	client := newClient(t, server)
 	require.NoError(t, client.Delete(t.Context(), "/none", framework.Guaranteed(), framework.IfExists()))
 	require.ErrorIs(t, client.Delete(t.Context(), "/none", framework.Guaranteed()), zk.ErrNoNode)
-	_, err := client.Create(t.Context(), "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
-	err = client.Delete(testbed.Context(t), "/a", framework.Guaranteed())
+	err := client.Delete(testbed.Context(t), "/a", framework.Guaranteed())
 	require.NoError(t, err, "the first try may have removed it")
-	_, err = client.Create(t.Context(), "/a/b", nil, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a/b", nil, framework.ContainerParents())
 	err = client.Delete(t.Context(), "/a", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, zk.ErrNotEmpty)
 }
@@ -319,24 +301,21 @@ func TestWatchesOnOneNodeAreOneOnTheServer(t *testing.T) { // CURATOR-14, -654
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	ctx := t.Context()
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	var watches []*framework.Watch
 	for range 100 {
-		_, _, w, err := client.GetW(ctx, "/a")
-		require.NoError(t, err)
+		w := testbed.GetW(t, client, "/a")
 		require.Equal(t, zk.Event{}, w.Event())
 		watches = append(watches, w)
 	}
 	require.Equal(t, 1, server.WatchCount())
-	_, err = client.Set(ctx, "/a", nil)
-	require.NoError(t, err)
+	testbed.Set(t, client, "/a", nil)
 	for _, w := range watches {
 		testbed.Receive(t, w.Done(), "the change")
 		require.Equal(t, zk.EventNodeDataChanged, w.Event().Type)
 		require.Equal(t, "/a", w.Event().Path)
 	}
-	_, _, _, err = client.GetW(ctx, "/none")
+	_, _, _, err := client.GetW(ctx, "/none")
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.Zero(t, server.WatchCount(), "no watch on a node that is not there")
 }
@@ -347,16 +326,14 @@ func TestExistsWatchesBothWays(t *testing.T) {
 	found, _, coming, err := client.ExistsW(ctx, "/a")
 	require.NoError(t, err)
 	require.False(t, found)
-	_, err = client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	testbed.Receive(t, coming.Done(), "the creation")
 	require.Equal(t, zk.EventNodeCreated, coming.Event().Type)
 	found, stat, going, err := client.ExistsW(ctx, "/a")
 	require.NoError(t, err)
 	require.True(t, found)
 	require.NotNil(t, stat)
-	_, _, children, err := client.ChildrenW(ctx, "/a")
-	require.NoError(t, err)
+	children := testbed.ChildrenW(t, client, "/a")
 	require.NoError(t, client.Delete(ctx, "/a"))
 	testbed.Receive(t, going.Done(), "the deletion")
 	require.Equal(t, zk.EventNodeDeleted, going.Event().Type)
@@ -367,13 +344,11 @@ func TestExistsWatchesBothWays(t *testing.T) {
 func TestWatchFiresWhenTheConnectionIsLost(t *testing.T) { // KZ-CST-15
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	_, _, w, err := client.GetW(t.Context(), "/")
-	require.NoError(t, err)
+	w := testbed.GetW(t, client, "/")
 	server.CutConnections()
 	testbed.Receive(t, w.Done(), "the end of the watch")
 	require.Equal(t, zk.EventNotWatching, w.Event().Type)
-	_, _, w, err = client.GetW(testbed.Context(t), "/")
-	require.NoError(t, err)
+	w = testbed.GetW(t, client, "/")
 	require.Equal(t, zk.Event{}, w.Event())
 	testbed.Eventually(t, func() bool { return server.WatchCount() == 1 }, "the watch of the old connection goes")
 }
@@ -384,11 +359,9 @@ func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t, zktest.WithProperties(map[string]string{"jute.maxbuffer": "16777216"})), framework.WithMaxRequest(16<<20))
 	ctx := testbed.Context(t)
 	data := make([]byte, 4<<20)
-	_, err := client.Create(ctx, "/n", data)
-	require.NoError(t, err)
-	_, err = client.Set(ctx, "/n", data)
-	require.NoError(t, err)
-	_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/n", Data: data, Version: -1}, &zk.CreateRequest{Path: "/m", Data: data})
+	testbed.Create(t, client, "/n", data)
+	testbed.Set(t, client, "/n", data)
+	_, err := client.Multi(ctx, &zk.SetDataRequest{Path: "/n", Data: data, Version: -1}, &zk.CreateRequest{Path: "/m", Data: data})
 	require.NoError(t, err)
 	got, _, err := client.Get(ctx, "/m")
 	require.NoError(t, err)
@@ -400,14 +373,12 @@ func TestACLCallsFindTheirNodeInANamespace(t *testing.T) { // CUR-CLI-54
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	writeOnly := zk.WorldACL(zk.PermWrite)
-	_, err := client.Create(ctx, "/a", nil, framework.ACL(writeOnly))
-	require.NoError(t, err)
-	_, err = client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll))
+	testbed.Create(t, client, "/a", nil, framework.ACL(writeOnly))
+	_, err := client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	_, err = client.SetACL(ctx, "/none", zk.WorldACL(zk.PermAll))
 	require.ErrorIs(t, err, zk.ErrNoNode)
-	_, err = client.Create(ctx, "/b", nil, framework.ACL(zk.WorldACL(zk.PermWrite|zk.PermRead|zk.PermAdmin)))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/b", nil, framework.ACL(zk.WorldACL(zk.PermWrite|zk.PermRead|zk.PermAdmin)))
 	stat, err := client.SetACL(ctx, "/b", zk.WorldACL(zk.PermAll), framework.IfVersion(0))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, stat.Aversion)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -26,22 +27,18 @@ func TestCloseDeletesWhatAFailedCreateHasLeft(t *testing.T) {
 		"after the session, with latency":  {zktest.ExpireAfter, []zktest.Option{zktest.WithLatency(20 * time.Millisecond)}},
 		"after a lost reply, with latency": {zktest.LoseReply, []zktest.Option{zktest.WithLatency(20 * time.Millisecond)}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, append(test.opts, zktest.WithInMemory())...)
-				client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithRetryPolicy(retry.Never()))
-				require.NoError(t, err)
-				require.NoError(t, client.WaitConnected(t.Context()))
-				require.NoError(t, server.Create("/p", nil))
-				server.Inject(test.fault, 0, zktest.OnCreate())
-				_, err = client.Create(t.Context(), "/p/a", nil, framework.Protected())
-				require.Error(t, err)
-				client.Close()
-				time.Sleep(time.Hour) // virtual time
-				names, err := server.Children("/p")
-				require.NoError(t, err)
-				require.Empty(t, names)
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server := zktest.NewServer(t, append(test.opts, zktest.WithInMemory())...)
+			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithRetryPolicy(retry.Never()))
+			require.NoError(t, err)
+			require.NoError(t, client.WaitConnected(t.Context()))
+			require.NoError(t, server.Create("/p", nil))
+			server.Inject(test.fault, 0, zktest.OnCreate())
+			_, err = client.Create(t.Context(), "/p/a", nil, framework.Protected())
+			require.Error(t, err)
+			client.Close()
+			time.Sleep(time.Hour) // virtual time
+			require.Empty(t, testbed.ServerChildren(t, server, "/p"))
 		})
 	}
 }
@@ -52,15 +49,13 @@ func TestCloseDeletesWhatASessionMakesThatIsLostToTheClientAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
 		require.NoError(t, server.Create("/p", nil))
-		first, err := client.Session(t.Context())
-		require.NoError(t, err)
+		first := testbed.Session(t, client)
 		gate := server.Block(zktest.OnCreate())
 		ctx, cancel := context.WithCancel(t.Context())
-		result := make(chan error, 1)
-		go func() {
+		result := testbed.Go(func() error {
 			_, err := client.Create(ctx, "/p/a", nil, framework.Protected())
-			result <- err
-		}()
+			return err
+		})
 		<-gate.Arrived()
 		cancel()
 		require.Error(t, <-result)
@@ -68,9 +63,7 @@ func TestCloseDeletesWhatASessionMakesThatIsLostToTheClientAlone(t *testing.T) {
 		client.Close()
 		gate.Open()
 		time.Sleep(time.Hour) // virtual time
-		names, err := server.Children("/p")
-		require.NoError(t, err)
-		require.Empty(t, names)
+		require.Empty(t, testbed.ServerChildren(t, server, "/p"))
 	})
 }
 
@@ -78,8 +71,7 @@ func TestCloseDeletesWhatASessionMakesThatIsLostToTheClientAlone(t *testing.T) {
 func TestCloseDialsNothingWithoutNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		server.RefuseConnections(true)
 		require.NoError(t, server.ExpireSession(session.ID()))
 		<-session.Done()
@@ -96,8 +88,7 @@ func TestCloseDeletesWhatAGuaranteedDeleteHasLeftToTheBackground(t *testing.T) {
 		server, client := virtual(t)
 		require.NoError(t, server.Create("/a", nil))
 		server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
+		gone := testbed.Cancelled(t)
 		err := client.Delete(gone, "/a", framework.Guaranteed())
 		require.ErrorIs(t, err, context.Canceled)
 		client.Close()

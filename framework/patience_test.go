@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -57,40 +58,35 @@ func TestServerThatAnswersOnlyPings(t *testing.T) {
 		"the other one grants a new session":                              0,
 		"the other one refuses a client that has seen later transactions": 9,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				well := zktest.NewServer(t, zktest.WithInMemory())
-				sick := &scripted{answer: func(h proto.RequestHeader, _ []byte) []byte {
-					if h.Op != proto.OpPing {
-						return []byte{} // no answer
-					}
-					return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: zxid})
-				}}
-				defer sick.wg.Wait()
-				var first string // only the goroutine that connects dials
-				var sessions int64
-				dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-					time.Sleep(time.Millisecond) // virtual time: so failures have an order
-					if first == "" {
-						first = address
-					}
-					if address == first {
-						sessions++
-						sick.welcome = welcome(sessions, 9*time.Second)
-						return sick.dial(ctx, network, address)
-					}
-					return well.DialContext(ctx, network, well.Addr())
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			well := zktest.NewServer(t, zktest.WithInMemory())
+			sick := &scripted{answer: func(h proto.RequestHeader, _ []byte) []byte {
+				if h.Op != proto.OpPing {
+					return []byte{} // no answer
 				}
-				client, err := framework.New([]string{"a", "b"}, framework.WithDialer(dial), framework.WithSessionTimeout(9*time.Second))
-				require.NoError(t, err)
-				defer client.Close()
-				began := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				_, _, err = client.Get(ctx, "/")
-				require.NoError(t, err)
-				require.Less(t, time.Since(began), 7*time.Second, "two thirds of the session timeout, and a pause")
-			})
+				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: zxid})
+			}}
+			defer sick.wg.Wait()
+			var first string // only the goroutine that connects dials
+			var sessions int64
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				time.Sleep(time.Millisecond) // virtual time: so failures have an order
+				if first == "" {
+					first = address
+				}
+				if address == first {
+					sessions++
+					sick.welcome = welcome(sessions, 9*time.Second)
+					return sick.dial(ctx, network, address)
+				}
+				return well.DialContext(ctx, network, well.Addr())
+			}
+			client := testbed.NewClient(t, []string{"a", "b"}, framework.WithDialer(dial), framework.WithSessionTimeout(9*time.Second))
+			began := time.Now()
+			ctx := testbed.Timeout(t, time.Minute)
+			_, _, err := client.Get(ctx, "/")
+			require.NoError(t, err)
+			require.Less(t, time.Since(began), 7*time.Second, "two thirds of the session timeout, and a pause")
 		})
 	}
 }
@@ -100,8 +96,7 @@ func TestServerThatAnswersOnlyPings(t *testing.T) {
 func TestManyRequestsInARowAreNotASilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		defer server.Delay(time.Second, zktest.OnOp("getData"))()
 		var group sync.WaitGroup
 		for range 9 {
@@ -118,56 +113,41 @@ func TestManyRequestsInARowAreNotASilentServer(t *testing.T) {
 
 // TestSlowHandshake: nothing is gained by leaving the only server that there is.
 func TestSlowHandshake(t *testing.T) {
-	t.Run("of a new session", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			defer server.Delay(12*time.Second, zktest.OnOp("connect"))()
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext))
-			require.NoError(t, err)
-			defer client.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-			defer cancel()
-			began := time.Now()
-			require.NoError(t, client.WaitConnected(ctx))
-			require.Equal(t, 12*time.Second, time.Since(began), "at the first attempt")
-		})
+	testbed.RunVirtual(t, "of a new session", func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		defer server.Delay(12*time.Second, zktest.OnOp("connect"))()
+		client := testbed.ClientOf(t, server)
+		ctx := testbed.Timeout(t, time.Hour)
+		began := time.Now()
+		require.NoError(t, client.WaitConnected(ctx))
+		require.Equal(t, 12*time.Second, time.Since(began), "at the first attempt")
 	})
-	t.Run("of a session with a hold", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext),
-				framework.WithErrorPolicy(connstate.LostEndsHold))
-			require.NoError(t, err)
-			defer client.Close()
-			m, err := mutex.New(client, "/billing/nightly")
-			require.NoError(t, err)
-			hold, err := m.Acquire(t.Context())
-			require.NoError(t, err)
-			defer server.Delay(25*time.Second, zktest.OnOp("connect"))()
-			server.CutConnections()
-			time.Sleep(2 * time.Minute) // virtual time
-			require.NoError(t, hold.Err())
-			require.NoError(t, hold.Release())
-		})
+	testbed.RunVirtual(t, "of a session with a hold", func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.ClientOf(t, server, framework.WithErrorPolicy(connstate.LostEndsHold))
+		m, err := mutex.New(client, "/billing/nightly")
+		require.NoError(t, err)
+		hold := testbed.Acquire(t, m)
+		defer server.Delay(25*time.Second, zktest.OnOp("connect"))()
+		server.CutConnections()
+		time.Sleep(2 * time.Minute) // virtual time
+		require.NoError(t, hold.Err())
+		require.NoError(t, hold.Release())
 	})
-	t.Run("while there are others", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			slow, well := zktest.NewServer(t, zktest.WithInMemory()), zktest.NewServer(t, zktest.WithInMemory())
-			defer slow.Delay(time.Hour, zktest.OnOp("connect"))()
-			client, err := framework.New([]string{"slow", "slower", "well"}, framework.WithDialer(
-				func(ctx context.Context, network, address string) (net.Conn, error) {
-					server := slow
-					if address == "well:2181" {
-						server = well
-					}
-					return server.DialContext(ctx, network, server.Addr())
-				}))
-			require.NoError(t, err)
-			defer client.Close()
-			began := time.Now()
-			require.NoError(t, client.WaitConnected(t.Context()))
-			require.LessOrEqual(t, time.Since(began), 20*time.Second)
-		})
+	testbed.RunVirtual(t, "while there are others", func(t *testing.T) {
+		slow, well := zktest.NewServer(t, zktest.WithInMemory()), zktest.NewServer(t, zktest.WithInMemory())
+		defer slow.Delay(time.Hour, zktest.OnOp("connect"))()
+		client := testbed.NewClient(t, []string{"slow", "slower", "well"}, framework.WithDialer(
+			func(ctx context.Context, network, address string) (net.Conn, error) {
+				server := slow
+				if address == "well:2181" {
+					server = well
+				}
+				return server.DialContext(ctx, network, server.Addr())
+			}))
+		began := time.Now()
+		require.NoError(t, client.WaitConnected(t.Context()))
+		require.LessOrEqual(t, time.Since(began), 20*time.Second)
 	})
 }
 
@@ -178,90 +158,74 @@ func TestWritesThatAreTooSlowForTheSessionAreAReason(t *testing.T) {
 		"nothing can be held in an idle session": {time.Second, time.Minute},
 		"no hold lasts":                          {700 * time.Millisecond, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(test.latency))
-				var log logged
-				client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), log.keep(slog.LevelWarn),
-					framework.WithSessionTimeout(4*time.Second))
-				require.NoError(t, err)
-				defer client.Close()
-				time.Sleep(test.idle) // virtual time
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				ended := make(chan error, 1)
-				err = client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
-					session, err := in.Session(ctx)
-					if err == nil {
-						_, err = session.Depend(connstate.LostEndsHold, func(cause error) { ended <- cause })
-					}
-					return nil, err
-				})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(test.latency))
+			var log logged
+			client := testbed.ClientOf(t, server, log.keep(slog.LevelWarn),
+				framework.WithSessionTimeout(4*time.Second))
+			time.Sleep(test.idle) // virtual time
+			ctx := testbed.Timeout(t, time.Minute)
+			ended := make(chan error, 1)
+			err := client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+				session, err := in.Session(ctx)
 				if err == nil {
-					select {
-					case err = <-ended:
-					case <-ctx.Done():
-					}
+					_, err = session.Depend(connstate.LostEndsHold, func(cause error) { ended <- cause })
 				}
-				require.NoError(t, ctx.Err(), "it ends by itself")
-				require.ErrorIs(t, err, framework.ErrSessionLost)
-				require.ErrorContains(t, err, "a write takes "+test.latency.String()+", and the session timeout allows 473ms")
-				require.Len(t, log.lines("writes take too long"), 1, "once a minute")
+				return nil, err
 			})
+			if err == nil {
+				select {
+				case err = <-ended:
+				case <-ctx.Done():
+				}
+			}
+			require.NoError(t, ctx.Err(), "it ends by itself")
+			require.ErrorIs(t, err, framework.ErrSessionLost)
+			require.ErrorContains(t, err, "a write takes "+test.latency.String()+", and the session timeout allows 473ms")
+			require.Len(t, log.lines("writes take too long"), 1, "once a minute")
 		})
 	}
-	t.Run("not if they are fast enough", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(400*time.Millisecond))
-			var log logged
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), log.keep(slog.LevelWarn),
-				framework.WithSessionTimeout(4*time.Second))
-			require.NoError(t, err)
-			defer client.Close()
-			m, err := mutex.New(client, "/lock")
-			require.NoError(t, err)
-			hold, err := m.Acquire(t.Context())
-			require.NoError(t, err)
-			time.Sleep(time.Hour) // virtual time
-			require.NoError(t, hold.Err())
-			require.Empty(t, log.lines(""))
-		})
+	testbed.RunVirtual(t, "not if they are fast enough", func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(400*time.Millisecond))
+		var log logged
+		client := testbed.ClientOf(t, server, log.keep(slog.LevelWarn),
+			framework.WithSessionTimeout(4*time.Second))
+		m, err := mutex.New(client, "/lock")
+		require.NoError(t, err)
+		hold := testbed.Acquire(t, m)
+		time.Sleep(time.Hour) // virtual time
+		require.NoError(t, hold.Err())
+		require.Empty(t, log.lines(""))
 	})
 }
 
 // TestALongOutageIsLoggedAboutOnceAMinute with its duration and the last reason.
 func TestALongOutageIsLoggedAboutOnceAMinute(t *testing.T) {
-	t.Run("after a session", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var log logged
-			server, client := virtual(t, log.keep(slog.LevelWarn))
-			server.Stop()
-			time.Sleep(time.Minute) // virtual time
-			require.Len(t, log.lines("session lost"), 1)
-			require.Contains(t, log.lines("session lost")[0], "unreachable=")
-			time.Sleep(time.Hour)
-			reminders := log.lines("no server can be used")
-			require.InDelta(t, 60, len(reminders), 1)
-			require.Contains(t, reminders[len(reminders)-1], "for=1h0m")
-			require.Contains(t, reminders[0], "refused")
-			require.NoError(t, server.Restart())
-			require.NoError(t, client.WaitConnected(t.Context()))
-			time.Sleep(time.Hour)
-			require.Len(t, log.lines("no server can be used"), len(reminders))
-		})
+	testbed.RunVirtual(t, "after a session", func(t *testing.T) {
+		var log logged
+		server, client := virtual(t, log.keep(slog.LevelWarn))
+		server.Stop()
+		time.Sleep(time.Minute) // virtual time
+		require.Len(t, log.lines("session lost"), 1)
+		require.Contains(t, log.lines("session lost")[0], "unreachable=")
+		time.Sleep(time.Hour)
+		reminders := log.lines("no server can be used")
+		require.InDelta(t, 60, len(reminders), 1)
+		require.Contains(t, reminders[len(reminders)-1], "for=1h0m")
+		require.Contains(t, reminders[0], "refused")
+		require.NoError(t, server.Restart())
+		require.NoError(t, client.WaitConnected(t.Context()))
+		time.Sleep(time.Hour)
+		require.Len(t, log.lines("no server can be used"), len(reminders))
 	})
-	t.Run("from the beginning", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			server.RefuseConnections(true)
-			var log logged
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second),
-				log.keep(slog.LevelWarn))
-			require.NoError(t, err)
-			defer client.Close()
-			time.Sleep(10*time.Minute + time.Second) // virtual time
-			require.Len(t, log.lines("no server reached yet"), 1, "not for both states at one moment")
-			require.InDelta(t, 10, len(log.lines("no server can be used")), 1)
-		})
+	testbed.RunVirtual(t, "from the beginning", func(t *testing.T) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		server.RefuseConnections(true)
+		var log logged
+		testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second),
+			log.keep(slog.LevelWarn))
+		time.Sleep(10*time.Minute + time.Second) // virtual time
+		require.Len(t, log.lines("no server reached yet"), 1, "not for both states at one moment")
+		require.InDelta(t, 10, len(log.lines("no server can be used")), 1)
 	})
 }

@@ -20,13 +20,10 @@ import (
 
 func TestCancelledWhileTheServerDoesNotRead(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, server.Servers())
 	require.NoError(t, client.WaitConnected(t.Context()))
 	server.Freeze()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := testbed.Cancelled(t)
 	began := time.Now()
 	for range 1000 {
 		_, _, err := client.Get(ctx, "/a")
@@ -59,8 +56,7 @@ func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
 			return unread{nc, &stop}, err
 		}))
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	stop.Lock()
 	goOn := sync.OnceFunc(stop.Unlock)
 	defer goOn() // Close waits for the write
@@ -127,12 +123,10 @@ func TestMaxRequestIsThatOfTheServers(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, over := newClient(t, server), newClient(t, server, framework.WithMaxRequest(2<<20), framework.WithRetryPolicy(retry.Never()))
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	const longest = 1<<20 - 1 - 8 - 4 - len("/a") - 4 - 4 // header, path, data, version
-	_, err = client.Set(ctx, "/a", make([]byte, longest))
-	require.NoError(t, err)
-	_, err = client.Set(ctx, "/a", make([]byte, longest+1))
+	testbed.Set(t, client, "/a", make([]byte, longest))
+	_, err := client.Set(ctx, "/a", make([]byte, longest+1))
 	require.ErrorIs(t, err, framework.ErrTooLong)
 	_, err = over.Set(ctx, "/a", make([]byte, longest+1))
 	require.ErrorIs(t, err, zk.ErrConnectionClosed)

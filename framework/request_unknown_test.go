@@ -46,8 +46,7 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 	testbed.Run(t, []testbed.Case{{Name: "each is answered", Test: func(t *testing.T, bed *testbed.Bed) {
 		client := bed.Client(t, framework.WithNamespace(strings.Trim(testbed.Path(t), "/")))
 		ctx := testbed.Context(t)
-		_, err := client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil, framework.As(framework.Ephemeral))
 		for name, try := range optionalOps(client) {
 			require.NoError(t, try(ctx), name)
 		}
@@ -90,12 +89,10 @@ func TestAKeeperCostsNoSession(t *testing.T) {
 			}
 			client := newClient(t, server)
 			ctx := testbed.Context(t)
-			session, err := client.Session(ctx)
-			require.NoError(t, err)
-			_, err = client.Create(ctx, "/a/b/c", []byte{}, framework.ContainerParents())
-			require.NoError(t, err)
+			session := testbed.Session(t, client)
+			testbed.Create(t, client, "/a/b/c", []byte{}, framework.ContainerParents())
 			require.Contains(t, server.Tree(), "/a \"\"\n/a/b \"\"\n/a/b/c \"\"\n", "persistent parents")
-			_, err = client.Create(ctx, "/box", nil, framework.As(framework.Container))
+			_, err := client.Create(ctx, "/box", nil, framework.As(framework.Container))
 			require.ErrorIs(t, err, framework.ErrUnimplemented)
 			_, err = client.Create(ctx, "/lease", nil, framework.TTL(1e9))
 			require.ErrorIs(t, err, framework.ErrUnimplemented)
@@ -108,10 +105,8 @@ func TestAKeeperCostsNoSession(t *testing.T) {
 				_, err = client.AddWatch(ctx, "/a", mode, func(zk.Event) {})
 				require.ErrorIs(t, err, framework.ErrWatchUnsupported)
 			}
-			_, _, w, err := client.GetW(ctx, "/a")
-			require.NoError(t, err)
-			_, err = client.Set(ctx, "/a", nil)
-			require.NoError(t, err)
+			w := testbed.GetW(t, client, "/a")
+			testbed.Set(t, client, "/a", nil)
 			testbed.Receive(t, w.Done(), "the change")
 			require.NoError(t, session.Err())
 			counts := server.Requests().Requests
@@ -154,23 +149,18 @@ func TestAWatchThatHasWorkedStaysKnown(t *testing.T) {
 	require.NoError(t, err, "the servers know it")
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("addWatch")) // say, a rolling restart
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("addWatch"))
-	_, err = client.AddWatch(ctx, "/b", framework.WatchRecursive, func(zk.Event) {})
-	require.NoError(t, err)
+	testbed.AddWatch(t, client, "/b", framework.WatchRecursive, func(zk.Event) {})
 }
 
 func TestContainersThatHaveWorkedStayKnown(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a/b", []byte{}, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a/b", []byte{}, framework.ContainerParents())
 	require.Contains(t, server.Tree(), "/a \"\" container")
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("createContainer"))
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("createContainer"))
-	_, err = client.Create(ctx, "/x/y", []byte{}, framework.ContainerParents())
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/z/y", []byte{}, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/x/y", []byte{}, framework.ContainerParents())
+	testbed.Create(t, client, "/z/y", []byte{}, framework.ContainerParents())
 	require.Contains(t, server.Tree(), "/x \"\" container", "a persistent parent is never deleted")
 	require.Contains(t, server.Tree(), "/z \"\" container")
 }

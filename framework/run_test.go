@@ -10,6 +10,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // logFunc is a log whose messages go to a function.
@@ -41,11 +42,9 @@ func TestCloseWhileASuspensionBecomesKnownEndsTheSession(t *testing.T) {
 				<-session.Done()
 			}
 		}))))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session = testbed.Session(t, client)
 		states := heard(t, client)
-		_, err = client.Create(t.Context(), "/held", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
+		testbed.Create(t, client, "/held", nil, framework.As(framework.Ephemeral))
 		server.CutConnections()
 		<-closed
 		require.Empty(t, server.Sessions())
@@ -60,7 +59,7 @@ func TestCloseWaitsForNoListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		returned := make(chan struct{})
-		_, err := client.Listen(func(connstate.State) {
+		testbed.Listen(t, client, func(connstate.State) {
 			closed := make(chan struct{})
 			go func() {
 				defer close(closed)
@@ -69,7 +68,6 @@ func TestCloseWaitsForNoListener(t *testing.T) {
 			<-closed
 			close(returned)
 		})
-		require.NoError(t, err)
 		server.CutConnections()
 		<-returned
 	})

@@ -28,15 +28,12 @@ func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 	who, err := admin.WhoAmI(ctx, client)
 	require.NoError(t, err)
 	require.Equal(t, []admin.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "eve"}}, who)
-	_, err = client.Create(ctx, "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/b", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
+	testbed.Create(t, client, "/b", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
 	acl, _, err := client.GetACL(ctx, "/b")
 	require.NoError(t, err)
 	require.Contains(t, acl, zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
-	_, err = client.Create(ctx, "/c", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "eve"}}))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/c", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "eve"}}))
 	for _, end := range []func(){func() {}, server.CutConnections, func() { testbed.On(server).ExpireSession(t, client) }} {
 		end()
 		_, _, err = client.Get(ctx, "/a")
@@ -49,8 +46,7 @@ func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 func TestSASLInACluster(t *testing.T) {
 	cluster := zktest.NewCluster(t, 3, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	client := testbed.OnCluster(cluster).Client(t, framework.WithSASL(sasl.DigestMD5("bob", "secret")))
-	_, err := client.Create(testbed.Context(t), "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
 }
 
 // broken is a mechanism that does not begin.
@@ -74,10 +70,8 @@ func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
 		"a mechanism without ticket": {zktest.NewServer(t), broken(noTicket), "SASL BROKEN: ", noTicket},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, err := framework.New([]string{test.server.Addr()}, framework.WithSASL(test.mechanism))
-			require.NoError(t, err)
-			defer client.Close()
-			err = client.WaitConnected(testbed.Context(t))
+			client := testbed.NewClient(t, []string{test.server.Addr()}, framework.WithSASL(test.mechanism))
+			err := client.WaitConnected(testbed.Context(t))
 			require.ErrorIs(t, err, zk.ErrAuthFailed)
 			require.ErrorContains(t, err, test.text)
 			require.NotContains(t, err.Error(), "secret")
@@ -105,18 +99,15 @@ func TestAMechanismWhoseServerIsOutOfReachIsTriedAgain(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	var times atomic.Int32
 	times.Store(3)
-	client, err := framework.New(server.Servers(), framework.WithSASL(outOfReach(sasl.DigestMD5("bob", "secret"), &times)))
-	require.NoError(t, err)
-	defer client.Close()
-	_, _, err = client.Get(testbed.Context(t), "/")
+	client := testbed.NewClient(t, server.Servers(), framework.WithSASL(outOfReach(sasl.DigestMD5("bob", "secret"), &times)))
+	_, _, err := client.Get(testbed.Context(t), "/")
 	require.NoError(t, err)
 	require.Equal(t, int32(-1), times.Load())
 
 	times.Store(1 << 30)
 	server.CutConnections()
 	testbed.Eventually(t, func() bool { return client.State() != connstate.Connected }, "the end of the connection")
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
+	short := testbed.Timeout(t, 200*time.Millisecond)
 	err = client.WaitConnected(short)
 	require.ErrorIs(t, err, zk.ErrNoServer)
 	require.ErrorContains(t, err, "SASL DIGEST-MD5: no KDC")

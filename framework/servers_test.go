@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -20,15 +21,13 @@ func TestAnEmptyServerListSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		var there atomic.Bool
-		client, err := framework.New(nil, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.Never()),
+		client := testbed.NewClient(t, nil, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.Never()),
 			framework.WithDialer(server.DialContext), framework.WithServerList(func(context.Context) ([]string, error) {
 				if there.Load() {
 					return []string{"", "a,b", server.Addr()}, nil
 				}
 				return nil, nil
 			}))
-		require.NoError(t, err)
-		defer client.Close()
 		require.EqualError(t, client.Sync(t.Context()), "sync /: zk: could not connect to a server: server list: the list is empty")
 		there.Store(true)
 		require.NoError(t, client.WaitConnected(t.Context()))
@@ -75,16 +74,13 @@ func TestServerListCanGrow(t *testing.T) { // KZ-CLI-04
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		var mu sync.Mutex
 		known := cluster.Servers()[:1]
-		client, err := framework.New(nil, framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(10*time.Second),
+		client := testbed.NewClient(t, nil, framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(10*time.Second),
 			framework.WithServerList(func(context.Context) ([]string, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				return known, nil
 			}))
-		require.NoError(t, err)
-		defer client.Close()
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		mu.Lock()
 		known = cluster.Servers()
 		mu.Unlock()

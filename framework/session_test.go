@@ -45,12 +45,11 @@ func heard(t *testing.T, client *framework.Client) func() []connstate.State {
 	t.Helper()
 	var mu sync.Mutex
 	var states []connstate.State
-	_, err := client.Listen(func(s connstate.State) {
+	testbed.Listen(t, client, func(s connstate.State) {
 		mu.Lock()
 		defer mu.Unlock()
 		states = append(states, s)
 	})
-	require.NoError(t, err)
 	return func() []connstate.State {
 		mu.Lock()
 		defer mu.Unlock()
@@ -63,25 +62,22 @@ func heard(t *testing.T, client *framework.Client) func() []connstate.State {
 func TestDependentsAreNotifiedBeforeListeners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		const n = 10
 		var notified atomic.Int32
 		for range n {
-			_, err = session.Depend(connstate.SuspendedEndsHold, func(error) {
+			testbed.Depend(t, session, connstate.SuspendedEndsHold, func(error) {
 				// Virtual time: a slow dependent, which delays all later notifications.
 				time.Sleep(time.Millisecond)
 				notified.Add(1)
 			})
-			require.NoError(t, err)
 		}
 		heard := make(chan int32, 1)
-		_, err = client.Listen(func(s connstate.State) {
+		testbed.Listen(t, client, func(s connstate.State) {
 			if s == connstate.Suspended {
 				heard <- notified.Load()
 			}
 		})
-		require.NoError(t, err)
 		server.CutConnections()
 		require.EqualValues(t, n, <-heard)
 	})
@@ -108,16 +104,14 @@ func TestStatesOfALongOutage(t *testing.T) { // CUR-CST-01, -02
 func TestStatesOfAShortOutage(t *testing.T) { // CUR-CST-03
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		states := heard(t, client)
 		server.Stop()
 		time.Sleep(5 * time.Second) // virtual time: an outage shorter than the session timeout
 		require.NoError(t, server.Restart())
 		time.Sleep(5 * time.Second) // virtual time, in which it must connect again
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Reconnected}, states())
-		again, err := client.Session(t.Context())
-		require.NoError(t, err)
+		again := testbed.Session(t, client)
 		require.Same(t, session, again)
 	})
 }
@@ -126,17 +120,15 @@ func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, KZ-CST-02, CURA
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		states := heard(t, client)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		require.NoError(t, server.ExpireSession(session.ID()))
 		<-session.Done()
 		require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
-		next, err := client.Session(t.Context())
-		require.NoError(t, err)
+		next := testbed.Session(t, client)
 		require.NotEqual(t, session.ID(), next.ID())
 		synctest.Wait()
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
-		_, _, err = client.In(session).Get(t.Context(), "/")
+		_, _, err := client.In(session).Get(t.Context(), "/")
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		_, _, err = client.In(next).Get(t.Context(), "/")
 		require.NoError(t, err)
@@ -147,31 +139,27 @@ func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, KZ-CST-02, CURA
 func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, -134, -460
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 40 * time.Second} {
 		for _, dependent := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v, somebody depends on it: %v", timeout, dependent), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server, client := virtual(t, framework.WithSessionTimeout(timeout))
-					session, err := client.Session(t.Context())
-					require.NoError(t, err)
-					require.Equal(t, timeout, session.Timeout())
-					var notified time.Time
-					if dependent {
-						_, err = session.Depend(connstate.LostEndsHold, func(error) { notified = time.Now() })
-						require.NoError(t, err)
-					}
-					// Virtual time: the session is idle for a part of its timeout.
-					time.Sleep(17 * time.Second)
-					require.NoError(t, session.Err())
-					server.Freeze()
-					began := time.Now()
-					<-session.Done()
-					require.Len(t, server.Sessions(), 1, "the server has not ended it yet")
-					require.GreaterOrEqual(t, time.Since(began), timeout/2)
-					synctest.Wait()
-					if dependent {
-						require.False(t, notified.IsZero())
-					}
-					server.Thaw()
-				})
+			testbed.RunVirtual(t, fmt.Sprintf("%v, somebody depends on it: %v", timeout, dependent), func(t *testing.T) {
+				server, client := virtual(t, framework.WithSessionTimeout(timeout))
+				session := testbed.Session(t, client)
+				require.Equal(t, timeout, session.Timeout())
+				var notified time.Time
+				if dependent {
+					testbed.Depend(t, session, connstate.LostEndsHold, func(error) { notified = time.Now() })
+				}
+				// Virtual time: the session is idle for a part of its timeout.
+				time.Sleep(17 * time.Second)
+				require.NoError(t, session.Err())
+				server.Freeze()
+				began := time.Now()
+				<-session.Done()
+				require.Len(t, server.Sessions(), 1, "the server has not ended it yet")
+				require.GreaterOrEqual(t, time.Since(began), timeout/2)
+				synctest.Wait()
+				if dependent {
+					require.False(t, notified.IsZero())
+				}
+				server.Thaw()
 			})
 		}
 	}
@@ -182,8 +170,7 @@ func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, 
 func TestALateAnswerToAConnectRequestIsCountedFromTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		answer := server.BlockReplies(zktest.OnOp("connect"))
 		server.CutConnections()
 		<-answer.Arrived()
@@ -202,8 +189,7 @@ func TestALateAnswerToAConnectRequestIsCountedFromTheRequest(t *testing.T) {
 func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t, framework.WithExpirationPercent(50))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		time.Sleep(time.Minute) // virtual time, in which the session must live on
 		require.NoError(t, session.Err())
 		server.Stop()
@@ -221,8 +207,7 @@ func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, client := virtual(t, framework.WithExpirationPercent(percent))
 				server.Delay(100 * time.Millisecond)
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
+				session := testbed.Session(t, client)
 				for range 3 {
 					// Virtual time without a dependent.
 					time.Sleep(20*time.Second + time.Duration(phase)*100*time.Millisecond)
@@ -245,11 +230,9 @@ func TestAHealthySessionOutlastsACut(t *testing.T) {
 		for phase := range 20 {
 			synctest.Test(t, func(t *testing.T) {
 				server, client := virtual(t, framework.WithExpirationPercent(percent))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
+				session := testbed.Session(t, client)
 				time.Sleep(time.Duration(phase) * 250 * time.Millisecond) // virtual time: the phase of the heartbeats is under test
-				_, err = session.Depend(connstate.LostEndsHold, func(error) {})
-				require.NoError(t, err)
+				testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 				server.CutConnections()
 				time.Sleep(20 * time.Second) // virtual time, in which it must last
 				require.NoError(t, session.Err(), "percent %d, phase %d", percent, phase)
@@ -264,12 +247,11 @@ func TestDependDoesNotEndASession(t *testing.T) {
 	for idle := 9 * time.Second; idle < 10*time.Second; idle += 50 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
 			server, client := virtual(t)
-			session, err := client.Session(t.Context())
-			require.NoError(t, err)
+			session := testbed.Session(t, client)
 			server.Delay(100*time.Millisecond, zktest.OnOp("multi")) // a leader that is far away
 			// virtual time, with nothing but pings
 			time.Sleep(idle)
-			if _, err = session.Depend(connstate.LostEndsHold, func(error) {}); err != nil {
+			if _, err := session.Depend(connstate.LostEndsHold, func(error) {}); err != nil {
 				require.ErrorIs(t, err, framework.ErrSessionLost)
 			}
 			time.Sleep(time.Second) // virtual time, in which it must last
@@ -281,8 +263,7 @@ func TestDependDoesNotEndASession(t *testing.T) {
 func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		server.ResetCounts()
 		time.Sleep(time.Minute) // virtual time: the test counts the requests of a minute
 		require.Zero(t, server.Requests().Requests["multi"])
@@ -301,8 +282,7 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.NoError(t, client.Sync(t.Context()))
-		stop, err = session.Depend(connstate.LostEndsHold, func(error) {})
-		require.NoError(t, err)
+		stop = testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 		server.ResetCounts()
 		time.Sleep(time.Minute) // virtual time: the same
 		require.InDelta(t, 21, server.Requests().Requests["multi"], 1, "32/9 per timeout, which is less than four")
@@ -319,26 +299,21 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 func TestDependentsAreNotifiedByTheirPolicy(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	notified := make(chan error, 10)
-	_, err = session.Depend(connstate.SuspendedEndsHold, func(cause error) { notified <- cause })
-	require.NoError(t, err)
+	testbed.Depend(t, session, connstate.SuspendedEndsHold, func(cause error) { notified <- cause })
 	patient := make(chan error, 10)
-	_, err = session.Depend(connstate.LostEndsHold, func(cause error) { patient <- cause })
-	require.NoError(t, err)
+	testbed.Depend(t, session, connstate.LostEndsHold, func(cause error) { patient <- cause })
 	server.CutConnections()
 	require.ErrorIs(t, testbed.Receive(t, notified, "the suspension"), framework.ErrSuspended)
 	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 	require.NoError(t, server.ExpireSession(session.ID()))
 	require.ErrorIs(t, testbed.Receive(t, patient, "the loss"), framework.ErrSessionLost)
-	_, err = session.Depend(connstate.LostEndsHold, func(error) {})
+	_, err := session.Depend(connstate.LostEndsHold, func(error) {})
 	require.ErrorIs(t, err, framework.ErrSessionLost)
 
-	next, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
-	_, err = next.Depend(connstate.LostEndsHold, func(cause error) { patient <- cause })
-	require.NoError(t, err)
+	next := testbed.Session(t, client)
+	testbed.Depend(t, next, connstate.LostEndsHold, func(cause error) { patient <- cause })
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, testbed.Receive(t, patient, "the end"), framework.ErrClosed)
 	assert.Empty(t, notified, "once")
@@ -351,15 +326,13 @@ func TestADependentThatEndsItsGoroutine(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
 		require.NoError(t, err)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		var notified atomic.Int32
 		for n := range 20 {
-			_, err = session.Depend(connstate.ErrorPolicy(n%2), func(error) {
+			testbed.Depend(t, session, connstate.ErrorPolicy(n%2), func(error) {
 				notified.Add(1)
 				runtime.Goexit()
 			})
-			require.NoError(t, err)
 		}
 		server.CutConnections()
 		synctest.Wait()
@@ -376,8 +349,7 @@ func TestInASessionThatIsNotTheClients(t *testing.T) {
 	bed := testbed.InProcess(t)
 	one, two := bed.Client(t), bed.Client(t)
 	ctx := testbed.Context(t)
-	session, err := one.Session(ctx)
-	require.NoError(t, err)
+	session := testbed.Session(t, one)
 	for name, view := range map[string]*framework.Client{"another client's": two.In(session), "none": two.In(nil)} {
 		t.Run(name, func(t *testing.T) {
 			_, err := view.Create(ctx, "/a", nil)
@@ -395,17 +367,12 @@ func TestInASessionThatIsNotTheClients(t *testing.T) {
 func TestInKeepsNamespaceAndSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		space, err := client.Namespace("space")
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
+		space := testbed.Namespace(t, client, "space")
 		one := space.In(session)
-		two, err := client.In(session).Namespace("space")
-		require.NoError(t, err)
-		_, err = one.Create(t.Context(), "/one", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
-		_, err = two.Create(t.Context(), "/two", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
+		two := testbed.Namespace(t, client.In(session), "space")
+		testbed.Create(t, one, "/one", nil, framework.As(framework.Ephemeral))
+		testbed.Create(t, two, "/two", nil, framework.As(framework.Ephemeral))
 		require.True(t, server.Exists("/space/one"))
 		require.True(t, server.Exists("/space/two"))
 		require.NoError(t, server.ExpireSession(session.ID()))
@@ -413,7 +380,7 @@ func TestInKeepsNamespaceAndSession(t *testing.T) {
 		require.NoError(t, client.WaitConnected(t.Context()))
 		for _, view := range []*framework.Client{one, two} {
 			require.ErrorIs(t, view.WaitConnected(t.Context()), framework.ErrSessionLost)
-			_, err = view.Create(t.Context(), "/late", nil)
+			_, err := view.Create(t.Context(), "/late", nil)
 			require.ErrorIs(t, err, framework.ErrSessionLost)
 			_, err = view.Session(t.Context())
 			require.ErrorIs(t, err, framework.ErrSessionLost)
@@ -434,17 +401,14 @@ func TestCloseNotifiesEverybodyBeforeTheServers(t *testing.T) {
 func closeNotifiesEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		_, err := client.Create(t.Context(), "/node", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/node", nil, framework.As(framework.Ephemeral))
+		session := testbed.Session(t, client)
 		notified := make(chan bool, 3)
 		for range cap(notified) {
-			_, err := session.Depend(connstate.LostEndsHold, func(error) {
+			testbed.Depend(t, session, connstate.LostEndsHold, func(error) {
 				time.Sleep(time.Millisecond) // virtual time: a goroutine that does not run at once
 				notified <- server.Exists("/node")
 			})
-			require.NoError(t, err)
 		}
 		require.NoError(t, client.Close())
 		for range cap(notified) {
@@ -513,25 +477,20 @@ func (z *zombie) Read(p []byte) (int, error) {
 func TestServerThatSaysExpiredEndsTheSession(t *testing.T) {
 	server := zktest.NewServer(t)
 	var dead atomic.Int64
-	client, err := framework.New(server.Servers(), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+	client := testbed.NewClient(t, server.Servers(), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return &zombie{Conn: conn, in: bufio.NewReader(conn), dead: &dead, writes: make(chan int32, 100)}, err
 	}))
-	require.NoError(t, err)
-	defer client.Close()
 	ctx := testbed.Context(t)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	notified := make(chan error, 1)
-	_, err = session.Depend(connstate.LostEndsHold, func(err error) { notified <- err })
-	require.NoError(t, err)
+	testbed.Depend(t, session, connstate.LostEndsHold, func(err error) { notified <- err })
 
 	dead.Store(session.ID())
-	err = client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed()) // of any session
+	err := client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed()) // of any session
 	require.NoError(t, err, "it is done in the next one")
 	require.ErrorIs(t, testbed.Receive(t, notified, "word of the end"), framework.ErrSessionLost)
 	require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
-	next, err := client.Session(ctx)
-	require.NoError(t, err)
+	next := testbed.Session(t, client)
 	require.NotEqual(t, session.ID(), next.ID())
 }

@@ -3,13 +3,13 @@ package framework_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -91,21 +91,18 @@ func TestRecipesOnAViewOfALostSession(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-				defer cancel()
-				session, err := client.Session(ctx)
-				require.NoError(t, err)
-				began := time.Now()
-				err = use(ctx, client.In(session), func() {
-					require.NoError(t, server.ExpireSession(session.ID()))
-					time.Sleep(30 * time.Second) // virtual time, in which the recipe notices it
-				})
-				require.ErrorIs(t, err, framework.ErrSessionLost)
-				require.Less(t, time.Since(began), time.Minute)
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t)
+			ctx := testbed.Timeout(t, 10*time.Minute)
+			session, err := client.Session(ctx)
+			require.NoError(t, err)
+			began := time.Now()
+			err = use(ctx, client.In(session), func() {
+				require.NoError(t, server.ExpireSession(session.ID()))
+				time.Sleep(30 * time.Second) // virtual time, in which the recipe notices it
 			})
+			require.ErrorIs(t, err, framework.ErrSessionLost)
+			require.Less(t, time.Since(began), time.Minute)
 		})
 	}
 }

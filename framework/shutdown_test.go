@@ -24,15 +24,13 @@ func held(t *testing.T, client *framework.Client, opts ...lock.Option) (*mutex.M
 	t.Helper()
 	m, err := mutex.New(client, "/lock", opts...)
 	require.NoError(t, err)
-	hold, err := m.Acquire(t.Context())
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, m)
 	return m, hold
 }
 
 // shutdown calls Shutdown on a goroutine of its own.
 func shutdown(ctx context.Context, client *framework.Client) <-chan error {
-	ended := make(chan error, 1)
-	go func() { ended <- client.Shutdown(ctx) }() // ends with Shutdown
+	ended := testbed.Go(func() error { return client.Shutdown(ctx) }) // ends with Shutdown
 	return ended
 }
 
@@ -83,8 +81,7 @@ func TestShutdown_ReleaseDeletesTheNode(t *testing.T) {
 		_, hold := held(t, c)
 		m, err := mutex.New(c, "/other")
 		require.NoError(t, err)
-		other, err := m.Acquire(t.Context())
-		require.NoError(t, err)
+		other := testbed.Acquire(t, m)
 		ended := shutdown(t.Context(), c)
 		<-hold.Context().Done()
 		require.NoError(t, hold.Release())
@@ -119,8 +116,7 @@ func TestShutdown_Twice(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
 		_, hold := held(t, c)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		first, second := shutdown(t.Context(), c), shutdown(ctx, c)
 		time.Sleep(time.Second) // virtual time
 		require.NoError(t, hold.Release())
@@ -161,9 +157,8 @@ func TestShutdown_InAnOutage(t *testing.T) {
 			ended := shutdown(ctx, c)
 			<-hold.Done()
 			require.ErrorIs(t, context.Cause(hold.Context()), framework.ErrShutdown, name)
-			released := make(chan error, 1)
-			go func() { released <- hold.Release() }() // ends with the client
-			time.Sleep(2 * time.Second)                // virtual time
+			released := testbed.Go(hold.Release) // ends with the client
+			time.Sleep(2 * time.Second)          // virtual time
 			w.Server.RefuseConnections(!back)
 			err := <-ended
 			if back {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -23,44 +23,37 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 	came := 0
 	for phase := range 10 {
 		for before := range 4 {
-			t.Run(fmt.Sprintf("phase %d, before %d", phase, before), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-					leader, err := cluster.WaitLeader(t.Context())
-					require.NoError(t, err)
-					follower := cluster.Members()[0]
-					if follower == leader {
-						follower = cluster.Members()[1]
-					}
-					// Virtual time: the phase of the tick.
-					time.Sleep(time.Duration(phase) * 200 * time.Millisecond)
-					client, err := framework.New([]string{follower.Addr()}, framework.WithDialer(cluster.DialContext),
-						framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
-					require.NoError(t, err)
-					defer client.Close()
-					session, err := client.Session(t.Context())
-					require.NoError(t, err)
-					// Virtual time: the phase between two pings.
-					time.Sleep(10*time.Second + time.Duration(before)*250*time.Millisecond)
-					gate := follower.Block(zktest.OnOp("create"))
-					result := make(chan error, 1)
-					go func() {
-						_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
-						result <- err
-					}()
-					<-gate.Arrived()
-					require.Error(t, <-result)
-					<-session.Done()
-					// virtual time, in which the client looks for the node
-					time.Sleep(6200 * time.Millisecond)
-					gate.Open()
-					time.Sleep(10 * time.Millisecond) // virtual time
-					if leader.Tree() != "" {
-						came++
-					}
-					time.Sleep(time.Minute) // virtual time, in which it must go
-					require.Empty(t, leader.Tree())
+			testbed.RunVirtual(t, fmt.Sprintf("phase %d, before %d", phase, before), func(t *testing.T) {
+				cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+				leader, _ := testbed.Leader(t, cluster)
+				follower := cluster.Members()[0]
+				if follower == leader {
+					follower = cluster.Members()[1]
+				}
+				// Virtual time: the phase of the tick.
+				time.Sleep(time.Duration(phase) * 200 * time.Millisecond)
+				client := testbed.NewClient(t, []string{follower.Addr()}, framework.WithDialer(cluster.DialContext),
+					framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
+				session := testbed.Session(t, client)
+				// Virtual time: the phase between two pings.
+				time.Sleep(10*time.Second + time.Duration(before)*250*time.Millisecond)
+				gate := follower.Block(zktest.OnOp("create"))
+				result := testbed.Go(func() error {
+					_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
+					return err
 				})
+				<-gate.Arrived()
+				require.Error(t, <-result)
+				<-session.Done()
+				// virtual time, in which the client looks for the node
+				time.Sleep(6200 * time.Millisecond)
+				gate.Open()
+				time.Sleep(10 * time.Millisecond) // virtual time
+				if leader.Tree() != "" {
+					came++
+				}
+				time.Sleep(time.Minute) // virtual time, in which it must go
+				require.Empty(t, leader.Tree())
 			})
 		}
 	}
@@ -72,23 +65,19 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 func TestCloseRemovesWhatTheNextServerHasNotHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		leader, err := cluster.WaitLeader(t.Context())
-		require.NoError(t, err)
-		followers := slices.DeleteFunc(cluster.Members(), func(m *zktest.Server) bool { return m == leader })
+		leader, followers := testbed.Leader(t, cluster)
 		lost := followers[0].Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
-		client, err := framework.New([]string{"cluster"}, framework.WithRetryPolicy(retry.Never()),
+		client := testbed.NewClient(t, []string{"cluster"}, framework.WithRetryPolicy(retry.Never()),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				if lost.Met() {
 					return followers[1].DialContext(ctx, network, address)
 				}
 				return followers[0].DialContext(ctx, network, address)
 			}))
-		require.NoError(t, err)
-		defer client.Close()
 		require.NoError(t, client.Sync(t.Context()))
 		time.Sleep(time.Second) // virtual time, in which all servers apply what there is
 		require.NoError(t, cluster.Lag(followers[1], 200*time.Millisecond))
-		_, err = client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
+		_, err := client.Create(t.Context(), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
 		require.True(t, retry.Unknown(err), err)
 		require.NotEmpty(t, leader.Tree())
 		require.NoError(t, client.Close())

@@ -29,34 +29,30 @@ import (
 // it.
 func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 	for phase := range 20 {
-		t.Run(fmt.Sprint("phase ", phase), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50),
-					framework.WithRetryPolicy(retry.Never()))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				// Virtual time: the phase of the tick varies.
-				time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond)
-				gate := server.Block(zktest.OnOp("create"))
-				result := make(chan error, 1)
-				go func() {
-					_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
-					result <- err
-				}()
-				<-gate.Arrived()
-				server.RefuseConnections(true)
-				server.CutConnections()
-				cut := time.Now()
-				require.Error(t, <-result)
-				<-session.Done()
-				over := time.Now()
-				server.RefuseConnections(false)
-				// virtual time, in which the client looks for the node
-				time.Sleep(session.Timeout() + 100*time.Millisecond)
-				gate.Open()
-				time.Sleep(time.Minute) // virtual time, in which it must go
-				require.Empty(t, server.Tree(), "over for us after %v", over.Sub(cut))
+		testbed.RunVirtual(t, fmt.Sprint("phase ", phase), func(t *testing.T) {
+			server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50),
+				framework.WithRetryPolicy(retry.Never()))
+			session := testbed.Session(t, client)
+			// Virtual time: the phase of the tick varies.
+			time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond)
+			gate := server.Block(zktest.OnOp("create"))
+			result := testbed.Go(func() error {
+				_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
+				return err
 			})
+			<-gate.Arrived()
+			server.RefuseConnections(true)
+			server.CutConnections()
+			cut := time.Now()
+			require.Error(t, <-result)
+			<-session.Done()
+			over := time.Now()
+			server.RefuseConnections(false)
+			// virtual time, in which the client looks for the node
+			time.Sleep(session.Timeout() + 100*time.Millisecond)
+			gate.Open()
+			time.Sleep(time.Minute) // virtual time, in which it must go
+			require.Empty(t, server.Tree(), "over for us after %v", over.Sub(cut))
 		})
 	}
 }
@@ -72,11 +68,10 @@ func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
 			client := newClient(t, server)
 			gate := server.BlockReplies(zktest.OnOp("create"))
 			defer gate.Open()
-			result := make(chan error, 1)
-			go func() {
+			result := testbed.Go(func() error {
 				_, err := client.Create(context.Background(), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
-				result <- err
-			}()
+				return err
+			})
 			testbed.Receive(t, gate.Arrived(), "the create")
 			require.NotEmpty(t, server.Tree())
 			outage(server)
@@ -147,11 +142,10 @@ func TestCloseRemovesWhatTheServerWouldNotDeleteYet(t *testing.T) {
 		})}
 		client := l.client(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		result := make(chan error, 1)
-		go func() {
+		result := testbed.Go(func() error {
 			_, err := client.Create(ctx, "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
-			result <- err
-		}()
+			return err
+		})
 		synctest.Wait() // it is sent
 		cancel()
 		require.ErrorIs(t, <-result, context.Canceled)
@@ -210,27 +204,24 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 		"wanted by then":                {wanted: true, stays: true, comes: func(s *zktest.Server) error { return s.Create("/n", nil) }},
 		"none":                          {comes: func(*zktest.Server) error { return nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				server.Freeze(session.ID())
-				<-session.Done()
-				giveUp(client, session, func() bool { return c.wanted })
-				// Virtual time, in which the client looks for the node in its next session.
-				time.Sleep(3 * time.Second)
-				require.NoError(t, c.comes(server))
-				if c.closes {
-					require.NoError(t, client.Close())
-				}
-				time.Sleep(time.Minute) // virtual time, in which it must go
-				require.Equal(t, c.stays, server.Exists("/n"))
-				server.ResetCounts()
-				// Virtual time: the test counts the requests of that time.
-				time.Sleep(10 * time.Minute)
-				require.Zero(t, server.Requests().Requests["exists"], "it comes to an end")
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
+			session := testbed.Session(t, client)
+			server.Freeze(session.ID())
+			<-session.Done()
+			giveUp(client, session, func() bool { return c.wanted })
+			// Virtual time, in which the client looks for the node in its next session.
+			time.Sleep(3 * time.Second)
+			require.NoError(t, c.comes(server))
+			if c.closes {
+				require.NoError(t, client.Close())
+			}
+			time.Sleep(time.Minute) // virtual time, in which it must go
+			require.Equal(t, c.stays, server.Exists("/n"))
+			server.ResetCounts()
+			// Virtual time: the test counts the requests of that time.
+			time.Sleep(10 * time.Minute)
+			require.Zero(t, server.Requests().Requests["exists"], "it comes to an end")
 		})
 	}
 }
@@ -239,10 +230,8 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 func TestOnlyAPersistentNodeMayStillCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
-		_, err := client.Create(t.Context(), "/n", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/n", nil, framework.As(framework.Ephemeral))
+		session := testbed.Session(t, client)
 		giveUp(client, session, func() bool { return false })
 		time.Sleep(time.Minute) // virtual time, in which it must not go
 		require.True(t, server.Exists("/n"))
@@ -255,8 +244,7 @@ func TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		require.NoError(t, server.Create("/n", nil))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		failed := server.Inject(zktest.FailBefore, 1, zktest.OnOp("delete"))
 		gate := server.Block(zktest.OnOp("delete"))
 		defer gate.Open()
@@ -284,24 +272,20 @@ func TestCreate_WaitsForAnEarlierNodeOfTheClient(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				server.Freeze(session.ID())
-				<-session.Done()
-				giveUp(client, session, func() bool { return false })
-				short, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				err = create(short, client)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorContains(t, err, "this client is still deleting an earlier node")
-				require.False(t, retry.Unknown(err))
-				require.NoError(t, create(t.Context(), client))
-				time.Sleep(time.Hour) // virtual time, in which it must not be deleted
-				require.True(t, server.Exists("/n"))
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
+			session := testbed.Session(t, client)
+			server.Freeze(session.ID())
+			<-session.Done()
+			giveUp(client, session, func() bool { return false })
+			short := testbed.Timeout(t, time.Second)
+			err := create(short, client)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, "this client is still deleting an earlier node")
+			require.False(t, retry.Unknown(err))
+			require.NoError(t, create(t.Context(), client))
+			time.Sleep(time.Hour) // virtual time, in which it must not be deleted
+			require.True(t, server.Exists("/n"))
 		})
 	}
 }

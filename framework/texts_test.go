@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -180,24 +181,18 @@ func TestWhyNoServerGrantsASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		defer server.Delay(time.Hour, zktest.OnOp("connect"))()
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithSessionTimeout(8*time.Second))
-		require.NoError(t, err)
-		defer client.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(8*time.Second))
+		ctx := testbed.Timeout(t, time.Minute)
 		require.EqualError(t, client.WaitConnected(ctx),
 			"connect /: context deadline exceeded: zk: could not connect to a server: "+server.Addr()+": no session was granted within 8s")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		client, err := framework.New([]string{"zk1"}, framework.WithSessionTimeout(8*time.Second),
+		client := testbed.NewClient(t, []string{"zk1"}, framework.WithSessionTimeout(8*time.Second),
 			framework.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}))
-		require.NoError(t, err)
-		defer client.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		require.EqualError(t, client.WaitConnected(ctx),
 			"connect /: context deadline exceeded: zk: could not connect to a server: zk1:2181: no connection was accepted within 8s")
 	})
@@ -221,10 +216,8 @@ func TestTLSToAPlainPortSaysSo(t *testing.T) {
 				nc.Close()
 			}
 		})
-		client, err := framework.New([]string{listener.Addr().String()}, framework.WithTLS(&tls.Config{InsecureSkipVerify: true}),
+		client := testbed.NewClient(t, []string{listener.Addr().String()}, framework.WithTLS(&tls.Config{InsecureSkipVerify: true}),
 			framework.WithRetryPolicy(retry.Never()), framework.WithConnectionTimeout(time.Second))
-		require.NoError(t, err)
-		defer client.Close()
 		_, _, err = client.Get(t.Context(), "/")
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		oneLine(t, err.Error())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -22,38 +23,26 @@ import (
 // before its node is deleted.
 func TestASessionKeepsItsShortestTimeout(t *testing.T) {
 	for _, idle := range []time.Duration{0, 5 * time.Second, 20 * time.Second} {
-		t.Run(fmt.Sprint(idle), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { moveToALongerTimeout(t, idle) })
-		})
+		testbed.RunVirtual(t, fmt.Sprint(idle), func(t *testing.T) { moveToALongerTimeout(t, idle) })
 	}
 }
 
 func moveToALongerTimeout(t *testing.T, idle time.Duration) {
 	ctx := t.Context()
 	cluster := zktest.NewCluster(t, 5, zktest.WithInMemory())
-	leader, err := cluster.WaitLeader(ctx)
-	require.NoError(t, err)
-	var followers []*zktest.Server
-	for _, m := range cluster.Members() {
-		if m != leader {
-			followers = append(followers, m)
-		}
-	}
+	leader, followers := testbed.Leader(t, cluster)
 	at, timeout := followers[0], 10*time.Second
-	client, err := framework.New([]string{"follower:2181"}, framework.WithSessionTimeout(10*time.Second),
+	client := testbed.NewClient(t, []string{"follower:2181"}, framework.WithSessionTimeout(10*time.Second),
 		framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			nc, err := at.DialContext(ctx, network, at.Addr())
 			return &asking{Conn: nc, timeout: timeout}, err
 		}))
-	require.NoError(t, err)
-	defer client.Close()
 	require.NoError(t, client.WaitConnected(ctx))
-	_, err = client.Create(ctx, "/held", nil, framework.As(framework.Ephemeral))
+	_, err := client.Create(ctx, "/held", nil, framework.As(framework.Ephemeral))
 	require.NoError(t, err)
 	session, err := client.Session(ctx)
 	require.NoError(t, err)
-	_, err = session.Depend(connstate.LostEndsHold, func(error) {})
-	require.NoError(t, err)
+	testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 	time.Sleep(2 * time.Second) // virtual time: nothing is left to report with the first timeout
 
 	at, timeout = followers[1], 30*time.Second

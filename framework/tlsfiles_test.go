@@ -48,12 +48,9 @@ func TestTLSFilesAreReadAgainForEachConnection(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	var log bytes.Buffer
-	client, err := framework.New([]string{secure.Addr()}, framework.WithTLSFiles(files.cert, files.cert, files.key), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, []string{secure.Addr()}, framework.WithTLSFiles(files.cert, files.cert, files.key), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	ctx := testbed.Context(t)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	use := func(when string) {
 		t.Helper()
 		server.CutConnections()

@@ -22,12 +22,10 @@ func TestDeleteTree(t *testing.T) { // CUR-CLI-30, CURATOR-430
 	ctx := testbed.Context(t)
 	for i := range 5 {
 		for j := range 5 {
-			_, err := client.Create(ctx, fmt.Sprintf("/a/%d/%d", i, j), nil, framework.PersistentParents())
-			require.NoError(t, err)
+			testbed.Create(t, client, fmt.Sprintf("/a/%d/%d", i, j), nil, framework.PersistentParents())
 		}
 	}
-	_, err := client.Create(ctx, "/b", []byte("x"))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/b", []byte("x"))
 	for _, fault := range testbed.Faults {
 		server.Inject(fault, 3, zktest.OnOp("delete"))
 	}
@@ -35,8 +33,7 @@ func TestDeleteTree(t *testing.T) { // CUR-CLI-30, CURATOR-430
 	require.Equal(t, "/ns \"\"\n/ns/b \"x\"\n", server.Tree())
 	require.NoError(t, client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren()), "it is gone")
 	require.ErrorIs(t, client.Delete(ctx, "a", framework.IfExists(), framework.WithChildren()), framework.ErrBadPath)
-	root, err := client.Namespace("")
-	require.NoError(t, err)
+	root := testbed.Namespace(t, client, "")
 	require.ErrorIs(t, root.Delete(ctx, "/", framework.IfExists(), framework.WithChildren()), framework.ErrBadPath)
 	require.NoError(t, client.Delete(ctx, "/", framework.IfExists(), framework.WithChildren()), "of a namespace")
 	require.Empty(t, server.Tree())
@@ -47,9 +44,7 @@ func TestDeleteTree(t *testing.T) { // CUR-CLI-30, CURATOR-430
 func TestDeleteTreeKeepsManyRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(5*time.Millisecond))
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
+		client := testbed.ClientOf(t, server)
 		require.NoError(t, server.Create("/a", nil))
 		for i := range 10 {
 			require.NoError(t, server.Create(fmt.Sprintf("/a/%d", i), nil))
@@ -92,8 +87,7 @@ func TestDeleteTreeOfANodeThatKeepsGettingChildren(t *testing.T) {
 	ofTop := func(r zktest.Request) bool { return r.Path == "/a" }
 	gate := server.Block(zktest.OnOp("delete"), zktest.On(ofTop))
 	defer func() { gate.Open() }()
-	result := make(chan error, 1)
-	go func() { result <- newClient(t, server).Delete(testbed.Context(t), "/a", framework.WithChildren()) }()
+	result := testbed.Go(func() error { return newClient(t, server).Delete(testbed.Context(t), "/a", framework.WithChildren()) })
 	for i := 1; ; i++ {
 		select {
 		case <-gate.Arrived():
@@ -130,8 +124,7 @@ func TestDeleteTreeByMany(t *testing.T) {
 	ctx := testbed.Context(t)
 	first := newClient(t, server)
 	for i := range 30 {
-		_, err := first.Create(ctx, fmt.Sprintf("/a/%d/x", i), nil, framework.PersistentParents())
-		require.NoError(t, err)
+		testbed.Create(t, first, fmt.Sprintf("/a/%d/x", i), nil, framework.PersistentParents())
 	}
 	var wg sync.WaitGroup
 	errs := make(chan error, 3)
@@ -149,11 +142,9 @@ func TestDeleteTreeByMany(t *testing.T) {
 func TestDeleteTreeSaysWhatItCannotDelete(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a/b", nil, framework.PersistentParents())
-	require.NoError(t, err)
-	_, err = client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll&^zk.PermDelete))
-	require.NoError(t, err)
-	err = client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren())
+	testbed.Create(t, client, "/a/b", nil, framework.PersistentParents())
+	testbed.SetACL(t, client, "/a", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+	err := client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren())
 	require.EqualError(t, err, "delete /a/b: zk: not authenticated")
 }
 
@@ -161,14 +152,11 @@ func TestDeleteIfExists(t *testing.T) { // CUR-CLI-33, -37
 	client := newClient(t, zktest.NewServer(t))
 	ctx := testbed.Context(t)
 	require.NoError(t, client.Delete(ctx, "/a", framework.IfExists()))
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
-	err = client.Delete(ctx, "/a", framework.IfVersion(7), framework.IfExists())
+	testbed.Create(t, client, "/a", nil)
+	err := client.Delete(ctx, "/a", framework.IfVersion(7), framework.IfExists())
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	require.NoError(t, client.Delete(ctx, "/a", framework.IfVersion(0), framework.IfExists()))
-	found, _, err := client.Exists(ctx, "/a")
-	require.NoError(t, err)
-	require.False(t, found)
+	require.False(t, testbed.Exists(t, client, "/a"))
 }
 
 func TestCreateOrSet(t *testing.T) { // CUR-CLI-40
@@ -177,8 +165,7 @@ func TestCreateOrSet(t *testing.T) { // CUR-CLI-40
 	ctx := testbed.Context(t)
 	var stat zk.Stat
 	for i, data := range []string{"1", "2"} {
-		path, err := client.Create(ctx, "/a/b", []byte(data), framework.PersistentParents(), framework.OrSet(), framework.StatTo(&stat))
-		require.NoError(t, err)
+		path := testbed.Create(t, client, "/a/b", []byte(data), framework.PersistentParents(), framework.OrSet(), framework.StatTo(&stat))
 		require.Equal(t, "/a/b", path)
 		require.EqualValues(t, i, stat.Version)
 	}
@@ -192,11 +179,8 @@ func TestCreateOrSet(t *testing.T) { // CUR-CLI-40
 	for _, fault := range testbed.Faults {
 		server.Inject(fault, 0, zktest.OnOp("create"))
 		server.Inject(fault, 0, zktest.OnOp("setData"))
-		_, err = client.Create(ctx, "/a/c", []byte(fault.String()), framework.OrSet())
-		require.NoError(t, err)
-		data, err := server.Get("/a/c")
-		require.NoError(t, err)
-		require.Equal(t, fault.String(), string(data))
+		testbed.Create(t, client, "/a/c", []byte(fault.String()), framework.OrSet())
+		require.Equal(t, fault.String(), testbed.ServerData(t, server, "/a/c"))
 	}
 	never := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
@@ -210,15 +194,13 @@ func TestCreateOrSetMeetsADelete(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	gate := server.Block(zktest.OnOp("setData"))
 	defer gate.Open()
-	result := make(chan error, 1)
-	go func() {
+	result := testbed.Go(func() error {
 		_, err := client.Create(ctx, "/a", []byte("x"), framework.OrSet())
-		result <- err
-	}()
+		return err
+	})
 	testbed.Receive(t, gate.Arrived(), "the set")
 	require.NoError(t, other.Delete(ctx, "/a"))
 	gate.Open()
@@ -246,11 +228,8 @@ func TestCreateOrSetWithALostCreate(t *testing.T) {
 	require.NoError(t, server.Create("/a", []byte("old")))
 	for _, fault := range testbed.Faults {
 		server.Inject(fault, 0, zktest.OnOp("create"))
-		_, err := client.Create(testbed.Context(t), "/a", []byte(fault.String()), framework.OrSet())
-		require.NoError(t, err)
-		data, err := server.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, fault.String(), string(data))
+		testbed.Create(t, client, "/a", []byte(fault.String()), framework.OrSet())
+		require.Equal(t, fault.String(), testbed.ServerData(t, server, "/a"))
 	}
 }
 
@@ -259,15 +238,10 @@ func TestCreateOrSetIsOfTheSessionThatLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A reconnect begins another session.
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper("recent"))
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second))
-		require.NoError(t, err)
-		defer client.Close()
+		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second))
 		server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
-		_, err = client.Create(t.Context(), "/a", []byte("x"), framework.As(framework.Ephemeral), framework.OrSet())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", []byte("x"), framework.As(framework.Ephemeral), framework.OrSet())
 		time.Sleep(time.Minute) // virtual time; the client's session lives
-		data, err := server.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "x", string(data))
+		require.Equal(t, "x", testbed.ServerData(t, server, "/a"))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -30,8 +31,7 @@ func TestWalk(t *testing.T) {
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := t.Context()
 	for _, path := range []string{"/a/c/x", "/a/b", "/a/b-1/y", "/a/b/z"} {
-		_, err := client.Create(ctx, path, nil, framework.PersistentParents(), framework.IfMissing())
-		require.NoError(t, err)
+		testbed.Create(t, client, path, nil, framework.PersistentParents(), framework.IfMissing())
 	}
 	paths, err := walked(framework.Walk(ctx, client, "/a"))
 	require.NoError(t, err)
@@ -49,8 +49,7 @@ func TestWalk(t *testing.T) {
 	require.EqualError(t, err, "walk /missing: zk: node does not exist")
 	_, err = walked(framework.Walk(ctx, client, "bad"))
 	require.ErrorIs(t, err, framework.ErrBadPath)
-	_, err = client.Create(ctx, "/a/secret", nil, framework.ACL(zk.WorldACL(zk.PermWrite)))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a/secret", nil, framework.ACL(zk.WorldACL(zk.PermWrite)))
 	paths, err = walked(framework.Walk(ctx, client, "/a"))
 	require.Empty(t, paths)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
@@ -67,19 +66,17 @@ func TestWalk_BesideDeletions(t *testing.T) {
 	client := newClient(t, server)
 	ctx := t.Context()
 	for i := range 5 {
-		_, err := client.Create(ctx, fmt.Sprintf("/a/%d", i), nil, framework.PersistentParents())
-		require.NoError(t, err)
+		testbed.Create(t, client, fmt.Sprintf("/a/%d", i), nil, framework.PersistentParents())
 	}
 	gate := server.Block(zktest.OnOp("getChildren2"), zktest.OnPath("/a/2"))
 	type result struct {
 		paths []string
 		err   error
 	}
-	ended := make(chan result, 1)
-	go func() { // ends with the test
+	ended := testbed.Go(func() result { // ends with the test
 		paths, err := walked(framework.Walk(ctx, client, "/a"))
-		ended <- result{paths, err}
-	}()
+		return result{paths, err}
+	})
 	<-gate.Arrived()
 	require.NoError(t, server.Delete("/a/2"))
 	gate.Open()
@@ -93,13 +90,11 @@ func TestIfMissing(t *testing.T) {
 	client := newClient(t, server)
 	ctx := t.Context()
 	for range 2 {
-		path, err := client.Create(ctx, "/a/b", []byte("first"), framework.IfMissing(), framework.ContainerParents())
-		require.NoError(t, err)
+		path := testbed.Create(t, client, "/a/b", []byte("first"), framework.IfMissing(), framework.ContainerParents())
 		require.Equal(t, "/a/b", path)
 	}
 	var stat zk.Stat
-	_, err := client.Create(ctx, "/a/b", []byte("second"), framework.IfMissing(), framework.StatTo(&stat))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a/b", []byte("second"), framework.IfMissing(), framework.StatTo(&stat))
 	data, want, err := client.Get(ctx, "/a/b")
 	require.NoError(t, err)
 	require.Equal(t, "first", string(data))
@@ -110,24 +105,20 @@ func TestIfMissing(t *testing.T) {
 
 	// A lost reply is no refusal.
 	fault := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
-	_, err = client.Create(ctx, "/lost", nil, framework.IfMissing())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/lost", nil, framework.IfMissing())
 	require.True(t, fault.Met())
 
 	// The node is deleted between the create and the read of its stat.
 	gate := server.Block(zktest.OnOp("exists"), zktest.OnPath("/lost"))
-	ended := make(chan error, 1)
-	go func() { // ends with the test
+	ended := testbed.Go(func() error { // ends with the test
 		_, err := client.Create(ctx, "/lost", []byte("again"), framework.IfMissing(), framework.StatTo(&stat))
-		ended <- err
-	}()
+		return err
+	})
 	<-gate.Arrived()
 	require.NoError(t, server.Delete("/lost"))
 	gate.Open()
 	require.NoError(t, <-ended)
-	data, _, err = client.Get(ctx, "/lost")
-	require.NoError(t, err)
-	require.Equal(t, "again", string(data))
+	require.Equal(t, "again", testbed.Get(t, client, "/lost"))
 
 	for _, opts := range [][]framework.CreateOption{
 		{framework.Protected()}, {framework.As(framework.Ephemeral)}, {framework.As(framework.PersistentSequential)},

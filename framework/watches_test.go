@@ -87,10 +87,8 @@ var ways = []watching{
 
 // change changes data and children of /a, so that every watch on it fires.
 func change(t *testing.T, client *framework.Client, child string) {
-	_, err := client.Set(t.Context(), "/a", nil)
-	require.NoError(t, err)
-	_, err = client.Create(t.Context(), "/a/"+child, nil)
-	require.NoError(t, err)
+	testbed.Set(t, client, "/a", nil)
+	testbed.Create(t, client, "/a/"+child, nil)
 }
 
 // check says what a watch must have reported after n changes.
@@ -123,8 +121,7 @@ func TestWatchesOnOnePathDoNotDisturbEachOther(t *testing.T) {
 		for _, second := range ways {
 			eachVersion(t, first.name+" and "+second.name, func(t *testing.T, server *zktest.Server) {
 				client := newClient(t, server)
-				_, err := client.Create(t.Context(), "/a", nil)
-				require.NoError(t, err)
+				testbed.Create(t, client, "/a", nil)
 				seen1, end1 := first.begin(t, client)
 				seen2, end2 := second.begin(t, client)
 				if first.name == "children" && second.name == "recursive" {
@@ -155,8 +152,7 @@ func TestRemovingAWatchTakesNoOtherAway(t *testing.T) {
 		for _, stays := range ways[3:] {
 			eachVersion(t, once.name+" without "+stays.name, func(t *testing.T, server *zktest.Server) {
 				client := newClient(t, server)
-				_, err := client.Create(t.Context(), "/a", nil)
-				require.NoError(t, err)
+				testbed.Create(t, client, "/a", nil)
 				_, remove := stays.begin(t, client)
 				seen, _ := once.begin(t, client)
 				remove()
@@ -184,8 +180,7 @@ func TestAWatchOnNothingIsServedToo(t *testing.T) {
 		require.False(t, found)
 		_, _, _, err = client.GetW(ctx, "/a")
 		require.ErrorIs(t, err, zk.ErrNoNode)
-		_, err = client.Create(ctx, "/a", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil)
 		testbed.Receive(t, w.Done(), "the creation")
 		require.Equal(t, zk.EventNodeCreated, w.Event().Type)
 	}
@@ -214,8 +209,7 @@ func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
 		result, looked := lookBehindAWatch(t, server, client)
 		require.NoError(t, <-result)
 		w := <-looked
-		_, err := client.Create(t.Context(), "/a", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil)
 		synctest.Wait()
 		require.True(t, fired(w), "the creation")
 	})
@@ -248,8 +242,7 @@ func TestWatchesUnderLoad(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, writer := newClient(t, server), newClient(t, server)
 	ctx := testbed.Context(t)
-	_, err := writer.Create(ctx, "/a", []byte("0"))
-	require.NoError(t, err)
+	testbed.Create(t, writer, "/a", []byte("0"))
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -275,11 +268,9 @@ func TestWatchesUnderLoad(t *testing.T) {
 		})
 	}
 	for range 300 {
-		_, err := writer.Set(ctx, "/a", []byte("0"))
-		require.NoError(t, err)
+		testbed.Set(t, writer, "/a", []byte("0"))
 	}
-	_, err = writer.Set(ctx, "/a", []byte("end"))
-	require.NoError(t, err)
+	testbed.Set(t, writer, "/a", []byte("end"))
 	wg.Wait()
 	require.NoError(t, writer.Delete(ctx, "/a")) // the last looks have set watches too
 	testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nothing stays behind")
@@ -290,11 +281,9 @@ func TestWatchesUnderLoad(t *testing.T) {
 func TestListOfSecretChildrenIsWatched(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, secret := newClient(t, server), newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
-	_, err := client.Create(t.Context(), "/a", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", nil)
 	var seen events
-	_, err = client.AddWatch(t.Context(), "/a", framework.WatchRecursive, seen.add)
-	require.NoError(t, err)
+	testbed.AddWatch(t, client, "/a", framework.WatchRecursive, seen.add)
 	for _, change := range []func() error{
 		func() error {
 			_, err := secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
@@ -302,14 +291,12 @@ func TestListOfSecretChildrenIsWatched(t *testing.T) {
 		},
 		func() error { return secret.Delete(t.Context(), "/a/secret") },
 	} {
-		_, _, w, err := client.ChildrenW(t.Context(), "/a")
-		require.NoError(t, err)
+		w := testbed.ChildrenW(t, client, "/a")
 		require.NoError(t, change())
 		testbed.Receive(t, w.Done(), "word of the list")
 	}
 	require.Empty(t, seen.list())
-	_, err = client.Create(t.Context(), "/a/x", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a/x", nil)
 	require.Equal(t, []string{"EventNodeCreated /a/x"}, seen.list(), "the recursive watch is still there")
 }
 
@@ -319,30 +306,26 @@ func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)
 		secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
-		_, err := client.Create(t.Context(), "/a", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil)
 		gate := server.Block(zktest.OnOp("addWatch"))
 		go func() {
 			_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
 			assert.NoError(t, err)
 		}()
 		<-gate.Arrived()
-		looked := make(chan *framework.Watch, 1)
-		go func() {
+		looked := testbed.Go(func() *framework.Watch {
 			_, _, w, err := client.ChildrenW(t.Context(), "/a")
 			assert.NoError(t, err)
-			looked <- w
-		}()
+			return w
+		})
 		synctest.Wait() // it waits behind the recursive watch
 		gate.Open()
 		w := <-looked
 		if fired(w) { // it looks again
 			require.Equal(t, zk.EventNotWatching, w.Event().Type)
-			_, _, w, err = client.ChildrenW(t.Context(), "/a")
-			require.NoError(t, err)
+			w = testbed.ChildrenW(t, client, "/a")
 		}
-		_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-		require.NoError(t, err)
+		testbed.Create(t, secret, "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
 		synctest.Wait()
 		require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
 	})
@@ -352,28 +335,20 @@ func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
 // recursive one says nothing of secrets.
 func TestListThatWasWatchedBeforeARecursiveWatchComes(t *testing.T) {
 	for name, before := range map[string][]framework.WatchMode{"alone": nil, "beside a persistent watch": {framework.WatchPersistent}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
-				secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
-				_, err := client.Create(t.Context(), "/a", nil)
-				require.NoError(t, err)
-				for _, mode := range before {
-					_, err = client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
-					require.NoError(t, err)
-				}
-				_, _, w, err := client.ChildrenW(t.Context(), "/a")
-				require.NoError(t, err)
-				_, err = client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
-				require.NoError(t, err)
-				require.Equal(t, zk.EventNotWatching, w.Event().Type)
-				_, _, w, err = client.ChildrenW(t.Context(), "/a")
-				require.NoError(t, err)
-				_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-				require.NoError(t, err)
-				synctest.Wait()
-				require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t)
+			secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+			testbed.Create(t, client, "/a", nil)
+			for _, mode := range before {
+				testbed.AddWatch(t, client, "/a", mode, func(zk.Event) {})
+			}
+			w := testbed.ChildrenW(t, client, "/a")
+			testbed.AddWatch(t, client, "/a", framework.WatchRecursive, func(zk.Event) {})
+			require.Equal(t, zk.EventNotWatching, w.Event().Type)
+			w = testbed.ChildrenW(t, client, "/a")
+			testbed.Create(t, secret, "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+			synctest.Wait()
+			require.Equal(t, zk.EventNodeChildrenChanged, w.Event().Type)
 		})
 	}
 }
@@ -382,22 +357,16 @@ func TestListThatWasWatchedBeforeARecursiveWatchComes(t *testing.T) {
 // recursive watch, with which the server forgets the list's watch.
 func TestListBesideARecursiveWatchWhenAnotherPersistentWatchComes(t *testing.T) {
 	for name, mode := range map[string]framework.WatchMode{"recursive": framework.WatchRecursive, "persistent": framework.WatchPersistent} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
-				secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
-				require.NoError(t, server.Create("/a", nil))
-				_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, func(zk.Event) {})
-				require.NoError(t, err)
-				_, _, w, err := client.ChildrenW(t.Context(), "/a")
-				require.NoError(t, err)
-				_, err = client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
-				require.NoError(t, err)
-				_, err = secret.Create(t.Context(), "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-				require.NoError(t, err)
-				synctest.Wait()
-				require.True(t, fired(w), "the list has changed")
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t)
+			secret := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+			require.NoError(t, server.Create("/a", nil))
+			testbed.AddWatch(t, client, "/a", framework.WatchRecursive, func(zk.Event) {})
+			w := testbed.ChildrenW(t, client, "/a")
+			testbed.AddWatch(t, client, "/a", mode, func(zk.Event) {})
+			testbed.Create(t, secret, "/a/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
+			synctest.Wait()
+			require.True(t, fired(w), "the list has changed")
 		})
 	}
 }
@@ -443,22 +412,20 @@ func throttled(t *testing.T) (*zktest.Server, *framework.Client, *atomic.Int32) 
 
 // adding is the call of AddWatch on /a, which is under way.
 func adding(t *testing.T, client *framework.Client, mode framework.WatchMode) <-chan error {
-	result := make(chan error, 1)
-	go func() {
+	result := testbed.Go(func() error {
 		_, err := client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
-		result <- err
-	}()
+		return err
+	})
 	return result
 }
 
 // looking is a look at /a with a watch, which is under way.
 func looking(t *testing.T, look func(context.Context, string) (*framework.Watch, error)) <-chan *framework.Watch {
-	result := make(chan *framework.Watch, 1)
-	go func() {
+	result := testbed.Go(func() *framework.Watch {
 		w, err := look(t.Context(), "/a")
 		assert.NoError(t, err)
-		result <- w
-	}()
+		return w
+	})
 	return result
 }
 
@@ -499,8 +466,7 @@ func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
 		server, client, refuse := throttled(t)
 		require.NoError(t, server.Create("/a", nil))
 		var seen events
-		_, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, seen.add)
-		require.NoError(t, err)
+		testbed.AddWatch(t, client, "/a", framework.WatchPersistent, seen.add)
 		refuse.Store(1)
 		gate := server.Block(zktest.OnOp("addWatch"))
 		recursive := adding(t, client, framework.WatchRecursive)
@@ -540,24 +506,20 @@ func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
 			return w, err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t)
-				other := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
-				require.NoError(t, server.Create("/a", nil))
-				_, err := watch(t.Context(), client)
-				require.NoError(t, err)
-				_, err = other.SetACL(t.Context(), "/a", hidden)
-				require.NoError(t, err)
-				change(t, other, "x")
-				_, err = other.SetACL(t.Context(), "/a", open)
-				require.NoError(t, err)
-				w, err := watch(t.Context(), client)
-				require.NoError(t, err)
-				change(t, other, "y")
-				synctest.Wait()
-				require.True(t, fired(w), "a change after the last look")
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server, client := virtual(t)
+			other := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+			require.NoError(t, server.Create("/a", nil))
+			_, err := watch(t.Context(), client)
+			require.NoError(t, err)
+			testbed.SetACL(t, other, "/a", hidden)
+			change(t, other, "x")
+			testbed.SetACL(t, other, "/a", open)
+			w, err := watch(t.Context(), client)
+			require.NoError(t, err)
+			change(t, other, "y")
+			synctest.Wait()
+			require.True(t, fired(w), "a change after the last look")
 		})
 	}
 }
@@ -611,22 +573,19 @@ func deleteInOrder(t *testing.T, nodes []string, modes []framework.WatchMode, or
 	watches := make(map[string]*framework.Watch) // complete before the first event
 	var notified []string
 	// It is called before the other watches.
-	_, err := client.AddWatch(t.Context(), "/", framework.WatchRecursive, func(e zk.Event) {
+	testbed.AddWatch(t, client, "/", framework.WatchRecursive, func(e zk.Event) {
 		for i, node := range order {
 			assert.Equal(t, i < len(notified), fired(watches[node]), "%s, at the event of %s", node, e.Path)
 		}
 		notified = append(notified, e.Path)
 	})
-	require.NoError(t, err)
 	for i, mode := range modes {
 		if mode >= 0 {
-			_, err := client.AddWatch(t.Context(), nodes[i], mode, func(zk.Event) {})
-			require.NoError(t, err)
+			testbed.AddWatch(t, client, nodes[i], mode, func(zk.Event) {})
 		}
-		_, _, watches[nodes[i]], err = client.GetW(t.Context(), nodes[i])
-		require.NoError(t, err)
+		watches[nodes[i]] = testbed.GetW(t, client, nodes[i])
 	}
-	_, _, err = client.Exists(t.Context(), "/")
+	_, _, err := client.Exists(t.Context(), "/")
 	require.NoError(t, err)
 	require.True(t, fired(watches[order[0]]) && fired(watches[order[1]]), "before the answer")
 	require.Equal(t, order, notified)
@@ -640,8 +599,7 @@ func TestAWatchFiresBeforeALaterAnswer(t *testing.T) {
 			for _, node := range []string{"/own", "/ahead"} {
 				require.NoError(t, server.Create(node, nil))
 			}
-			_, _, own, err := client.GetW(t.Context(), "/own")
-			require.NoError(t, err)
+			own := testbed.GetW(t, client, "/own")
 			gate := server.Block(zktest.OnOp("getData"))
 			go func() {
 				<-gate.Arrived()
@@ -649,7 +607,7 @@ func TestAWatchFiresBeforeALaterAnswer(t *testing.T) {
 				assert.NoError(t, server.Delete("/ahead"))
 				gate.Open()
 			}()
-			_, _, _, err = client.GetW(t.Context(), "/ahead")
+			_, _, _, err := client.GetW(t.Context(), "/ahead")
 			require.ErrorIs(t, err, zk.ErrNoNode)
 			require.True(t, fired(own), "its node went before")
 		}
@@ -666,56 +624,51 @@ func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
 		},
 		"frozen": func(_ *testing.T, server *zktest.Server, session int64) { server.Freeze(session) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				require.NoError(t, server.Create("/a", nil))
-				require.NoError(t, server.Create("/b", nil))
-				var set atomic.Pointer[[]<-chan struct{}]
-				var again atomic.Int32
-				client, err := framework.New([]string{server.Addr()}, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-					if watches := set.Load(); watches != nil {
-						again.Add(1)
-						for i, done := range *watches {
-							select {
-							case <-done:
-							default:
-								assert.Fail(t, "a watch of the last connection is left", "%d", i)
-							}
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			require.NoError(t, server.Create("/a", nil))
+			require.NoError(t, server.Create("/b", nil))
+			var set atomic.Pointer[[]<-chan struct{}]
+			var again atomic.Int32
+			client := testbed.NewClient(t, []string{server.Addr()}, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if watches := set.Load(); watches != nil {
+					again.Add(1)
+					for i, done := range *watches {
+						select {
+						case <-done:
+						default:
+							assert.Fail(t, "a watch of the last connection is left", "%d", i)
 						}
 					}
-					return server.DialContext(ctx, network, address)
-				}))
+				}
+				return server.DialContext(ctx, network, address)
+			}))
+			session := testbed.Session(t, client)
+			var watches []<-chan struct{}
+			add := func(w interface{ Done() <-chan struct{} }, err error) {
 				require.NoError(t, err)
-				defer client.Close()
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				var watches []<-chan struct{}
-				add := func(w interface{ Done() <-chan struct{} }, err error) {
-					require.NoError(t, err)
-					watches = append(watches, w.Done())
-				}
-				stays, err := client.AddWatch(t.Context(), "/b", framework.WatchRecursive, func(zk.Event) {})
-				add(stays, err)
-				// the second is served by the persistent watch
-				for _, path := range []string{"/a", "/b"} {
-					_, _, w, err := client.GetW(t.Context(), path)
-					add(w, err)
-					_, _, w, err = client.ChildrenW(t.Context(), path)
-					add(w, err)
-					_, _, w, err = client.ExistsW(t.Context(), path+"/c")
-					add(w, err)
-				}
-				set.Store(&watches)
-				fault(t, server, session.ID())
-				for _, done := range watches {
-					<-done
-				}
-				server.Thaw()
-				require.NoError(t, client.WaitConnected(t.Context()))
-				require.NoError(t, client.Sync(t.Context()))
-				require.Positive(t, again.Load())
-			})
+				watches = append(watches, w.Done())
+			}
+			stays, err := client.AddWatch(t.Context(), "/b", framework.WatchRecursive, func(zk.Event) {})
+			add(stays, err)
+			// the second is served by the persistent watch
+			for _, path := range []string{"/a", "/b"} {
+				_, _, w, err := client.GetW(t.Context(), path)
+				add(w, err)
+				_, _, w, err = client.ChildrenW(t.Context(), path)
+				add(w, err)
+				_, _, w, err = client.ExistsW(t.Context(), path+"/c")
+				add(w, err)
+			}
+			set.Store(&watches)
+			fault(t, server, session.ID())
+			for _, done := range watches {
+				<-done
+			}
+			server.Thaw()
+			require.NoError(t, client.WaitConnected(t.Context()))
+			require.NoError(t, client.Sync(t.Context()))
+			require.Positive(t, again.Load())
 		})
 	}
 }
@@ -725,8 +678,7 @@ func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
 func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 	mine := zk.DigestACL(zk.PermAll, "owner", "secret")
 	open := func(t *testing.T, owner *framework.Client) {
-		_, err := owner.SetACL(t.Context(), "/a", zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, owner, "/a", zk.WorldACL(zk.PermAll))
 	}
 	for name, silence := range map[string]func(t *testing.T, owner, subject *framework.Client){
 		"refused": func(t *testing.T, owner, subject *framework.Client) {
@@ -745,8 +697,7 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 			require.NoError(t, owner.Delete(t.Context(), "/a"))
 			_, _, _, err := subject.GetW(t.Context(), "/a")
 			require.ErrorIs(t, err, zk.ErrNoNode)
-			_, err = owner.Create(t.Context(), "/a", nil)
-			require.NoError(t, err)
+			testbed.Create(t, owner, "/a", nil)
 		},
 		"not noticed": func(t *testing.T, owner, subject *framework.Client) {
 			change(t, owner, "silent")
@@ -754,45 +705,37 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 		},
 		"found to be gone": func(t *testing.T, owner, subject *framework.Client) {
 			require.NoError(t, owner.Delete(t.Context(), "/a"))
-			there, _, err := subject.Exists(t.Context(), "/a")
-			require.NoError(t, err)
-			require.False(t, there)
-			_, err = owner.Create(t.Context(), "/a", nil)
-			require.NoError(t, err)
+			require.False(t, testbed.Exists(t, subject, "/a"))
+			testbed.Create(t, owner, "/a", nil)
 		},
 		"found to be gone with a watch for the next": func(t *testing.T, owner, subject *framework.Client) {
 			require.NoError(t, owner.Delete(t.Context(), "/a"))
 			there, _, _, err := subject.ExistsW(t.Context(), "/a")
 			require.NoError(t, err)
 			require.False(t, there)
-			_, err = owner.Create(t.Context(), "/a", nil)
-			require.NoError(t, err)
+			testbed.Create(t, owner, "/a", nil)
 		},
 	} {
 		for _, way := range ways {
 			if !way.once {
 				continue
 			}
-			t.Run(name+", "+way.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server := zktest.NewServer(t, zktest.WithInMemory())
-					bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
-					subject, owner := bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
-					_, err := owner.Create(t.Context(), "/a", nil)
-					require.NoError(t, err)
-					before, _ := way.begin(t, subject)
-					_, err = owner.SetACL(t.Context(), "/a", mine)
-					require.NoError(t, err)
-					silence(t, owner, subject)
-					synctest.Wait()
-					after, _ := way.begin(t, subject)
-					synctest.Wait()
-					require.Empty(t, after())
-					change(t, owner, "notified")
-					synctest.Wait()
-					require.Len(t, after(), 1)
-					require.Len(t, before(), 1)
-				})
+			testbed.RunVirtual(t, name+", "+way.name, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+				subject, owner := bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
+				testbed.Create(t, owner, "/a", nil)
+				before, _ := way.begin(t, subject)
+				testbed.SetACL(t, owner, "/a", mine)
+				silence(t, owner, subject)
+				synctest.Wait()
+				after, _ := way.begin(t, subject)
+				synctest.Wait()
+				require.Empty(t, after())
+				change(t, owner, "notified")
+				synctest.Wait()
+				require.Len(t, after(), 1)
+				require.Len(t, before(), 1)
 			})
 		}
 	}
@@ -801,13 +744,10 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 // TestExistsWKeepsNothing is issue 10, B6: 186 bytes a call.
 func TestExistsWKeepsNothing(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	ctx := t.Context()
 	call := func(n int) {
 		for range n {
-			_, _, _, err := client.ExistsW(ctx, "/none")
-			require.NoError(t, err)
-			_, _, _, err = client.ExistsW(ctx, "/")
-			require.NoError(t, err)
+			testbed.ExistsW(t, client, "/none")
+			testbed.ExistsW(t, client, "/")
 		}
 	}
 	heap := func() uint64 {
@@ -827,23 +767,16 @@ func TestExistsWKeepsNothing(t *testing.T) {
 func TestWatchHearsOfTheEndOfItsSession(t *testing.T) { // CUR-CLI-14, -15, KZ-CST-15
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	ctx := testbed.Context(t)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/a", []byte("data"))
-	require.NoError(t, err)
-	_, _, there, err := client.GetW(ctx, "/a")
-	require.NoError(t, err)
-	_, _, missing, err := client.ExistsW(ctx, "/none")
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
+	testbed.Create(t, client, "/a", []byte("data"))
+	there := testbed.GetW(t, client, "/a")
+	missing := testbed.ExistsW(t, client, "/none")
 	require.NoError(t, server.ExpireSession(session.ID()))
 	for _, w := range []*framework.Watch{there, missing} {
 		testbed.Receive(t, w.Done(), "the end of the watch")
 		require.Equal(t, zk.EventNotWatching, w.Event().Type)
 	}
-	data, _, err := client.Get(ctx, "/a")
-	require.NoError(t, err)
-	require.Equal(t, "data", string(data))
+	require.Equal(t, "data", testbed.Get(t, client, "/a"))
 	testbed.Receive(t, session.Done(), "the end of the session")
 	require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
 }

@@ -26,8 +26,7 @@ func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *f
 func private(t *testing.T, server *zktest.Server, path string) {
 	t.Helper()
 	owner := newClient(t, server, framework.WithAuth("digest", []byte("owner:secret")))
-	_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
-	require.NoError(t, err)
+	testbed.Create(t, owner, path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
 	require.NoError(t, owner.Close())
 }
 
@@ -38,8 +37,7 @@ func TestObserversSeeEachOperation(t *testing.T) {
 	client := newClient(t, server, framework.WithNamespace("ns"), framework.WithObserver(framework.Observer{
 		Operation: func(_ context.Context, e framework.OperationEvent) { seen = append(seen, e) },
 	}))
-	ctx, cancel := context.WithCancel(testbed.Context(t))
-	cancel()
+	ctx := testbed.Cancelled(t)
 	for _, test := range []struct {
 		op, path string
 		try      func() error
@@ -79,17 +77,13 @@ func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
 	other, client := newClient(t, server), newClient(t, server)
 	ctx := testbed.Context(t)
 	for _, path := range []string{"/ns", "/ns/a"} {
-		_, err := client.Create(ctx, path, nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, path, nil)
 	}
 	for _, path := range []string{"/ns/a/2", "/ns/a/1", "/ns/ab", "/nsother"} {
-		_, err := client.Create(ctx, path, nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
+		testbed.Create(t, client, path, nil, framework.As(framework.Ephemeral))
 	}
-	_, err := other.Create(ctx, "/ns/a/3", nil, framework.As(framework.Ephemeral))
-	require.NoError(t, err)
-	view, err := client.Namespace("ns")
-	require.NoError(t, err)
+	testbed.Create(t, other, "/ns/a/3", nil, framework.As(framework.Ephemeral))
+	view := testbed.Namespace(t, client, "ns")
 	for _, test := range []struct {
 		client *framework.Client
 		path   string
@@ -106,10 +100,9 @@ func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, test.want, got, test.path)
 	}
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	testbed.On(server).ExpireSession(t, client)
-	_, err = admin.Ephemerals(ctx, client.In(session), "/")
+	_, err := admin.Ephemerals(ctx, client.In(session), "/")
 	require.ErrorIs(t, err, framework.ErrSessionLost)
 	got, err := admin.Ephemerals(ctx, client, "/")
 	require.NoError(t, err)
@@ -123,16 +116,14 @@ func TestCountDescendants(t *testing.T) {
 	ctx := testbed.Context(t)
 	private(t, server, "/secret")
 	client := newClient(t, server)
-	_, err := client.Create(ctx, "/ns/a/b/c", nil, framework.PersistentParents())
-	require.NoError(t, err)
-	view, err := client.Namespace("ns")
-	require.NoError(t, err)
+	testbed.Create(t, client, "/ns/a/b/c", nil, framework.PersistentParents())
+	view := testbed.Namespace(t, client, "ns")
 	for path, want := range map[string]int{"/": 3, "/a": 2, "/a/b/c": 0} {
 		n, err := admin.CountDescendants(ctx, view, path)
 		require.NoError(t, err)
 		require.Equal(t, want, n, path)
 	}
-	_, err = admin.CountDescendants(ctx, view, "/none")
+	_, err := admin.CountDescendants(ctx, view, "/none")
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	_, err = admin.CountDescendants(ctx, client, "/secret")
 	require.ErrorIs(t, err, zk.ErrNoAuth)

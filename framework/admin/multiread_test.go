@@ -21,8 +21,7 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	client := newClient(t, server, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	for _, path := range []string{"/a", "/a/b", "/a/c"} {
-		_, err := client.Create(ctx, path, []byte("data of "+path))
-		require.NoError(t, err)
+		testbed.Create(t, client, path, []byte("data of "+path))
 	}
 	server.ResetCounts()
 	results, err := admin.MultiRead(ctx, client,
@@ -43,8 +42,7 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	require.Nil(t, results[2].Stat)
 	require.EqualError(t, results[3].Err, "children /none: zk: node does not exist")
 
-	root, err := client.Namespace("")
-	require.NoError(t, err)
+	root := testbed.Namespace(t, client, "")
 	results, err = admin.MultiRead(ctx, root, admin.Read{Path: "/secret"})
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, zk.ErrNoAuth)

@@ -48,43 +48,34 @@ func TestWithCompression_EveryOperation(t *testing.T) {
 		data, packed := stored(t, server, path)
 		require.True(t, packed, path)
 		require.Equal(t, want, data, path)
-		got, _, err := client.Get(ctx, path)
-		require.NoError(t, err)
-		require.Equal(t, want, string(got), path)
+		require.Equal(t, want, testbed.Get(t, client, path), path)
 	}
-	_, err := client.Create(ctx, "/a/b", []byte("text"), framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a/b", []byte("text"), framework.ContainerParents())
 	is("/a/b", "text")
 	data, packed := stored(t, server, "/a")
 	require.False(t, packed, "a parent has no data")
 	require.Empty(t, data)
-	_, err = client.Create(ctx, "/default", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/default", nil)
 	is("/default", "") // nil is empty
-	_, err = client.Create(ctx, "/empty", []byte{})
-	require.NoError(t, err)
+	testbed.Create(t, client, "/empty", []byte{})
 	is("/empty", "")
-	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/multi", Data: []byte("one")}, &zk.SetDataRequest{Path: "/a/b", Data: []byte("two"), Version: -1})
+	_, err := client.Multi(ctx, &zk.CreateRequest{Path: "/multi", Data: []byte("one")}, &zk.SetDataRequest{Path: "/a/b", Data: []byte("two"), Version: -1})
 	require.NoError(t, err)
 	is("/multi", "one")
 	is("/a/b", "two")
-	protected, err := client.Create(ctx, "/protected", []byte("p"), framework.Protected(), framework.As(framework.EphemeralSequential))
-	require.NoError(t, err)
+	protected := testbed.Create(t, client, "/protected", []byte("p"), framework.Protected(), framework.As(framework.EphemeralSequential))
 	is(protected, "p")
-	_, err = client.Create(ctx, "/large", make([]byte, 2<<20)) // larger than a request may be
-	require.NoError(t, err)
+	testbed.Create(t, client, "/large", make([]byte, 2<<20)) // larger than a request may be
 	got, stat, watch, err := client.GetW(ctx, "/a/b")
 	require.NoError(t, err)
 	require.Equal(t, "two", string(got))
 	require.Greater(t, int(stat.DataLength), 20)
-	_, err = client.Set(ctx, "/a/b", []byte("three"), framework.IfVersion(stat.Version))
-	require.NoError(t, err)
+	testbed.Set(t, client, "/a/b", []byte("three"), framework.IfVersion(stat.Version))
 	testbed.Receive(t, watch.Done(), "the change")
 	is("/a/b", "three")
 
 	for range 2 {
-		_, err = client.Create(ctx, "/orSet", []byte("s"), framework.OrSet())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/orSet", []byte("s"), framework.OrSet())
 		is("/orSet", "s")
 		_, err = client.Create(ctx, "/idempotent", []byte("i"), framework.Idempotent())
 		require.NoError(t, err, "it has the data")
@@ -122,18 +113,16 @@ func TestWithCompression_EveryRecipe(t *testing.T) {
 		one, two := world.Client(framework.WithCompression()), world.Client(framework.WithCompression())
 		m, err := mutex.New(one, "/mutex")
 		require.NoError(t, err)
-		hold, err := m.Acquire(ctx)
-		require.NoError(t, err)
+		hold := testbed.Acquire(t, m)
 		other, err := mutex.New(two, "/mutex")
 		require.NoError(t, err)
-		next := make(chan error, 1)
-		go func() { // ends with the lock
+		next := testbed.Go(func() error { // ends with the lock
 			hold, err := other.Acquire(ctx)
 			if err == nil {
 				err = hold.Release()
 			}
-			next <- err
-		}()
+			return err
+		})
 		synctest.Wait()
 		require.Empty(t, next)
 		require.NoError(t, hold.Release())
@@ -190,8 +179,7 @@ func TestWithCompression_EveryRecipe(t *testing.T) {
 		// Every node with data is compressed.
 		var check func(dir string) int
 		check = func(dir string) (nodes int) {
-			children, err := world.Server.Children(dir)
-			require.NoError(t, err)
+			children := testbed.ServerChildren(t, world.Server, dir)
 			for _, child := range children {
 				path := path.Join(dir, child)
 				if path == "/zookeeper" {
@@ -239,8 +227,7 @@ func TestWithCompression_BesideJava(t *testing.T) {
 	m, err := mutex.New(client, "/lock")
 	require.NoError(t, err)
 	for range 3 {
-		hold, err := m.Acquire(ctx)
-		require.NoError(t, err)
+		hold := testbed.Acquire(t, m)
 		tell("acquire")
 		require.NoError(t, hold.Release())
 		require.Equal(t, "ok", java.Await(t, "ANSWER"))
@@ -270,14 +257,11 @@ func TestWithCompression_BesideJava(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "6", ask("long"))
 	for path, text := range map[string]string{"/empty": "", "/text": "text"} {
-		_, err := client.Create(ctx, path, []byte(text))
-		require.NoError(t, err)
+		testbed.Create(t, client, path, []byte(text))
 		require.Equal(t, text, ask("get "+path))
 	}
 	require.Equal(t, "/java", ask("create /java text"))
-	data, _, err := client.Get(ctx, "/java")
-	require.NoError(t, err)
-	require.Equal(t, "text", string(data))
+	require.Equal(t, "text", testbed.Get(t, client, "/java"))
 	d, err := discovery.New[string](client, "/services")
 	require.NoError(t, err)
 	reg, err := d.Register(ctx, discovery.Instance[string]{Name: "go", ID: "1", Address: "ours", Port: 1, Payload: "p"})
@@ -297,8 +281,7 @@ func TestWithMaxDecompressed(t *testing.T) {
 	roomy := testbed.On(server).Client(t, framework.WithCompression())
 	long, short := make([]byte, 5000), make([]byte, 4096)
 	for path, data := range map[string][]byte{"/long": long, "/short": short} {
-		_, err := roomy.Create(ctx, path, data)
-		require.NoError(t, err)
+		testbed.Create(t, roomy, path, data)
 	}
 	_, err := roomy.Create(ctx, "/16MB", make([]byte, 16<<20+1))
 	require.ErrorIs(t, err, framework.ErrTooLarge)
@@ -338,8 +321,7 @@ func TestCacheDecodesOnItsOwnGoroutine(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t, framework.WithCompression())
 	for _, path := range []string{"/a", "/b"} {
-		_, err := client.Create(ctx, path, []byte("text"))
-		require.NoError(t, err)
+		testbed.Create(t, client, path, []byte("text"))
 	}
 	link, err := engine.Of(client).Link(ctx)
 	require.NoError(t, err)

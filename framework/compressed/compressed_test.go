@@ -71,14 +71,12 @@ func TestDataThatAreNotCompressedAreAnError(t *testing.T) {
 	good := compressed.Encode([]byte("text"))
 	damaged := bytes.Clone(good)
 	damaged[len(damaged)-8] ^= 1 // of the checksum
-	_, err := client.Create(ctx, "/a", []byte{})
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", []byte{})
 	for name, data := range map[string][]byte{
 		"none": nil, "empty": {}, "plain": []byte("plain text, long enough"), "cut": good[:len(good)-1], "damaged": damaged,
 		"followed": append(bytes.Clone(good), 0), "two": append(bytes.Clone(good), good...),
 	} {
-		_, err := client.Set(ctx, "/a", data)
-		require.NoError(t, err)
+		testbed.Set(t, client, "/a", data)
 		got, stat, err := compressed.Get(ctx, client, "/a")
 		require.ErrorIs(t, err, framework.ErrNotCompressed, name)
 		testbed.OneOp(t, err, "get", "/a")
@@ -93,7 +91,7 @@ func TestDataThatAreNotCompressedAreAnError(t *testing.T) {
 		require.NoError(t, err)
 		testbed.Receive(t, watch.Done(), "better data")
 	}
-	_, _, err = compressed.Get(ctx, client, "/missing")
+	_, _, err := compressed.Get(ctx, client, "/missing")
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	_, _, watch, err := compressed.GetW(ctx, client, "/missing")
 	require.ErrorIs(t, err, zk.ErrNoNode)
