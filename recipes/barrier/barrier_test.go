@@ -2,7 +2,6 @@ package barrier_test
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,8 +52,7 @@ func newBarrier(t *testing.T, client *framework.Client, path string) *barrier.Ba
 
 // waiting starts a Wait and returns a channel for its result.
 func waiting(ctx context.Context, b *barrier.Barrier) <-chan error {
-	done := make(chan error, 1)
-	go func() { done <- b.Wait(ctx) }()
+	done := testbed.Go(func() error { return b.Wait(ctx) })
 	return done
 }
 
@@ -127,9 +125,8 @@ func seenOnEachServer(t *testing.T, bed *testbed.Bed) {
 func TestAServerThatIsBehindLetsNobodyPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		leader, err := cluster.WaitLeader(t.Context())
-		require.NoError(t, err)
-		follower := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != leader })]
+		leader, followers := testbed.Leader(t, cluster)
+		follower := followers[0]
 		bed := testbed.OnCluster(cluster)
 		near := newBarrier(t, bed.Client(t, framework.WithDialer(leader.DialContext)), "/b")
 		far := newBarrier(t, bed.Client(t, framework.WithDialer(follower.DialContext)), "/b")
@@ -139,7 +136,7 @@ func TestAServerThatIsBehindLetsNobodyPass(t *testing.T) {
 		time.Sleep(time.Minute) // virtual time, in which no client may pass
 		synctest.Wait()
 		require.Empty(t, passed)
-		_, err = near.Remove(t.Context())
+		_, err := near.Remove(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, <-passed)
 	})
@@ -175,21 +172,18 @@ func TestARequestOfAnEarlierSessionUndoesNothing(t *testing.T) {
 		"set":    func(ctx context.Context, b *barrier.Barrier) error { return b.Set(ctx) },
 		"remove": func(ctx context.Context, b *barrier.Barrier) error { _, err := b.Remove(ctx); return err },
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				c := w.Client()
-				b := newBarrier(t, c, "/b")
-				if name == "remove" {
-					require.NoError(t, b.Set(t.Context()))
-				}
-				session, err := c.Session(t.Context())
-				require.NoError(t, err)
-				w.Server.Freeze(session.ID())
-				err = write(t.Context(), b)
-				require.ErrorIs(t, err, framework.ErrSessionLost)
-				require.True(t, retry.Unknown(err), "it is said that it may be carried out")
-				require.NoError(t, c.Sync(t.Context()), "there is a next session")
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			c := w.Client()
+			b := newBarrier(t, c, "/b")
+			if name == "remove" {
+				require.NoError(t, b.Set(t.Context()))
+			}
+			session := testbed.Session(t, c)
+			w.Server.Freeze(session.ID())
+			err := write(t.Context(), b)
+			require.ErrorIs(t, err, framework.ErrSessionLost)
+			require.True(t, retry.Unknown(err), "it is said that it may be carried out")
+			require.NoError(t, c.Sync(t.Context()), "there is a next session")
 		})
 	}
 }
@@ -203,8 +197,7 @@ func TestABarrierThatIsSetAgainLetsWaitersPass(t *testing.T) {
 		require.NoError(t, b.Set(t.Context()))
 		passed := waiting(t.Context(), b)
 		time.Sleep(time.Second) // virtual time
-		_, err := c.Set(t.Context(), "/b", []byte("still set"))
-		require.NoError(t, err)
+		testbed.Set(t, c, "/b", []byte("still set"))
 		time.Sleep(time.Second) // virtual time
 		synctest.Wait()
 		require.Empty(t, passed, "other data are no removal")
@@ -229,20 +222,18 @@ func TestABarrierThatIsSetAgainUnseenLetsWaitersPass(t *testing.T) {
 		"other data":      func(server *zktest.Server) error { return server.Set("/b", []byte("still set")) },
 		"connection lost": func(server *zktest.Server) error { server.CutConnections(); return nil },
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				b := newBarrier(t, w.Client(), "/b")
-				require.NoError(t, b.Set(t.Context()))
-				passed := waiting(t.Context(), b)
-				time.Sleep(time.Second) // virtual time
-				gate := w.Server.Block(zktest.OnOp("exists"))
-				require.NoError(t, unwatch(w.Server))
-				<-gate.Arrived()
-				require.NoError(t, w.Server.Delete("/b"))
-				require.NoError(t, w.Server.Create("/b", nil))
-				gate.Open()
-				require.NoError(t, <-passed)
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			b := newBarrier(t, w.Client(), "/b")
+			require.NoError(t, b.Set(t.Context()))
+			passed := waiting(t.Context(), b)
+			time.Sleep(time.Second) // virtual time
+			gate := w.Server.Block(zktest.OnOp("exists"))
+			require.NoError(t, unwatch(w.Server))
+			<-gate.Arrived()
+			require.NoError(t, w.Server.Delete("/b"))
+			require.NoError(t, w.Server.Create("/b", nil))
+			gate.Open()
+			require.NoError(t, <-passed)
 		})
 	}
 }
@@ -251,14 +242,13 @@ func TestABarrierThatIsSetAgainUnseenLetsWaitersPass(t *testing.T) {
 func TestAContextThatEndedWithASessionEndsSetAndRemove(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, c)
 		b := newBarrier(t, c, "/b")
 		ctx := session.Context()
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
 		<-ctx.Done()
 		require.ErrorIs(t, b.Set(ctx), framework.ErrSessionLost)
-		_, err = b.Remove(ctx)
+		_, err := b.Remove(ctx)
 		require.ErrorIs(t, err, framework.ErrSessionLost)
 		require.NoError(t, b.Set(t.Context()), "in the next session")
 		require.ErrorIs(t, newBarrier(t, c.In(session), "/b").Set(t.Context()), framework.ErrSessionLost)
@@ -277,8 +267,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		one := <-entering(t.Context(), newDouble(t, c, "/leave", 2))
 		require.NoError(t, one.err)
 		require.NoError(t, (<-stays).err)
-		leaves := make(chan error, 1)
-		go func() { leaves <- one.entry.Leave(t.Context()) }()
+		leaves := testbed.Go(func() error { return one.entry.Leave(t.Context()) })
 		time.Sleep(time.Second) // virtual time
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, <-waits, framework.ErrClosed)
@@ -296,8 +285,7 @@ func TestAWaitLastsThroughAnOutage(t *testing.T) {
 		passed := waiting(t.Context(), b)
 		time.Sleep(time.Second) // virtual time
 		w.Server.Stop()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, 5*time.Minute)
 		err := b.Wait(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)

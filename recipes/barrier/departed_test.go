@@ -21,8 +21,7 @@ func TestEnter_AfterATimeout(t *testing.T) {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			d := newDouble(t, w.Client(), "/d", 2)
 			for range 2 {
-				short, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
+				short := testbed.Timeout(t, time.Second)
 				_, err := d.Enter(short)
 				require.ErrorIs(t, err, context.DeadlineExceeded, "one process has passed a barrier for two")
 			}
@@ -41,16 +40,14 @@ func TestEnter_AfterAFailedLeave(t *testing.T) {
 		two := <-waiting
 		require.NoError(t, two.err)
 		gate := w.Server.Block(zktest.OnOp("delete"), zktest.OnPath(entry.Path()))
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		short := testbed.Timeout(t, time.Second)
 		require.ErrorIs(t, entry.Leave(short), context.DeadlineExceeded)
 		w.Server.ResetCounts()
 		again := entering(testbed.Context(t), d)
 		time.Sleep(time.Second) // virtual time
 		require.Zero(t, w.Server.Requests().Requests["create"], "the earlier node has not been deleted")
 		gate.Open()
-		leaving := make(chan error, 1)
-		go func() { leaving <- two.entry.Leave(testbed.Context(t)) }()
+		leaving := testbed.Go(func() error { return two.entry.Leave(testbed.Context(t)) })
 		partner, err := newDouble(t, w.Client(), "/d", 2).Enter(testbed.Context(t))
 		require.NoError(t, err)
 		one := <-again
@@ -66,8 +63,7 @@ func TestEnter_AfterAFailedLeave(t *testing.T) {
 func TestEnter_AfterALateCreate(t *testing.T) {
 	enters := map[string]func(t *testing.T, server *zktest.Server, c, other *framework.Client, late func()){
 		"of an Enter that fails": func(t *testing.T, server *zktest.Server, c, _ *framework.Client, late func()) {
-			short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
+			short := testbed.Timeout(t, 3*time.Second)
 			one := entering(short, newDouble(t, c, "/d", 2))
 			late()
 			require.ErrorIs(t, (<-one).err, context.DeadlineExceeded)
@@ -83,32 +79,26 @@ func TestEnter_AfterALateCreate(t *testing.T) {
 		},
 	}
 	for name, enter := range enters {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				// the servers keep the session for as long again
-				c := w.Client(framework.WithExpirationPercent(50))
-				session, err := c.Session(t.Context())
-				require.NoError(t, err)
-				require.NoError(t, w.Server.Create("/d", nil))
-				gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnCreate(), zktest.OnPath("/d/"))
-				enter(t, w.Server, c, w.Client(), func() {
-					<-gate.Arrived()
-					w.Server.Freeze(session.ID())
-					<-session.Done()
-					time.Sleep(time.Second) // virtual time
-				})
-				synctest.Wait()
-				gate.Open()
-				synctest.Wait()
-				names, err := w.Server.Children("/d")
-				require.NoError(t, err)
-				require.Len(t, names, 1, "the late node")
-				short, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err = newDouble(t, c, "/d", 2).Enter(short)
-				require.ErrorIs(t, err, context.DeadlineExceeded, "one process has passed a barrier for two")
-				require.Empty(t, left(t, w.Server, "/d"))
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			// the servers keep the session for as long again
+			c := w.Client(framework.WithExpirationPercent(50))
+			session := testbed.Session(t, c)
+			require.NoError(t, w.Server.Create("/d", nil))
+			gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnCreate(), zktest.OnPath("/d/"))
+			enter(t, w.Server, c, w.Client(), func() {
+				<-gate.Arrived()
+				w.Server.Freeze(session.ID())
+				<-session.Done()
+				time.Sleep(time.Second) // virtual time
 			})
+			synctest.Wait()
+			gate.Open()
+			synctest.Wait()
+			require.Len(t, testbed.ServerChildren(t, w.Server, "/d"), 1, "the late node")
+			short := testbed.Timeout(t, time.Second)
+			_, err := newDouble(t, c, "/d", 2).Enter(short)
+			require.ErrorIs(t, err, context.DeadlineExceeded, "one process has passed a barrier for two")
+			require.Empty(t, left(t, w.Server, "/d"))
 		})
 	}
 }
@@ -116,30 +106,27 @@ func TestEnter_AfterALateCreate(t *testing.T) {
 // Waiting members enter again when another client deletes their nodes, or the whole barrier.
 func TestEnter_AfterADeletionByAnother(t *testing.T) {
 	for name, all := range map[string]bool{"a member": false, "the barrier": true} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				first := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 3))
-				second := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 3))
-				time.Sleep(time.Second) // virtual time
-				names, err := w.Server.Children("/d")
-				require.NoError(t, err)
-				require.Len(t, names, 2)
-				require.NoError(t, w.Server.Delete("/d/"+names[0]))
-				if all {
-					require.NoError(t, w.Server.Delete("/d/"+names[1]))
-					_ = w.Server.Delete("/d") // a member may have entered again
-				}
-				time.Sleep(time.Second) // virtual time
-				third, err := newDouble(t, w.Client(), "/d", 3).Enter(testbed.Context(t))
-				require.NoError(t, err)
-				one, two := <-first, <-second
-				require.NoError(t, one.err)
-				require.NoError(t, two.err)
-				require.NoError(t, one.entry.Context().Err())
-				leave(t, third, one.entry, two.entry)
-				require.Empty(t, left(t, w.Server, "/d"))
-				idle(t, w.Server)
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			first := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 3))
+			second := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 3))
+			time.Sleep(time.Second) // virtual time
+			names := testbed.ServerChildren(t, w.Server, "/d")
+			require.Len(t, names, 2)
+			require.NoError(t, w.Server.Delete("/d/"+names[0]))
+			if all {
+				require.NoError(t, w.Server.Delete("/d/"+names[1]))
+				_ = w.Server.Delete("/d") // a member may have entered again
+			}
+			time.Sleep(time.Second) // virtual time
+			third, err := newDouble(t, w.Client(), "/d", 3).Enter(testbed.Context(t))
+			require.NoError(t, err)
+			one, two := <-first, <-second
+			require.NoError(t, one.err)
+			require.NoError(t, two.err)
+			require.NoError(t, one.entry.Context().Err())
+			leave(t, third, one.entry, two.entry)
+			require.Empty(t, left(t, w.Server, "/d"))
+			idle(t, w.Server)
 		})
 	}
 }
@@ -149,17 +136,14 @@ func TestEnter_AfterADeletionByAnother(t *testing.T) {
 func TestEnter_AfterADeletionThatIsRefusedForNow(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, c)
 		require.NoError(t, w.Server.Create("/d", nil))
 		busy := w.Server.Rewrite(throttled, zktest.OnOp("delete"))
 		engine.Of(c).Discard("/d/earlier", (*engine.Session)(session))
 		entered := entering(testbed.Context(t), newDouble(t, c, "/d", 1))
 		time.Sleep(time.Second) // virtual time
 		require.Empty(t, entered)
-		names, err := w.Server.Children("/d")
-		require.NoError(t, err)
-		require.Empty(t, names, "no member was created")
+		require.Empty(t, testbed.ServerChildren(t, w.Server, "/d"), "no member was created")
 		busy()
 		require.NoError(t, (<-entered).err)
 	})

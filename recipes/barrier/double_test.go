@@ -34,11 +34,10 @@ type entered struct {
 
 // entering starts an Enter and returns a channel for its result.
 func entering(ctx context.Context, d *barrier.Double) <-chan entered {
-	done := make(chan entered, 1)
-	go func() {
+	done := testbed.Go(func() entered {
 		e, err := d.Enter(ctx)
-		done <- entered{e, err}
-	}()
+		return entered{e, err}
+	})
 	return done
 }
 
@@ -159,8 +158,7 @@ func incompleteLeave(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	two := testbed.Receive(t, other, "the other entry")
 	require.NoError(t, two.err)
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
+	short := testbed.Timeout(t, 100*time.Millisecond)
 	require.ErrorIs(t, one.Leave(short), context.DeadlineExceeded)
 	require.NoError(t, two.entry.Leave(testbed.Context(t)), "it need not wait for who has given up")
 	members(t, bed.Client(t), path, 0)
@@ -220,8 +218,7 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 		require.NoError(t, two.err)
 		first := <-one
 		require.NoError(t, first.err)
-		leaving := make(chan error, 1)
-		go func() { leaving <- first.entry.Leave(ctx) }()
+		leaving := testbed.Go(func() error { return first.entry.Leave(ctx) })
 		if first.entry.Context().Err() == nil {
 			time.Sleep(time.Second) // virtual time
 			synctest.Wait()
@@ -257,8 +254,7 @@ func TestACreateThatIsCarriedOutLateLeavesNoMember(t *testing.T) {
 			require.NoError(t, w.Server.Create("/d", nil))
 			d := newDouble(t, w.Client(), "/d", 1)
 			gate := w.Server.Block(zktest.OnCreate(), zktest.OnPath("/d/"))
-			short, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
+			short := testbed.Timeout(t, time.Second)
 			_, err := d.Enter(short)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			if cut {
@@ -311,11 +307,9 @@ func TestLeaveAgain(t *testing.T) {
 		require.NoError(t, err)
 		one := <-first
 		require.NoError(t, one.err)
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		short := testbed.Timeout(t, time.Second)
 		require.ErrorIs(t, one.entry.Leave(short), context.DeadlineExceeded)
-		again := make(chan error, 1)
-		go func() { again <- one.entry.Leave(testbed.Context(t)) }()
+		again := testbed.Go(func() error { return one.entry.Leave(testbed.Context(t)) })
 		time.Sleep(time.Second) // virtual time
 		synctest.Wait()
 		require.Empty(t, again, "the other one is inside")
@@ -367,8 +361,7 @@ func leaveBeforeTheNextRound(t *testing.T, lost bool) {
 			first, second = second, first
 			clients[0], clients[1] = clients[1], clients[0]
 		}
-		session, err := clients[1].Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, clients[1])
 		left := make(chan error, 1)
 		answer := w.Server.BlockReplies(zktest.OnSession(session.ID()), zktest.OnOp("delete"))
 		go func() { left <- second.entry.Leave(t.Context()) }()
@@ -399,8 +392,7 @@ func TestALeaveDoesNotSpin(t *testing.T) {
 		first := <-one
 		require.NoError(t, first.err)
 		w.Server.ResetCounts()
-		short, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		short := testbed.Timeout(t, time.Minute)
 		require.ErrorIs(t, first.entry.Leave(short), context.DeadlineExceeded)
 		require.Less(t, w.Server.Requests().Requests["getChildren2"], 3)
 		require.NoError(t, two.entry.Leave(testbed.Context(t)))
@@ -413,8 +405,7 @@ func TestAReadyThatIsCarriedOutLateLetsNobodyPass(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		// the servers continue with the session for as long again
 		c := w.Client(framework.WithExpirationPercent(50))
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, c)
 		gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnOp("create", "multi"), zktest.OnPath("/d/ready"))
 		one := entering(t.Context(), newDouble(t, c, "/d", 1))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
@@ -436,8 +427,7 @@ func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
 		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath("/d/ready"))
 		one := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 1))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
-		names, err := w.Server.Children("/d")
-		require.NoError(t, err)
+		names := testbed.ServerChildren(t, w.Server, "/d")
 		for _, name := range names {
 			require.NoError(t, w.Server.Delete("/d/"+name))
 		}
@@ -479,8 +469,7 @@ func TestAReadyThatNobodyIsInsideOfLetsNobodyPass(t *testing.T) {
 func TestAServerThatIsBehindHasNoReadyDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		leader, err := cluster.WaitLeader(t.Context())
-		require.NoError(t, err)
+		leader, _ := testbed.Leader(t, cluster)
 		require.NoError(t, leader.Create("/d", nil))
 		require.NoError(t, leader.Create("/d/ready", nil))
 		time.Sleep(time.Second) // virtual time
@@ -518,12 +507,11 @@ func TestAServerThatIsBehindHasNoReadyDeleted(t *testing.T) {
 func TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c, crashed := w.Client(), w.Client()
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, c)
 		one := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
 		time.Sleep(time.Second) // virtual time
 		w.Server.Freeze(session.ID())
-		_, err = newDouble(t, crashed, "/d", 2).Enter(t.Context())
+		_, err := newDouble(t, crashed, "/d", 2).Enter(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, crashed.Close())
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
@@ -545,13 +533,10 @@ func idle(t *testing.T, server *zktest.Server) {
 // TestAMemberThatGivesUpDependsOnNoSession gives up in Enter.
 func TestAMemberThatGivesUpDependsOnNoSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		short := testbed.Timeout(t, time.Second)
 		one := entering(short, newDouble(t, w.Client(), "/d", 2))
 		synctest.Wait()
-		names, err := w.Server.Children("/d")
-		require.NoError(t, err)
-		require.Len(t, names, 1, "it has come")
+		require.Len(t, testbed.ServerChildren(t, w.Server, "/d"), 1, "it has come")
 		require.ErrorIs(t, testbed.Receive(t, one, "the end of Enter").err, context.DeadlineExceeded)
 		require.Empty(t, left(t, w.Server, "/d"))
 		idle(t, w.Server)
@@ -566,10 +551,8 @@ func TestAMemberThatLeavesDependsOnNoSession(t *testing.T) {
 		require.NoError(t, err)
 		one := <-first
 		require.NoError(t, one.err)
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		left := make(chan error, 1)
-		go func() { left <- one.entry.Leave(short) }()
+		short := testbed.Timeout(t, time.Second)
+		left := testbed.Go(func() error { return one.entry.Leave(short) })
 		synctest.Wait()
 		require.Empty(t, left, "the other one is inside")
 		require.Equal(t, barrier.ErrLeft, context.Cause(one.entry.Context()))
@@ -583,18 +566,16 @@ func TestAMemberThatLeavesDependsOnNoSession(t *testing.T) {
 // inside.
 func TestAMemberThatSomebodyDeletesLeaves(t *testing.T) {
 	for name, more := range map[string][]string{"its node": nil, "all": {"/d/ready", "/d"}} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				e, err := newDouble(t, w.Client(), "/d", 1).Enter(t.Context())
-				require.NoError(t, err)
-				for _, path := range append([]string{e.Path()}, more...) {
-					require.NoError(t, w.Server.Delete(path))
-				}
-				require.NoError(t, e.Leave(testbed.Context(t)))
-				require.Equal(t, barrier.ErrLeft, context.Cause(e.Context()))
-				require.Empty(t, left(t, w.Server, "/d"))
-				idle(t, w.Server)
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			e, err := newDouble(t, w.Client(), "/d", 1).Enter(t.Context())
+			require.NoError(t, err)
+			for _, path := range append([]string{e.Path()}, more...) {
+				require.NoError(t, w.Server.Delete(path))
+			}
+			require.NoError(t, e.Leave(testbed.Context(t)))
+			require.Equal(t, barrier.ErrLeft, context.Cause(e.Context()))
+			require.Empty(t, left(t, w.Server, "/d"))
+			idle(t, w.Server)
 		})
 	}
 }

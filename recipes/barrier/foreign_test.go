@@ -61,31 +61,28 @@ func TestEnter_AfterAnOpeningOfUnknownOutcome(t *testing.T) {
 		"only the reply was lost":   {zktest.LoseReply, 0, nil},
 		"only the request was lost": {zktest.FailBefore, 0, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-				defer cancel()
-				for range 2 {
-					others := entering(ctx, newDouble(t, w.Client(), "/d", 3))
-					go func() { // ends with ctx
-						if entered := <-others; entered.err == nil {
-							select {
-							case <-time.After(c.stay):
-							case <-ctx.Done():
-							}
-							_ = entered.entry.Leave(ctx)
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			ctx := testbed.Timeout(t, 5*time.Minute)
+			for range 2 {
+				others := entering(ctx, newDouble(t, w.Client(), "/d", 3))
+				go func() { // ends with ctx
+					if entered := <-others; entered.err == nil {
+						select {
+						case <-time.After(c.stay):
+						case <-ctx.Done():
 						}
-					}()
-				}
-				time.Sleep(time.Second) // in virtual time
-				w.Server.Inject(c.fault, 0, zktest.OnOp("multi"), zktest.OnPath("/d"))
-				entered := <-entering(ctx, newDouble(t, w.Client(), "/d", 3))
-				require.ErrorIs(t, entered.err, c.want)
-				if c.want == nil && c.stay == 0 {
-					leave(t, entered.entry)
-				}
-			}, zktest.WithLatency(time.Millisecond))
-		})
+						_ = entered.entry.Leave(ctx)
+					}
+				}()
+			}
+			time.Sleep(time.Second) // in virtual time
+			w.Server.Inject(c.fault, 0, zktest.OnOp("multi"), zktest.OnPath("/d"))
+			entered := <-entering(ctx, newDouble(t, w.Client(), "/d", 3))
+			require.ErrorIs(t, entered.err, c.want)
+			if c.want == nil && c.stay == 0 {
+				leave(t, entered.entry)
+			}
+		}, zktest.WithLatency(time.Millisecond))
 	}
 }
 

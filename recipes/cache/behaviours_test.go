@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -149,26 +148,24 @@ func TestReadsAreServedFromTheCopy(t *testing.T) { // KZ-CCH-03
 // TestCopyIsCompleteAfterTheLossOfItsServer stops the member that the client is connected to.
 // Nothing has changed, so no change is reported.
 func TestCopyIsCompleteAfterTheLossOfItsServer(t *testing.T) { // CUR-CCH-21
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-			client := testbed.OnCluster(cluster).Client(t, framework.WithDialer(cluster.DialContext))
-			other := testbed.OnCluster(cluster).Client(t, framework.WithDialer(cluster.DialContext))
-			create(t, other, "/r", "/r/a", "/r/b", "/r/c")
-			c := load(t, mode.of(client), "/r")
-			changes := follow(t, c)
-			changes.want("created /r=/r", "created /r/a=/r/a", "created /r/b=/r/b", "created /r/c=/r/c")
-			for _, member := range cluster.Members() { // one of them serves the client
-				member.Stop()
-				time.Sleep(5 * time.Second) // virtual time, in which it must connect again
-				require.NoError(t, c.Sync(t.Context()))
-				require.Equal(t, []string{"/r=/r", "/r/a=/r/a", "/r/b=/r/b", "/r/c=/r/c"}, show(c))
-				require.NoError(t, member.Restart())
-				time.Sleep(5 * time.Second) // virtual time, in which it must catch up
-			}
-			require.Greater(t, c.Stats().Resyncs, int64(1), "it has met the loss")
-			create(t, other, "/r/end")
-			changes.want("created /r/end=/r/end")
-		})
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		client := testbed.OnCluster(cluster).Client(t, framework.WithDialer(cluster.DialContext))
+		other := testbed.OnCluster(cluster).Client(t, framework.WithDialer(cluster.DialContext))
+		create(t, other, "/r", "/r/a", "/r/b", "/r/c")
+		c := load(t, mode.of(client), "/r")
+		changes := follow(t, c)
+		changes.want("created /r=/r", "created /r/a=/r/a", "created /r/b=/r/b", "created /r/c=/r/c")
+		for _, member := range cluster.Members() { // one of them serves the client
+			member.Stop()
+			time.Sleep(5 * time.Second) // virtual time, in which it must connect again
+			require.NoError(t, c.Sync(t.Context()))
+			require.Equal(t, []string{"/r=/r", "/r/a=/r/a", "/r/b=/r/b", "/r/c=/r/c"}, show(c))
+			require.NoError(t, member.Restart())
+			time.Sleep(5 * time.Second) // virtual time, in which it must catch up
+		}
+		require.Greater(t, c.Stats().Resyncs, int64(1), "it has met the loss")
+		create(t, other, "/r/end")
+		changes.want("created /r/end=/r/end")
 	})
 }

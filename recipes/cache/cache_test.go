@@ -45,6 +45,13 @@ func eachMode(t *testing.T, test func(t *testing.T, mode watchMode)) {
 	}
 }
 
+// eachModeVirtual runs test in both ways, each in a synctest bubble.
+func eachModeVirtual(t *testing.T, test func(t *testing.T, mode watchMode)) {
+	for _, mode := range modes {
+		testbed.RunVirtual(t, string(mode), func(t *testing.T) { test(t, mode) })
+	}
+}
+
 // TestCache tests a cache without faults, with persistent and with standard watches.
 func TestCache(t *testing.T) {
 	var cases []testbed.Case
@@ -98,15 +105,13 @@ func load(t *testing.T, client *framework.Client, path string, opts ...cache.Opt
 func create(t *testing.T, client *framework.Client, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
-		_, err := client.Create(testbed.Context(t), path, []byte(path), framework.PersistentParents())
-		require.NoError(t, err)
+		testbed.Create(t, client, path, []byte(path), framework.PersistentParents())
 	}
 }
 
 func set(t *testing.T, client *framework.Client, path, data string) {
 	t.Helper()
-	_, err := client.Set(testbed.Context(t), path, []byte(data))
-	require.NoError(t, err)
+	testbed.Set(t, client, path, []byte(data))
 }
 
 func remove(t *testing.T, client *framework.Client, paths ...string) {
@@ -216,9 +221,7 @@ func testMissingRootIsWaitedForAndNeverMade(t *testing.T, bed *testbed.Bed, mode
 	client := alone(t, bed)
 	c := load(t, mode.of(client), "/deep/down/root")
 	require.Empty(t, show(c))
-	there, _, err := client.Exists(testbed.Context(t), "/deep")
-	require.NoError(t, err)
-	require.False(t, there, "a cache makes nothing")
+	require.False(t, testbed.Exists(t, client, "/deep"), "a cache makes nothing")
 	changes := follow(t, c)
 	create(t, client, "/deep/down/root", "/deep/down/root/x")
 	changes.want("created /deep/down/root=/deep/down/root", "created /deep/down/root/x=/deep/down/root/x")
@@ -310,8 +313,7 @@ func testFilterPrunes(t *testing.T, bed *testbed.Bed, mode watchMode) {
 func testPathsAreThoseOfTheNamespace(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	space := strings.TrimPrefix(testbed.Path(t), "/")
 	all := bed.Client(t, framework.WithNamespace(space))
-	inside, err := all.Namespace(space + "/ns")
-	require.NoError(t, err)
+	inside := testbed.Namespace(t, all, space+"/ns")
 	create(t, all, "/ns", "/ns/a", "/beside")
 	c := load(t, mode.of(inside), "/")
 	require.Equal(t, []string{"/=/ns", "/a=/ns/a"}, show(c))

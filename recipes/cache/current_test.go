@@ -103,8 +103,7 @@ func TestACacheIsNotCurrentFromAnEventOn(t *testing.T) {
 			reader := mode.of(w.Client())
 			c := load(t, reader, "/r")
 			for n := range 50 { // the cache's goroutine may be faster than the look
-				_, _, watch, err := reader.GetW(t.Context(), "/r")
-				require.NoError(t, err)
+				watch := testbed.GetW(t, reader, "/r")
 				now := make(chan bool, 1)
 				(*engine.Watch)(watch).OnFire(func(zk.Event, *engine.Session) {
 					ok, _ := c.Current()
@@ -158,8 +157,7 @@ func TestACacheIsNotCurrentAfterASyncWhileWhatCameThenIsRead(t *testing.T) {
 			}
 		}))
 		require.NoError(t, w.Server.Delete("/r/a"))
-		synced := make(chan error, 1)
-		go func() { synced <- c.Sync(t.Context()) }()
+		synced := testbed.Go(func() error { return c.Sync(t.Context()) })
 		synctest.Wait()
 		read := w.Server.Block(zktest.OnOp("getData"))
 		require.NoError(t, w.Server.Set("/r/b", []byte("new")))

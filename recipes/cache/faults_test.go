@@ -24,8 +24,7 @@ func pair(t *testing.T, server *zktest.Server) (subject, other *framework.Client
 	t.Helper()
 	bed := testbed.On(server)
 	subject, other = bed.Client(t), bed.Client(t)
-	session, err := other.Session(testbed.Context(t))
-	require.NoError(t, err)
+	session := testbed.Session(t, other)
 	return subject, other, zktest.On(func(r zktest.Request) bool { return r.Session != session.ID() })
 }
 
@@ -38,8 +37,7 @@ func same(t *testing.T, client *framework.Client, c *cache.Cache) {
 		data, stat, err := client.Get(testbed.Context(t), path)
 		require.NoError(t, err)
 		want[path] = cache.Node{Path: path, Data: data, Stat: stable(*stat)}
-		names, _, err := client.Children(testbed.Context(t), path)
-		require.NoError(t, err)
+		names := testbed.Children(t, client, path)
 		for _, name := range names {
 			walk(framework.Join(path, name))
 		}
@@ -141,8 +139,7 @@ func TestCacheWaitsForTheServer(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { client.Close() })
 		c := open(t, mode.of(client), "/r")
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
+		ctx := testbed.Timeout(t, 50*time.Millisecond)
 		err = c.Sync(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer, "it says what was in the way")
@@ -169,8 +166,7 @@ func TestSyncThatEndsSaysSoBesideTheReason(t *testing.T) {
 	c := open(t, subject, "/r")
 	testbed.Receive(t, refused, "the first attempt")
 	testbed.Receive(t, refused, "the second, after the cache has noted why the first failed")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx := testbed.Timeout(t, 50*time.Millisecond)
 	err := c.Sync(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
@@ -225,71 +221,65 @@ func TestSyncEndsWhileTheTreeChanges(t *testing.T) {
 
 // TestSyncEndsWhileANodeComesAndGoes has a node created and deleted faster than it can be read.
 func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(20*time.Millisecond))
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			require.NoError(t, server.Create("/r/x", nil))
-			ctx, cancel := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					assert.NoError(t, server.Delete("/r/x"))
-					// virtual time: its pace, a tenth of the time of a read
-					time.Sleep(2 * time.Millisecond)
-					assert.NoError(t, server.Create("/r/x", nil))
-					time.Sleep(2 * time.Millisecond) // virtual time, as above
-				}
-			})
-			defer wg.Wait()
-			defer cancel()
-			c, err := cache.New(mode.of(client), "/r")
-			require.NoError(t, err)
-			defer c.Close()
-			for range 3 {
-				limited, stop := context.WithTimeout(t.Context(), 2*time.Second)
-				require.NoError(t, c.Sync(limited))
-				stop()
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(20*time.Millisecond))
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		require.NoError(t, server.Create("/r/x", nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				assert.NoError(t, server.Delete("/r/x"))
+				// virtual time: its pace, a tenth of the time of a read
+				time.Sleep(2 * time.Millisecond)
+				assert.NoError(t, server.Create("/r/x", nil))
+				time.Sleep(2 * time.Millisecond) // virtual time, as above
 			}
 		})
+		defer wg.Wait()
+		defer cancel()
+		c, err := cache.New(mode.of(client), "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		for range 3 {
+			limited, stop := context.WithTimeout(t.Context(), 2*time.Second)
+			require.NoError(t, c.Sync(limited))
+			stop()
+		}
 	})
 }
 
 // TestSyncsDoNotHoldUpEachOther has one begin every few milliseconds, while the cache reads an
 // unreadable and a deleted node.
 func TestSyncsDoNotHoldUpEachOther(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(20*time.Millisecond))
-			bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
-			subject, owner := bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
-			create(t, owner, "/r", "/r/x")
-			_, err := owner.Create(testbed.Context(t), "/r/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "owner", "secret")))
-			require.NoError(t, err)
-			c, err := cache.New(mode.of(subject), "/r")
-			require.NoError(t, err)
-			defer c.Close()
-			require.NoError(t, c.Sync(t.Context()))
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(20*time.Millisecond))
+		bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
+		subject, owner := bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
+		create(t, owner, "/r", "/r/x")
+		testbed.Create(t, owner, "/r/secret", nil, framework.ACL(zk.DigestACL(zk.PermAll, "owner", "secret")))
+		c, err := cache.New(mode.of(subject), "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.Sync(t.Context()))
 
-			var wg sync.WaitGroup
-			for n := range 400 {
-				if n == 10 {
-					require.NoError(t, server.Delete("/r/x"))
-				}
-				wg.Go(func() {
-					limited, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
-					defer stop()
-					if !assert.NoError(t, c.Sync(limited)) || n < 10 {
-						return
-					}
-					_, there := c.Get("/r/x")
-					assert.False(t, there)
-				})
-				// virtual time: the pace of the Syncs, four in the time of a read
-				time.Sleep(5 * time.Millisecond)
+		var wg sync.WaitGroup
+		for n := range 400 {
+			if n == 10 {
+				require.NoError(t, server.Delete("/r/x"))
 			}
-			wg.Wait()
-		})
+			wg.Go(func() {
+				limited := testbed.Timeout(t, 500*time.Millisecond)
+				if !assert.NoError(t, c.Sync(limited)) || n < 10 {
+					return
+				}
+				_, there := c.Get("/r/x")
+				assert.False(t, there)
+			})
+			// virtual time: the pace of the Syncs, four in the time of a read
+			time.Sleep(5 * time.Millisecond)
+		}
+		wg.Wait()
 	})
 }
 
@@ -314,24 +304,22 @@ func TestChildThatDiesBetweenListAndRead(t *testing.T) {
 func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server := zktest.NewServer(t, zktest.WithInMemory())
-					client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-					create(t, client, "/r", "/r/a", "/r/cc", "/r/dd")
-					server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-						return bytes.ReplaceAll(bytes.ReplaceAll(answer, []byte("cc"), []byte("..")), []byte("dd"), []byte("d\x7f"))
-					}, zktest.OnOp("getChildren2"))
-					c, err := cache.New(mode.of(client), "/r", more...)
-					require.NoError(t, err)
-					defer c.Close()
-					require.NoError(t, c.Sync(testbed.Context(t)))
-					var paths []string
-					for n := range c.All() {
-						paths = append(paths, n.Path)
-					}
-					require.Equal(t, []string{"/r", "/r/a"}, paths)
-				})
+			testbed.RunVirtual(t, name, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+				create(t, client, "/r", "/r/a", "/r/cc", "/r/dd")
+				server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+					return bytes.ReplaceAll(bytes.ReplaceAll(answer, []byte("cc"), []byte("..")), []byte("dd"), []byte("d\x7f"))
+				}, zktest.OnOp("getChildren2"))
+				c, err := cache.New(mode.of(client), "/r", more...)
+				require.NoError(t, err)
+				defer c.Close()
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				var paths []string
+				for n := range c.All() {
+					paths = append(paths, n.Path)
+				}
+				require.Equal(t, []string{"/r", "/r/a"}, paths)
 			})
 		}
 	})
@@ -340,40 +328,34 @@ func TestNamesThatNoClientMayUseDoNotHoldUpTheLoad(t *testing.T) {
 // CURATOR-240, -312, -729: a denied permission causes no busy loop, and is noticed when it is
 // granted.
 func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			bed := testbed.On(server)
-			subject := bed.Client(t, framework.WithDialer(server.DialContext))
-			owner := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("owner:secret")))
-			create(t, owner, "/r", "/r/open", "/r/closed", "/r/closed/x")
-			mine := zk.DigestACL(zk.PermAll, "owner", "secret")
-			_, err := owner.SetACL(testbed.Context(t), "/r/closed", mine)
-			require.NoError(t, err)
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		bed := testbed.On(server)
+		subject := bed.Client(t, framework.WithDialer(server.DialContext))
+		owner := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("owner:secret")))
+		create(t, owner, "/r", "/r/open", "/r/closed", "/r/closed/x")
+		mine := zk.DigestACL(zk.PermAll, "owner", "secret")
+		testbed.SetACL(t, owner, "/r/closed", mine)
 
-			c := load(t, mode.of(subject), "/r")
-			require.Equal(t, []string{"/r=/r", "/r/open=/r/open"}, show(c))
-			fresh, _ := c.Current()
-			require.True(t, fresh, "what must not be read is left out")
-			before := c.Stats().Reads
-			time.Sleep(time.Hour) // virtual time, in which it must not ask again and again
-			require.Less(t, c.Stats().Reads-before, int64(100))
+		c := load(t, mode.of(subject), "/r")
+		require.Equal(t, []string{"/r=/r", "/r/open=/r/open"}, show(c))
+		fresh, _ := c.Current()
+		require.True(t, fresh, "what must not be read is left out")
+		before := c.Stats().Reads
+		time.Sleep(time.Hour) // virtual time, in which it must not ask again and again
+		require.Less(t, c.Stats().Reads-before, int64(100))
 
-			_, err = owner.SetACL(testbed.Context(t), "/r/closed", zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			changes := follow(t, c)
-			changes.want("created /r=/r", "created /r/open=/r/open", "created /r/closed=/r/closed", "created /r/closed/x=/r/closed/x")
+		testbed.SetACL(t, owner, "/r/closed", zk.WorldACL(zk.PermAll))
+		changes := follow(t, c)
+		changes.want("created /r=/r", "created /r/open=/r/open", "created /r/closed=/r/closed", "created /r/closed/x=/r/closed/x")
 
-			_, err = owner.SetACL(testbed.Context(t), "/r", mine)
-			require.NoError(t, err)
-			server.CutConnections()
-			testbed.Eventually(t, func() bool { return len(show(c)) == 0 }, "the root is closed")
-			require.ErrorIs(t, c.Sync(testbed.Context(t)), zk.ErrNoAuth)
-			_, err = owner.SetACL(testbed.Context(t), "/r", zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			require.NoError(t, c.Sync(testbed.Context(t)), "a sync does not wait until it is tried again")
-			require.Len(t, show(c), 4)
-		})
+		testbed.SetACL(t, owner, "/r", mine)
+		server.CutConnections()
+		testbed.Eventually(t, func() bool { return len(show(c)) == 0 }, "the root is closed")
+		require.ErrorIs(t, c.Sync(testbed.Context(t)), zk.ErrNoAuth)
+		testbed.SetACL(t, owner, "/r", zk.WorldACL(zk.PermAll))
+		require.NoError(t, c.Sync(testbed.Context(t)), "a sync does not wait until it is tried again")
+		require.Len(t, show(c), 4)
 	})
 }
 
@@ -394,26 +376,22 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 					// event
 					continue
 				}
-				t.Run(name+", root "+root, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						_, subject, owner, mine := ownership(t)
-						create(t, owner, "/r/p")
-						c := load(t, mode.of(subject), root)
-						for _, path := range []string{"/r/p/x", "/r/p/x/z"} {
-							_, err := owner.Create(testbed.Context(t), path, []byte(path), framework.ACL(mine))
-							require.NoError(t, err)
-						}
-						require.NoError(t, c.Sync(testbed.Context(t)))
-						for _, path := range []string{"/r/p/x", "/r/p/x/z"} {
-							_, ok := c.Get(path)
-							require.False(t, ok)
-							_, err := owner.SetACL(testbed.Context(t), path, zk.WorldACL(zk.PermAll))
-							require.NoError(t, err)
-						}
-						change(t, owner)
-						require.NoError(t, c.Sync(testbed.Context(t)))
-						same(t, owner, c)
-					})
+				testbed.RunVirtual(t, name+", root "+root, func(t *testing.T) {
+					_, subject, owner, mine := ownership(t)
+					create(t, owner, "/r/p")
+					c := load(t, mode.of(subject), root)
+					for _, path := range []string{"/r/p/x", "/r/p/x/z"} {
+						testbed.Create(t, owner, path, []byte(path), framework.ACL(mine))
+					}
+					require.NoError(t, c.Sync(testbed.Context(t)))
+					for _, path := range []string{"/r/p/x", "/r/p/x/z"} {
+						_, ok := c.Get(path)
+						require.False(t, ok)
+						testbed.SetACL(t, owner, path, zk.WorldACL(zk.PermAll))
+					}
+					change(t, owner)
+					require.NoError(t, c.Sync(testbed.Context(t)))
+					same(t, owner, c)
 				})
 			}
 		}
@@ -423,102 +401,90 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 // TestNodeThatIsOpenedAgainIsFollowed has the list of a node change while the client may not read
 // it. That uses its standard watch up, and has no event.
 func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server, subject, owner, mine := ownership(t)
-			create(t, owner, "/r", "/r/x")
-			c := load(t, mode.of(subject), "/r")
-			session, err := subject.Session(testbed.Context(t))
-			require.NoError(t, err)
-			gate := server.Block(zktest.OnOp("getData"), zktest.OnSession(session.ID()))
-			set(t, owner, "/r/x", "new")
-			testbed.Receive(t, gate.Arrived(), "the node is read")
-			_, err = owner.SetACL(testbed.Context(t), "/r/x", mine)
-			require.NoError(t, err)
-			gate.Open()
-			synctest.Wait()
-			require.Equal(t, []string{"/r=/r"}, show(c))
-			create(t, owner, "/r/x/y")
-			_, err = owner.SetACL(testbed.Context(t), "/r/x", zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			same(t, owner, c)
-			create(t, owner, "/r/x/z")
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			same(t, owner, c)
-		})
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server, subject, owner, mine := ownership(t)
+		create(t, owner, "/r", "/r/x")
+		c := load(t, mode.of(subject), "/r")
+		session := testbed.Session(t, subject)
+		gate := server.Block(zktest.OnOp("getData"), zktest.OnSession(session.ID()))
+		set(t, owner, "/r/x", "new")
+		testbed.Receive(t, gate.Arrived(), "the node is read")
+		testbed.SetACL(t, owner, "/r/x", mine)
+		gate.Open()
+		synctest.Wait()
+		require.Equal(t, []string{"/r=/r"}, show(c))
+		create(t, owner, "/r/x/y")
+		testbed.SetACL(t, owner, "/r/x", zk.WorldACL(zk.PermAll))
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, owner, c)
+		create(t, owner, "/r/x/z")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, owner, c)
 	})
 }
 
 // TestNodeThatWentInSecretIsFollowedInItsNextLife has a node be deleted that the client may not
 // read, and be recreated for all.
 func TestNodeThatWentInSecretIsFollowedInItsNextLife(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			_, subject, owner, mine := ownership(t)
-			create(t, owner, "/r", "/r/x")
-			c := load(t, mode.of(subject), "/r")
-			_, err := owner.SetACL(testbed.Context(t), "/r/x", mine)
-			require.NoError(t, err)
-			remove(t, owner, "/r/x")
-			settle() // with standard watches, the list has an event of the deletion
-			create(t, owner, "/r/x")
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			same(t, owner, c)
-			set(t, owner, "/r/x", "new")
-			create(t, owner, "/r/x/y")
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			same(t, owner, c)
-		})
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		_, subject, owner, mine := ownership(t)
+		create(t, owner, "/r", "/r/x")
+		c := load(t, mode.of(subject), "/r")
+		testbed.SetACL(t, owner, "/r/x", mine)
+		remove(t, owner, "/r/x")
+		settle() // with standard watches, the list has an event of the deletion
+		create(t, owner, "/r/x")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, owner, c)
+		set(t, owner, "/r/x", "new")
+		create(t, owner, "/r/x/y")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		same(t, owner, c)
 	})
 }
 
 func TestMissingRootMakesNoRequests(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			c := load(t, mode.of(client), "/no/such/node")
-			server.ResetCounts()
-			time.Sleep(time.Hour) // virtual time, in which nothing may be asked
-			for op, n := range server.Requests().Requests {
-				require.Equal(t, "ping", op, "%d times", n)
-			}
-			require.Empty(t, show(c))
-		})
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		c := load(t, mode.of(client), "/no/such/node")
+		server.ResetCounts()
+		time.Sleep(time.Hour) // virtual time, in which nothing may be asked
+		for op, n := range server.Requests().Requests {
+			require.Equal(t, "ping", op, "%d times", n)
+		}
+		require.Empty(t, show(c))
 	})
 }
 
 // TestAChangeWhileTheChildrenAreListedIsRead has a node change between the two requests of a read.
 func TestAChangeWhileTheChildrenAreListedIsRead(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			create(t, client, "/r", "/r/p", "/r/p/x")
-			gate := server.Block(zktest.OnOp("getChildren2"), zktest.OnPath("/r/p"))
-			c, err := cache.New(mode.of(client), "/r")
-			require.NoError(t, err)
-			defer c.Close()
-			testbed.Receive(t, gate.Arrived(), "the list")
-			require.NoError(t, server.Set("/r/p", []byte("new")))
-			require.NoError(t, server.Create("/r/p/y", nil))
-			synctest.Wait()
-			gate.Open()
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=/r/p/x", "/r/p/y="}, show(c))
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		create(t, client, "/r", "/r/p", "/r/p/x")
+		gate := server.Block(zktest.OnOp("getChildren2"), zktest.OnPath("/r/p"))
+		c, err := cache.New(mode.of(client), "/r")
+		require.NoError(t, err)
+		defer c.Close()
+		testbed.Receive(t, gate.Arrived(), "the list")
+		require.NoError(t, server.Set("/r/p", []byte("new")))
+		require.NoError(t, server.Create("/r/p/y", nil))
+		synctest.Wait()
+		gate.Open()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=/r/p/x", "/r/p/y="}, show(c))
 
-			gate = server.Block(zktest.OnOp("getChildren2"), zktest.OnPath("/r/p"))
-			// with standard watches the children are listed again
-			require.NoError(t, server.Create("/r/p/z", nil))
-			synctest.Wait()
-			require.NoError(t, server.Set("/r/p", []byte("newer")))
-			synctest.Wait()
-			gate.Open()
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			require.Equal(t, []string{"/r=/r", "/r/p=newer", "/r/p/x=/r/p/x", "/r/p/y=", "/r/p/z="}, show(c))
-			require.EqualValues(t, 1, c.Stats().Resyncs, "on the same connection")
-		})
+		gate = server.Block(zktest.OnOp("getChildren2"), zktest.OnPath("/r/p"))
+		// with standard watches the children are listed again
+		require.NoError(t, server.Create("/r/p/z", nil))
+		synctest.Wait()
+		require.NoError(t, server.Set("/r/p", []byte("newer")))
+		synctest.Wait()
+		gate.Open()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		require.Equal(t, []string{"/r=/r", "/r/p=newer", "/r/p/x=/r/p/x", "/r/p/y=", "/r/p/z="}, show(c))
+		require.EqualValues(t, 1, c.Stats().Resyncs, "on the same connection")
 	})
 }
 
@@ -528,33 +494,30 @@ func TestARootThatComesAndGoesWhileItIsAskedForIsFollowed(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for _, op := range []string{"getData", "exists"} {
 			for _, goes := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%v, goes: %t", op, goes), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						server := zktest.NewServer(t, zktest.WithInMemory())
-						client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-						gate := server.Block(zktest.OnOp(op), zktest.OnPath("/r"))
-						c, err := cache.New(mode.of(client), "/r")
-						require.NoError(t, err)
-						defer c.Close()
+				testbed.RunVirtual(t, fmt.Sprintf("%v, goes: %t", op, goes), func(t *testing.T) {
+					server := zktest.NewServer(t, zktest.WithInMemory())
+					client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+					gate := server.Block(zktest.OnOp(op), zktest.OnPath("/r"))
+					c, err := cache.New(mode.of(client), "/r")
+					require.NoError(t, err)
+					defer c.Close()
+					synctest.Wait()
+					require.NoError(t, server.Create("/r", nil))
+					if goes {
 						synctest.Wait()
+						require.NoError(t, server.Delete("/r"))
+					}
+					synced := testbed.Go(func() error { return c.Sync(testbed.Context(t)) })
+					synctest.Wait()
+					gate.Open()
+					require.NoError(t, testbed.Receive(t, synced, "the Sync"))
+					require.Equal(t, !goes, len(show(c)) == 1)
+					require.EqualValues(t, 1, c.Stats().Resyncs, "on the same connection")
+					if goes {
 						require.NoError(t, server.Create("/r", nil))
-						if goes {
-							synctest.Wait()
-							require.NoError(t, server.Delete("/r"))
-						}
-						synced := make(chan error, 1)
-						go func() { synced <- c.Sync(testbed.Context(t)) }()
-						synctest.Wait()
-						gate.Open()
-						require.NoError(t, testbed.Receive(t, synced, "the Sync"))
-						require.Equal(t, !goes, len(show(c)) == 1)
-						require.EqualValues(t, 1, c.Stats().Resyncs, "on the same connection")
-						if goes {
-							require.NoError(t, server.Create("/r", nil))
-							settle()
-							require.Equal(t, []string{"/r="}, show(c), "it is followed")
-						}
-					})
+						settle()
+						require.Equal(t, []string{"/r="}, show(c), "it is followed")
+					}
 				})
 			}
 		}
@@ -566,8 +529,7 @@ func TestCacheWritesNothing(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			subject, other := w.Client(), w.Client()
-			session, err := other.Session(testbed.Context(t))
-			require.NoError(t, err)
+			session := testbed.Session(t, other)
 			stop := w.Server.Trace(func(e zktest.Event) {
 				if e.Watch != "" || e.Request.Session == session.ID() {
 					return
@@ -663,8 +625,7 @@ func TestCloseEndsASyncThatTheServerDoesNotAnswer(t *testing.T) {
 	c := load(t, client, "/r")
 	gate := server.Block(zktest.OnOp("multi"))
 	defer gate.Open()
-	synced := make(chan error, 1)
-	go func() { synced <- c.Sync(context.Background()) }()
+	synced := testbed.Go(func() error { return c.Sync(context.Background()) })
 	testbed.Receive(t, gate.Arrived(), "the request of the Sync")
 	require.NoError(t, c.Close())
 	require.ErrorIs(t, testbed.Receive(t, synced, "the Sync"), framework.ErrEnded)
@@ -676,8 +637,7 @@ func TestSync_ClientCloses(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		c := load(t, client, "/r")
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		w.Server.Freeze(session.ID())
 		closed := make(chan struct{})
 		go func() {
@@ -728,23 +688,21 @@ func TestNodesThatAreGoneLeaveNoWatches(t *testing.T) {
 func TestNodeThatGoesBeforeItIsReadLeavesNoWatch(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, more := range map[string][]cache.Option{"with data": nil, "without": {cache.WithoutData()}} {
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server := zktest.NewServer(t, zktest.WithInMemory())
-					client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-					require.NoError(t, server.Create("/r", nil))
-					c := load(t, mode.of(client), "/r", more...)
-					watches := server.WatchCount()
-					for range 3 {
-						gate := server.Block(zktest.OnOp("getData", "exists"), zktest.OnPath("/r/x"))
-						require.NoError(t, server.Create("/r/x", nil))
-						testbed.Receive(t, gate.Arrived(), "the node is read")
-						require.NoError(t, server.Delete("/r/x"))
-						gate.Open()
-						require.NoError(t, c.Sync(testbed.Context(t)))
-						require.Equal(t, watches, server.WatchCount())
-					}
-				})
+			testbed.RunVirtual(t, name, func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+				require.NoError(t, server.Create("/r", nil))
+				c := load(t, mode.of(client), "/r", more...)
+				watches := server.WatchCount()
+				for range 3 {
+					gate := server.Block(zktest.OnOp("getData", "exists"), zktest.OnPath("/r/x"))
+					require.NoError(t, server.Create("/r/x", nil))
+					testbed.Receive(t, gate.Arrived(), "the node is read")
+					require.NoError(t, server.Delete("/r/x"))
+					gate.Open()
+					require.NoError(t, c.Sync(testbed.Context(t)))
+					require.Equal(t, watches, server.WatchCount())
+				}
 			})
 		}
 	})
@@ -769,30 +727,27 @@ func TestCacheEndsWithItsClient(t *testing.T) {
 // TestSyncOutlastsAServerThatRefusesCredentials has the connection end during a Sync, and the
 // client's credentials be refused for a moment after that.
 func TestSyncOutlastsAServerThatRefusesCredentials(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			refuses := testbed.RefuseCredentials(server)
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
-			create(t, client, "/r")
-			c := load(t, mode.of(client), "/r")
-			gate := server.Block(zktest.OnOp("multi"))
-			synced := make(chan error, 1)
-			go func() { synced <- c.Sync(testbed.Context(t)) }()
-			testbed.Receive(t, gate.Arrived(), "the request of the Sync")
-			refuses.Store(true)
-			server.CutConnections()
-			synctest.Wait() // the client knows
-			gate.Open()
-			time.Sleep(time.Second) // virtual time, in which it must not give up
-			select {
-			case err := <-synced:
-				t.Fatal(err)
-			default:
-			}
-			refuses.Store(false)
-			require.NoError(t, testbed.Receive(t, synced, "the Sync"))
-		})
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		refuses := testbed.RefuseCredentials(server)
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))
+		create(t, client, "/r")
+		c := load(t, mode.of(client), "/r")
+		gate := server.Block(zktest.OnOp("multi"))
+		synced := testbed.Go(func() error { return c.Sync(testbed.Context(t)) })
+		testbed.Receive(t, gate.Arrived(), "the request of the Sync")
+		refuses.Store(true)
+		server.CutConnections()
+		synctest.Wait() // the client knows
+		gate.Open()
+		time.Sleep(time.Second) // virtual time, in which it must not give up
+		select {
+		case err := <-synced:
+			t.Fatal(err)
+		default:
+		}
+		refuses.Store(false)
+		require.NoError(t, testbed.Receive(t, synced, "the Sync"))
 	})
 }
 
@@ -808,8 +763,7 @@ func TestSyncDoesNotBlameAServerThatIsThere(t *testing.T) {
 		c, err := cache.New(client, "/a")
 		require.NoError(t, err)
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		err = c.Sync(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, client.State().IsConnected())

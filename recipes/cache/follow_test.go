@@ -25,244 +25,227 @@ import (
 
 // TestAClosedCacheLeavesNoWatches closes caches that have loaded, and one that has not.
 func TestAClosedCacheLeavesNoWatches(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			for i := range 200 {
-				require.NoError(t, server.Create(fmt.Sprintf("/r/%d", i), nil))
-			}
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			require.NoError(t, client.WaitConnected(t.Context()))
-			_, _, w, err := client.GetW(t.Context(), "/r/7")
-			require.NoError(t, err)
-			watches := server.WatchCount()
-			first, second := load(t, mode.of(client), "/r"), load(t, mode.of(client), "/r", cache.WithoutData())
-			missing := load(t, mode.of(client), "/missing")
-			require.Greater(t, server.WatchCount(), watches)
-			require.NoError(t, first.Close())
-			synctest.Wait()
-			require.NoError(t, server.Set("/r/3", []byte("new")))
-			require.NoError(t, second.Sync(t.Context()))
-			n, _ := second.Get("/r/3")
-			require.EqualValues(t, 1, n.Stat.Version, "the other cache has its watches")
-			require.NoError(t, second.Close())
-			require.NoError(t, missing.Close())
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		for i := range 200 {
+			require.NoError(t, server.Create(fmt.Sprintf("/r/%d", i), nil))
+		}
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		require.NoError(t, client.WaitConnected(t.Context()))
+		w := testbed.GetW(t, client, "/r/7")
+		watches := server.WatchCount()
+		first, second := load(t, mode.of(client), "/r"), load(t, mode.of(client), "/r", cache.WithoutData())
+		missing := load(t, mode.of(client), "/missing")
+		require.Greater(t, server.WatchCount(), watches)
+		require.NoError(t, first.Close())
+		synctest.Wait()
+		require.NoError(t, server.Set("/r/3", []byte("new")))
+		require.NoError(t, second.Sync(t.Context()))
+		n, _ := second.Get("/r/3")
+		require.EqualValues(t, 1, n.Stat.Version, "the other cache has its watches")
+		require.NoError(t, second.Close())
+		require.NoError(t, missing.Close())
 
-			gate := server.Block(zktest.OnOp("getData", "multiRead"), zktest.OnPath("/r/9"))
-			loading := open(t, mode.of(client), "/r")
-			testbed.Receive(t, gate.Arrived(), "a read")
-			require.NoError(t, loading.Close())
-			gate.Open()
-			time.Sleep(time.Minute) // virtual time: standard watches are removed after a pause
-			left := server.WatchCount() - watches
-			if mode == standardWatches {
-				left-- // where another client watches the data, the watch of the list may stay
-			}
-			require.LessOrEqual(t, left, 0)
-			require.NoError(t, server.Set("/r/7", nil))
-			testbed.Receive(t, w.Done(), "the watch of somebody else")
-		})
+		gate := server.Block(zktest.OnOp("getData", "multiRead"), zktest.OnPath("/r/9"))
+		loading := open(t, mode.of(client), "/r")
+		testbed.Receive(t, gate.Arrived(), "a read")
+		require.NoError(t, loading.Close())
+		gate.Open()
+		time.Sleep(time.Minute) // virtual time: standard watches are removed after a pause
+		left := server.WatchCount() - watches
+		if mode == standardWatches {
+			left-- // where another client watches the data, the watch of the list may stay
+		}
+		require.LessOrEqual(t, left, 0)
+		require.NoError(t, server.Set("/r/7", nil))
+		testbed.Receive(t, w.Done(), "the watch of somebody else")
 	})
 }
 
 // TestTheCopyOfAnEnsembleThatWasRestoredIsDropped has a client meet an ensemble with lower zxids.
 func TestTheCopyOfAnEnsembleThatWasRestoredIsDropped(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			var current atomic.Pointer[zktest.Server]
-			old := zktest.NewServer(t, zktest.WithInMemory())
-			current.Store(old)
-			for range 100 {
-				require.NoError(t, old.Create("/x", nil))
-				require.NoError(t, old.Delete("/x"))
-			}
-			for _, path := range []string{"/r", "/r/a", "/r/b", "/r/b/x"} {
-				require.NoError(t, old.Create(path, []byte("old")))
-			}
-			client, err := framework.New([]string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
-				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-					return current.Load().DialContext(ctx, network, address)
-				}))
-			require.NoError(t, err)
-			defer client.Close()
-			c := load(t, mode.of(client), "/r")
-			defer c.Close()
-			changes := follow(t, c)
-			changes.want("created /r=old", "created /r/a=old", "created /r/b=old", "created /r/b/x=old")
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		var current atomic.Pointer[zktest.Server]
+		old := zktest.NewServer(t, zktest.WithInMemory())
+		current.Store(old)
+		for range 100 {
+			require.NoError(t, old.Create("/x", nil))
+			require.NoError(t, old.Delete("/x"))
+		}
+		for _, path := range []string{"/r", "/r/a", "/r/b", "/r/b/x"} {
+			require.NoError(t, old.Create(path, []byte("old")))
+		}
+		client := testbed.NewClient(t, []string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				return current.Load().DialContext(ctx, network, address)
+			}))
+		c := load(t, mode.of(client), "/r")
+		defer c.Close()
+		changes := follow(t, c)
+		changes.want("created /r=old", "created /r/a=old", "created /r/b=old", "created /r/b/x=old")
 
-			restored := zktest.NewServer(t, zktest.WithInMemory())
-			require.NoError(t, restored.Create("/r", []byte("backup")))
-			require.NoError(t, restored.Create("/r/b", []byte("backup")))
-			gate := restored.Block(zktest.OnOp("getData"))
-			current.Store(restored)
-			old.Stop()
-			testbed.Receive(t, gate.Arrived(), "the first read of the new session")
-			synctest.Wait() // the client has seen that the session is new
-			restored.CutConnections()
-			synctest.Wait()
-			gate.Open()
-			time.Sleep(time.Hour) // virtual time
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			require.Equal(t, []string{"/r=backup", "/r/b=backup"}, show(c))
-			ok, _ := c.Current()
-			require.True(t, ok)
-			for range 3 {
-				ch, _ := changes.next()
-				require.Equal(t, cache.Deleted, ch.Kind)
-			}
-			changes.want("deleted /r=old", "created /r=backup", "created /r/b=backup")
-		})
+		restored := zktest.NewServer(t, zktest.WithInMemory())
+		require.NoError(t, restored.Create("/r", []byte("backup")))
+		require.NoError(t, restored.Create("/r/b", []byte("backup")))
+		gate := restored.Block(zktest.OnOp("getData"))
+		current.Store(restored)
+		old.Stop()
+		testbed.Receive(t, gate.Arrived(), "the first read of the new session")
+		synctest.Wait() // the client has seen that the session is new
+		restored.CutConnections()
+		synctest.Wait()
+		gate.Open()
+		time.Sleep(time.Hour) // virtual time
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		require.Equal(t, []string{"/r=backup", "/r/b=backup"}, show(c))
+		ok, _ := c.Current()
+		require.True(t, ok)
+		for range 3 {
+			ch, _ := changes.next()
+			require.Equal(t, cache.Deleted, ch.Kind)
+		}
+		changes.want("deleted /r=old", "created /r=backup", "created /r/b=backup")
 	})
 }
 
 // TestLoadedComesWhenAllHasBeenReported: a reader that applies Changes up to it has all existing
 // nodes and no deleted one.
 func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			create(t, client, "/w", "/w/a", "/w/a/b")
-			gate := server.Block(zktest.OnOp("getData"), zktest.OnPath("/w/a/b"))
-			c := open(t, mode.of(client), "/w")
-			kinds := make(chan string, 100)
-			go func() { // ends with the cache
-				for ch, err := range c.Changes(t.Context()) {
-					if err != nil {
-						return
-					}
-					kinds <- fmt.Sprint(ch.Kind, " ", ch.Path)
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		create(t, client, "/w", "/w/a", "/w/a/b")
+		gate := server.Block(zktest.OnOp("getData"), zktest.OnPath("/w/a/b"))
+		c := open(t, mode.of(client), "/w")
+		kinds := make(chan string, 100)
+		go func() { // ends with the cache
+			for ch, err := range c.Changes(t.Context()) {
+				if err != nil {
+					return
 				}
-			}()
-			require.Equal(t, "created /w", testbed.Receive(t, kinds, "the root"))
-			require.Equal(t, "created /w/a", testbed.Receive(t, kinds, "a child"))
-			synctest.Wait()
-			require.Empty(t, kinds, "it is being loaded")
-			gate.Open()
-			require.Equal(t, "created /w/a/b", testbed.Receive(t, kinds, "what is below it"))
-			require.Equal(t, "loaded ", testbed.Receive(t, kinds, "the end of the load"))
-			remove(t, client, "/w/a/b")
-			require.Equal(t, "deleted /w/a/b", testbed.Receive(t, kinds, "an end"))
-
-			server.CutConnections()
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			synctest.Wait()
-			require.Empty(t, kinds, "it comes once")
-			var later []string
-			for ch := range c.Changes(t.Context()) {
-				if later = append(later, fmt.Sprint(ch.Kind, " ", ch.Path)); ch.Kind == cache.Loaded {
-					break
-				}
+				kinds <- fmt.Sprint(ch.Kind, " ", ch.Path)
 			}
-			require.Equal(t, []string{"created /w", "created /w/a", "loaded "}, later)
+		}()
+		require.Equal(t, "created /w", testbed.Receive(t, kinds, "the root"))
+		require.Equal(t, "created /w/a", testbed.Receive(t, kinds, "a child"))
+		synctest.Wait()
+		require.Empty(t, kinds, "it is being loaded")
+		gate.Open()
+		require.Equal(t, "created /w/a/b", testbed.Receive(t, kinds, "what is below it"))
+		require.Equal(t, "loaded ", testbed.Receive(t, kinds, "the end of the load"))
+		remove(t, client, "/w/a/b")
+		require.Equal(t, "deleted /w/a/b", testbed.Receive(t, kinds, "an end"))
 
-			none := open(t, mode.of(client), "/none")
-			for ch := range none.Changes(t.Context()) {
-				require.Equal(t, cache.Change{Kind: cache.Loaded}, ch)
+		server.CutConnections()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		synctest.Wait()
+		require.Empty(t, kinds, "it comes once")
+		var later []string
+		for ch := range c.Changes(t.Context()) {
+			if later = append(later, fmt.Sprint(ch.Kind, " ", ch.Path)); ch.Kind == cache.Loaded {
 				break
 			}
-		})
+		}
+		require.Equal(t, []string{"created /w", "created /w/a", "loaded "}, later)
+
+		none := open(t, mode.of(client), "/none")
+		for ch := range none.Changes(t.Context()) {
+			require.Equal(t, cache.Change{Kind: cache.Loaded}, ch)
+			break
+		}
 	})
 }
 
 // TestCurrentSaysWhetherAllThatWasReportedIsShown waits with the channel.
 func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			create(t, client, "/r", "/r/a")
-			c := open(t, mode.of(client), "/r")
-			until := func(want bool) {
-				for {
-					ok, changed := c.Current()
-					if ok == want {
-						return
-					}
-					testbed.Receive(t, changed, "a change")
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		create(t, client, "/r", "/r/a")
+		c := open(t, mode.of(client), "/r")
+		until := func(want bool) {
+			for {
+				ok, changed := c.Current()
+				if ok == want {
+					return
 				}
+				testbed.Receive(t, changed, "a change")
 			}
-			until(true)
-			_, changed := c.Current()
-			require.False(t, wait.Closed(changed))
-			gate := server.Block(zktest.OnOp("getData"), zktest.OnPath("/r/a"))
-			require.NoError(t, server.Set("/r/a", []byte("new")))
-			until(false)
-			require.Zero(t, c.Stats().Age, "the connection is good")
-			gate.Open()
-			until(true)
-			n, _ := c.Get("/r/a")
-			require.Equal(t, "new", string(n.Data))
-			server.RefuseConnections(true)
-			cut := time.Now()
-			server.CutConnections()
-			until(false)
-			time.Sleep(time.Minute) // virtual time, by which the copy gets older
-			require.GreaterOrEqual(t, c.Stats().Age, time.Minute)
-			require.LessOrEqual(t, c.Stats().Age, time.Since(cut))
-			server.RefuseConnections(false)
-			until(true)
-			require.NoError(t, c.Close())
-			until(false)
-		})
+		}
+		until(true)
+		_, changed := c.Current()
+		require.False(t, wait.Closed(changed))
+		gate := server.Block(zktest.OnOp("getData"), zktest.OnPath("/r/a"))
+		require.NoError(t, server.Set("/r/a", []byte("new")))
+		until(false)
+		require.Zero(t, c.Stats().Age, "the connection is good")
+		gate.Open()
+		until(true)
+		n, _ := c.Get("/r/a")
+		require.Equal(t, "new", string(n.Data))
+		server.RefuseConnections(true)
+		cut := time.Now()
+		server.CutConnections()
+		until(false)
+		time.Sleep(time.Minute) // virtual time, by which the copy gets older
+		require.GreaterOrEqual(t, c.Stats().Age, time.Minute)
+		require.LessOrEqual(t, c.Stats().Age, time.Since(cut))
+		server.RefuseConnections(false)
+		until(true)
+		require.NoError(t, c.Close())
+		until(false)
 	})
 }
 
 // TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes: in ZooKeeper 3.8 a stat needs no
 // permission. Standard watches are set with the data, which do.
 func TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			_, subject, owner, mine := ownership(t, zktest.WithVersion("3.8.0"))
-			create(t, owner, "/r")
-			secret := func(path string) {
-				_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(mine))
-				require.NoError(t, err)
-			}
-			secret("/r/before")
-			c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.WithDepth(1))
-			require.NoError(t, err)
-			defer c.Close()
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			shown := !c.Stats().StandardWatches
-			_, there := c.Get("/r/before")
-			require.Equal(t, shown, there)
-			secret("/r/later")
-			create(t, owner, "/r/open") // a recursive watch has an event for this one
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			_, there = c.Get("/r/open")
-			require.True(t, there)
-			remove(t, owner, "/r/before")
-			secret("/r/before")
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			_, there = c.Get("/r/before")
-			require.Equal(t, shown, there, "also when it is made again")
-		})
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		_, subject, owner, mine := ownership(t, zktest.WithVersion("3.8.0"))
+		create(t, owner, "/r")
+		secret := func(path string) {
+			testbed.Create(t, owner, path, nil, framework.ACL(mine))
+		}
+		secret("/r/before")
+		c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.WithDepth(1))
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		shown := !c.Stats().StandardWatches
+		_, there := c.Get("/r/before")
+		require.Equal(t, shown, there)
+		secret("/r/later")
+		create(t, owner, "/r/open") // a recursive watch has an event for this one
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		_, there = c.Get("/r/open")
+		require.True(t, there)
+		remove(t, owner, "/r/before")
+		secret("/r/before")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		_, there = c.Get("/r/before")
+		require.Equal(t, shown, there, "also when it is made again")
 	})
 }
 
 // TestWithoutDataANodeThatMayNotBeReadIsLeftOut: in ZooKeeper 3.9 a stat needs permission.
 func TestWithoutDataANodeThatMayNotBeReadIsLeftOut(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			_, subject, owner, mine := ownership(t, zktest.WithVersion("3.9.6"))
-			create(t, owner, "/r")
-			secret := func(path string) {
-				_, err := owner.Create(testbed.Context(t), path, nil, framework.ACL(mine))
-				require.NoError(t, err)
-			}
-			secret("/r/before")
-			c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.WithDepth(1))
-			require.NoError(t, err)
-			defer c.Close()
-			secret("/r/later")
-			create(t, owner, "/r/open")
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			for path, want := range map[string]bool{"/r/before": false, "/r/later": false, "/r/open": true} {
-				_, there := c.Get(path)
-				require.Equal(t, want, there, path)
-			}
-		})
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		_, subject, owner, mine := ownership(t, zktest.WithVersion("3.9.6"))
+		create(t, owner, "/r")
+		secret := func(path string) {
+			testbed.Create(t, owner, path, nil, framework.ACL(mine))
+		}
+		secret("/r/before")
+		c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.WithDepth(1))
+		require.NoError(t, err)
+		defer c.Close()
+		secret("/r/later")
+		create(t, owner, "/r/open")
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		for path, want := range map[string]bool{"/r/before": false, "/r/later": false, "/r/open": true} {
+			_, there := c.Get(path)
+			require.Equal(t, want, there, path)
+		}
 	})
 }
 
@@ -323,148 +306,136 @@ func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
 // and not once for each child.
 func TestALargeTreeOfARestoredEnsembleIsReadOnce(t *testing.T) {
 	const children = 5_000
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			var current atomic.Pointer[zktest.Server]
-			start := func(later int) *zktest.Server {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				require.NoError(t, server.Create("/r", nil))
-				for range later {
-					require.NoError(t, server.Create("/x", nil))
-					require.NoError(t, server.Delete("/x"))
-				}
-				for i := range children {
-					require.NoError(t, server.Create(fmt.Sprintf("/r/%d", i), nil))
-				}
-				return server
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		var current atomic.Pointer[zktest.Server]
+		start := func(later int) *zktest.Server {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			require.NoError(t, server.Create("/r", nil))
+			for range later {
+				require.NoError(t, server.Create("/x", nil))
+				require.NoError(t, server.Delete("/x"))
 			}
-			old, restored := start(100), start(0)
-			current.Store(old)
-			client, err := framework.New([]string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
-				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-					return current.Load().DialContext(ctx, network, address)
-				}))
-			require.NoError(t, err)
-			defer client.Close()
-			c := load(t, mode.of(client), "/r")
-			defer c.Close()
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			current.Store(restored)
-			old.Stop()
-			time.Sleep(time.Minute) // virtual time
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			runtime.ReadMemStats(&after)
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20))
-			require.Equal(t, children+1, c.Stats().Nodes)
-			n, _ := c.Get("/r/7")
-			stat, err := restored.Stat("/r/7")
-			require.NoError(t, err)
-			require.Equal(t, stat.Mzxid, n.Stat.Mzxid)
-		})
+			for i := range children {
+				require.NoError(t, server.Create(fmt.Sprintf("/r/%d", i), nil))
+			}
+			return server
+		}
+		old, restored := start(100), start(0)
+		current.Store(old)
+		client := testbed.NewClient(t, []string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				return current.Load().DialContext(ctx, network, address)
+			}))
+		c := load(t, mode.of(client), "/r")
+		defer c.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		current.Store(restored)
+		old.Stop()
+		time.Sleep(time.Minute) // virtual time
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20))
+		require.Equal(t, children+1, c.Stats().Nodes)
+		n, _ := c.Get("/r/7")
+		stat, err := restored.Stat("/r/7")
+		require.NoError(t, err)
+		require.Equal(t, stat.Mzxid, n.Stat.Mzxid)
 	})
 }
 
 // TestAServerThatStaysBehindForLongIsNotBelieved has a client move to a member that applies what
 // was committed ten seconds later.
 func TestAServerThatStaysBehindForLongIsNotBelieved(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-			leader, err := cluster.WaitLeader(t.Context())
-			require.NoError(t, err)
-			members := cluster.Members()
-			behind := members[slices.IndexFunc(members, func(s *zktest.Server) bool { return s != leader })]
-			var current atomic.Pointer[zktest.Server]
-			current.Store(leader)
-			client, err := framework.New([]string{"server:1"}, framework.WithSessionTimeout(30*time.Second),
-				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-					return current.Load().DialContext(ctx, network, address)
-				}))
-			require.NoError(t, err)
-			defer client.Close()
-			require.NoError(t, leader.Create("/r", nil))
-			require.NoError(t, leader.Create("/r/a", []byte("first")))
-			c := load(t, mode.of(client), "/r")
-			defer c.Close()
-			require.NoError(t, leader.Set("/r/a", []byte("second")))
-			require.NoError(t, c.Sync(t.Context()))
-			time.Sleep(time.Second) // virtual time, in which all members hear of it
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		leader, _ := testbed.Leader(t, cluster)
+		members := cluster.Members()
+		behind := members[slices.IndexFunc(members, func(s *zktest.Server) bool { return s != leader })]
+		var current atomic.Pointer[zktest.Server]
+		current.Store(leader)
+		client := testbed.NewClient(t, []string{"server:1"}, framework.WithSessionTimeout(30*time.Second),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				return current.Load().DialContext(ctx, network, address)
+			}))
+		require.NoError(t, leader.Create("/r", nil))
+		require.NoError(t, leader.Create("/r/a", []byte("first")))
+		c := load(t, mode.of(client), "/r")
+		defer c.Close()
+		require.NoError(t, leader.Set("/r/a", []byte("second")))
+		require.NoError(t, c.Sync(t.Context()))
+		time.Sleep(time.Second) // virtual time, in which all members hear of it
 
-			require.NoError(t, cluster.Lag(behind, 10*time.Second))
-			current.Store(behind)
-			leader.RefuseConnections(true)
-			leader.CutConnections()
-			require.NoError(t, leader.Set("/r/a", []byte("third")))
-			require.NoError(t, leader.Create("/r/b", []byte("new")))
-			for range 4 {
-				// virtual time, at the end of which the member is still behind
-				time.Sleep(time.Second)
-				stat, err := behind.Stat("/r/a")
-				require.NoError(t, err)
-				require.EqualValues(t, 1, stat.Version)
-				require.True(t, client.State().IsConnected())
-				ok, _ := c.Current()
-				require.False(t, ok)
-				require.Equal(t, []string{"/r=", "/r/a=second"}, show(c))
-				short, cancel := context.WithTimeout(t.Context(), time.Second)
-				require.ErrorIs(t, c.Sync(short), context.DeadlineExceeded)
-				cancel()
-			}
-			require.NoError(t, c.Sync(t.Context()))
-			require.Equal(t, []string{"/r=", "/r/a=third", "/r/b=new"}, show(c))
-		})
+		require.NoError(t, cluster.Lag(behind, 10*time.Second))
+		current.Store(behind)
+		leader.RefuseConnections(true)
+		leader.CutConnections()
+		require.NoError(t, leader.Set("/r/a", []byte("third")))
+		require.NoError(t, leader.Create("/r/b", []byte("new")))
+		for range 4 {
+			// virtual time, at the end of which the member is still behind
+			time.Sleep(time.Second)
+			stat, err := behind.Stat("/r/a")
+			require.NoError(t, err)
+			require.EqualValues(t, 1, stat.Version)
+			require.True(t, client.State().IsConnected())
+			ok, _ := c.Current()
+			require.False(t, ok)
+			require.Equal(t, []string{"/r=", "/r/a=second"}, show(c))
+			short, cancel := context.WithTimeout(t.Context(), time.Second)
+			require.ErrorIs(t, c.Sync(short), context.DeadlineExceeded)
+			cancel()
+		}
+		require.NoError(t, c.Sync(t.Context()))
+		require.Equal(t, []string{"/r=", "/r/a=third", "/r/b=new"}, show(c))
 	})
 }
 
 // TestAnAnswerThatIsOlderThanTheCopyIsNotShown has a server answer with an earlier state for a
 // minute, although it has caught up.
 func TestAnAnswerThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			create(t, client, "/r", "/r/a")
-			var mu sync.Mutex
-			var first []byte // the answer about the state that is shown again
-			wrong := false
-			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case first == nil:
-					first = slices.Clone(answer)
-				case wrong:
-					// behind the length, the request's number, the zxid and the error
-					copy(answer[20:], first[20:])
-				}
-				return answer
-			}, zktest.OnOp("getData"), zktest.OnPath("/r/a"))
-			c := load(t, mode.of(client), "/r")
-			set(t, client, "/r/a", "/r/b") // as long as the data before
-			require.NoError(t, c.Sync(t.Context()))
-			lie := func(now bool) {
-				mu.Lock()
-				defer mu.Unlock()
-				wrong = now
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		create(t, client, "/r", "/r/a")
+		var mu sync.Mutex
+		var first []byte // the answer about the state that is shown again
+		wrong := false
+		server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case first == nil:
+				first = slices.Clone(answer)
+			case wrong:
+				// behind the length, the request's number, the zxid and the error
+				copy(answer[20:], first[20:])
 			}
-			lie(true)
-			before := c.Stats().Reads
-			server.CutConnections()
-			time.Sleep(time.Minute) // virtual time
-			require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
-			ok, _ := c.Current()
-			require.False(t, ok)
-			require.Less(t, c.Stats().Reads-before, int64(50), "there are pauses")
-			short, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			require.ErrorIs(t, c.Sync(short), context.DeadlineExceeded)
-			lie(false)
-			require.NoError(t, c.Sync(t.Context()))
-			require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
-			ok, _ = c.Current()
-			require.True(t, ok)
-		})
+			return answer
+		}, zktest.OnOp("getData"), zktest.OnPath("/r/a"))
+		c := load(t, mode.of(client), "/r")
+		set(t, client, "/r/a", "/r/b") // as long as the data before
+		require.NoError(t, c.Sync(t.Context()))
+		lie := func(now bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			wrong = now
+		}
+		lie(true)
+		before := c.Stats().Reads
+		server.CutConnections()
+		time.Sleep(time.Minute) // virtual time
+		require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
+		ok, _ := c.Current()
+		require.False(t, ok)
+		require.Less(t, c.Stats().Reads-before, int64(50), "there are pauses")
+		short := testbed.Timeout(t, time.Second)
+		require.ErrorIs(t, c.Sync(short), context.DeadlineExceeded)
+		lie(false)
+		require.NoError(t, c.Sync(t.Context()))
+		require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
+		ok, _ = c.Current()
+		require.True(t, ok)
 	})
 }
 
@@ -489,42 +460,40 @@ func TestTheEndOfACacheEndsAWaitForCurrent(t *testing.T) {
 // TestAChildOfAParentThatWasMadeAgainIsCreatedOnce has the standard watches of a parent be used up,
 // and the parent be recreated before it is read, while a child is read.
 func TestAChildOfAParentThatWasMadeAgainIsCreatedOnce(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			create(t, client, "/r", "/r/p", "/r/p/x")
-			c := load(t, mode.of(client), "/r")
-			created := make(map[int64]int) // by Czxid
-			var done sync.WaitGroup
-			done.Go(func() { // ends with the cache
-				for ch := range c.Changes(t.Context()) {
-					if ch.Kind == cache.Created {
-						created[ch.New.Stat.Czxid]++
-					}
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		create(t, client, "/r", "/r/p", "/r/p/x")
+		c := load(t, mode.of(client), "/r")
+		created := make(map[int64]int) // by Czxid
+		var done sync.WaitGroup
+		done.Go(func() { // ends with the cache
+			for ch := range c.Changes(t.Context()) {
+				if ch.Kind == cache.Created {
+					created[ch.New.Stat.Czxid]++
 				}
-			})
-			for range 300 { // so often that there is a pause before the next read
-				require.NoError(t, server.Set("/r/p", nil))
-				time.Sleep(500 * time.Microsecond) // virtual time: the pace of the changes
 			}
-			require.NoError(t, server.Create("/r/p/y", nil))
-			synctest.Wait()
-			require.NoError(t, server.Set("/r/p/x", nil))
-			for _, path := range []string{"/r/p/x", "/r/p/y", "/r/p"} {
-				require.NoError(t, server.Delete(path))
-			}
-			for _, path := range []string{"/r/p", "/r/p/x"} {
-				require.NoError(t, server.Create(path, []byte("new")))
-			}
-			settle()
-			require.NoError(t, c.Close())
-			done.Wait()
-			for czxid, n := range created {
-				require.Equal(t, 1, n, "%#x", czxid)
-			}
-			require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=new"}, show(c))
 		})
+		for range 300 { // so often that there is a pause before the next read
+			require.NoError(t, server.Set("/r/p", nil))
+			time.Sleep(500 * time.Microsecond) // virtual time: the pace of the changes
+		}
+		require.NoError(t, server.Create("/r/p/y", nil))
+		synctest.Wait()
+		require.NoError(t, server.Set("/r/p/x", nil))
+		for _, path := range []string{"/r/p/x", "/r/p/y", "/r/p"} {
+			require.NoError(t, server.Delete(path))
+		}
+		for _, path := range []string{"/r/p", "/r/p/x"} {
+			require.NoError(t, server.Create(path, []byte("new")))
+		}
+		settle()
+		require.NoError(t, c.Close())
+		done.Wait()
+		for czxid, n := range created {
+			require.Equal(t, 1, n, "%#x", czxid)
+		}
+		require.Equal(t, []string{"/r=/r", "/r/p=new", "/r/p/x=new"}, show(c))
 	})
 }
 
@@ -573,43 +542,41 @@ func TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged(t *testing.T) {
 // TestAListThatIsOlderThanTheCopyIsNotShown has a server answer about a parent with an earlier
 // state, although it has caught up.
 func TestAListThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			create(t, client, "/r", "/r/a")
-			var wrong atomic.Bool
-			for _, op := range []string{"getData", "getChildren2"} {
-				var first []byte // the answer about the state that is shown again
-				server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-					const head = 20 // the length, the request's number, the zxid and the error
-					if first == nil {
-						first = slices.Clone(answer[head:])
-					}
-					if wrong.Load() {
-						answer = append(slices.Clone(answer[:head]), first...)
-						binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
-					}
-					return answer
-				}, zktest.OnOp(op), zktest.OnPath("/r"))
-			}
-			c := load(t, mode.of(client), "/r")
-			create(t, client, "/r/b")
-			set(t, client, "/r", "later")
-			require.NoError(t, c.Sync(t.Context()))
-			want := []string{"/r=later", "/r/a=/r/a", "/r/b=/r/b"}
-			require.Equal(t, want, show(c))
-			wrong.Store(true)
-			before := c.Stats().Reads
-			server.CutConnections()
-			time.Sleep(time.Minute) // virtual time
-			require.Equal(t, want, show(c))
-			ok, _ := c.Current()
-			require.False(t, ok)
-			require.Less(t, c.Stats().Reads-before, int64(100), "there are pauses")
-			wrong.Store(false)
-			require.NoError(t, c.Sync(t.Context()))
-			require.Equal(t, want, show(c))
-		})
+	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+		server := zktest.NewServer(t, zktest.WithInMemory())
+		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+		create(t, client, "/r", "/r/a")
+		var wrong atomic.Bool
+		for _, op := range []string{"getData", "getChildren2"} {
+			var first []byte // the answer about the state that is shown again
+			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+				const head = 20 // the length, the request's number, the zxid and the error
+				if first == nil {
+					first = slices.Clone(answer[head:])
+				}
+				if wrong.Load() {
+					answer = append(slices.Clone(answer[:head]), first...)
+					binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+				}
+				return answer
+			}, zktest.OnOp(op), zktest.OnPath("/r"))
+		}
+		c := load(t, mode.of(client), "/r")
+		create(t, client, "/r/b")
+		set(t, client, "/r", "later")
+		require.NoError(t, c.Sync(t.Context()))
+		want := []string{"/r=later", "/r/a=/r/a", "/r/b=/r/b"}
+		require.Equal(t, want, show(c))
+		wrong.Store(true)
+		before := c.Stats().Reads
+		server.CutConnections()
+		time.Sleep(time.Minute) // virtual time
+		require.Equal(t, want, show(c))
+		ok, _ := c.Current()
+		require.False(t, ok)
+		require.Less(t, c.Stats().Reads-before, int64(100), "there are pauses")
+		wrong.Store(false)
+		require.NoError(t, c.Sync(t.Context()))
+		require.Equal(t, want, show(c))
 	})
 }

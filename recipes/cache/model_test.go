@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -36,9 +35,7 @@ var modelRuns = flag.Int("cache.runs", testlevel.Pick(2, 1, 30), "how many runs 
 func TestModelOnAKeeper(t *testing.T) { // CUR-CCH-18
 	for range *modelRuns {
 		seed := rand.Uint64()
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { modelRun(t, seed) })
-		})
+		testbed.RunVirtual(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) { modelRun(t, seed) })
 	}
 }
 
@@ -262,8 +259,7 @@ func (s *subject) check(t *testing.T, truth *framework.Client) {
 		if s.holds(path) {
 			want[path] = cache.Node{Path: path, Data: data, Stat: stable(*stat)}
 		}
-		names, _, err := truth.Children(testbed.Context(t), path)
-		require.NoError(t, err)
+		names := testbed.Children(t, truth, path)
 		for _, name := range names {
 			walk(framework.Join(path, name))
 		}

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -115,41 +114,38 @@ func TestNodesAreReadTogether(t *testing.T) {
 		"with a failure that is none":    {meets: lie(proto.OK, proto.MultiResult{Op: proto.OpError}), most: 3 + children},
 		"by a server that does not know": {meets: lie(proto.Unimplemented), most: 3 + children},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, append(c.options, zktest.WithInMemory())...)
-				client := testbed.On(server).Client(t, append(c.client, framework.WithDialer(server.DialContext))...)
-				require.NoError(t, server.Create(root, nil))
-				for n := range children {
-					require.NoError(t, server.Create(fmt.Sprintf("%s/%02d", root, n), []byte{byte(n)}))
-				}
-				private := framework.ACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
-				_, err := client.Create(t.Context(), root+"/private", nil, private)
-				require.NoError(t, err)
-				gone := server.Block(zktest.OnPath(root + "/39"))
-				if c.meets != nil {
-					c.meets(server)
-				}
-				server.ResetCounts()
-				began := time.Now()
-				copied := open(t, c.mode.of(client), root)
-				testbed.Receive(t, gone.Arrived(), "the read of the last")
-				require.NoError(t, server.Delete(root+"/39"))
-				gone.Open()
-				require.NoError(t, copied.Sync(t.Context()))
-				requests := server.Requests().Requests
-				require.LessOrEqual(t, requests["getData"]+requests["multiRead"], 1+1+c.most, "the root, and the private one")
-				require.EqualValues(t, 1, copied.Stats().Resyncs, "on the same connection")
-				if c.meets == nil {
-					require.Zero(t, time.Since(began), "virtual time: nothing has failed")
-				}
-				for n := range children - 1 {
-					found, there := copied.Get(fmt.Sprintf("%s/%02d", root, n))
-					require.True(t, there)
-					require.Equal(t, []byte{byte(n)}, found.Data)
-				}
-				require.Equal(t, children, copied.Stats().Nodes, "neither what is gone nor what may not be read")
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server := zktest.NewServer(t, append(c.options, zktest.WithInMemory())...)
+			client := testbed.On(server).Client(t, append(c.client, framework.WithDialer(server.DialContext))...)
+			require.NoError(t, server.Create(root, nil))
+			for n := range children {
+				require.NoError(t, server.Create(fmt.Sprintf("%s/%02d", root, n), []byte{byte(n)}))
+			}
+			private := framework.ACL(zk.DigestACL(zk.PermAll, "somebody", "else"))
+			testbed.Create(t, client, root+"/private", nil, private)
+			gone := server.Block(zktest.OnPath(root + "/39"))
+			if c.meets != nil {
+				c.meets(server)
+			}
+			server.ResetCounts()
+			began := time.Now()
+			copied := open(t, c.mode.of(client), root)
+			testbed.Receive(t, gone.Arrived(), "the read of the last")
+			require.NoError(t, server.Delete(root+"/39"))
+			gone.Open()
+			require.NoError(t, copied.Sync(t.Context()))
+			requests := server.Requests().Requests
+			require.LessOrEqual(t, requests["getData"]+requests["multiRead"], 1+1+c.most, "the root, and the private one")
+			require.EqualValues(t, 1, copied.Stats().Resyncs, "on the same connection")
+			if c.meets == nil {
+				require.Zero(t, time.Since(began), "virtual time: nothing has failed")
+			}
+			for n := range children - 1 {
+				found, there := copied.Get(fmt.Sprintf("%s/%02d", root, n))
+				require.True(t, there)
+				require.Equal(t, []byte{byte(n)}, found.Data)
+			}
+			require.Equal(t, children, copied.Stats().Nodes, "neither what is gone nor what may not be read")
 		})
 	}
 }

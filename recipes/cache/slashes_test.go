@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
@@ -17,9 +16,7 @@ import (
 // Paths with millions of elements cost neither a stack frame nor a search for each of them.
 func TestCache_LongPaths(t *testing.T) {
 	slashes, names := strings.Repeat("/", 12<<20), strings.Repeat("/a", 6<<20)
-	client, err := framework.New([]string{serveEvents(t, slashes, names)})
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, []string{serveEvents(t, slashes, names)})
 	c, err := cache.New(client, "/")
 	require.NoError(t, err)
 	defer c.Close()

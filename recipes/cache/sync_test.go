@@ -1,7 +1,6 @@
 package cache_test
 
 import (
-	"context"
 	"encoding/binary"
 	"sync/atomic"
 	"testing"
@@ -33,8 +32,7 @@ func TestASyncGoesOnAfterAServerHadTooMuchToDo(t *testing.T) {
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		require.LessOrEqual(t, time.Since(began), time.Second)
 		refused.Store(-1000)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, 3*time.Second)
 		require.ErrorIs(t, c.Sync(ctx), framework.ErrThrottled)
 	})
 }

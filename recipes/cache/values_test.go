@@ -35,8 +35,7 @@ func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 		client := testbed.InProcess(t).Client(t)
 		ctx := testbed.Context(t)
 		write := func(path, data string) {
-			_, err := client.Create(ctx, path, []byte(data))
-			require.NoError(t, err)
+			testbed.Create(t, client, path, []byte(data))
 		}
 		write("/r", "")
 		write("/r/a", `{"Rate": 1}`)
@@ -153,43 +152,41 @@ func TestEachVersionIsDecodedOnce(t *testing.T) {
 // overtakes it.
 func TestValueThatIsDecodedLateIsTheLastGoodOne(t *testing.T) {
 	for late, want := range map[string]string{"good": "good", "none": ""} {
-		t.Run(late, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-				require.NoError(t, server.Create("/r", []byte("first")))
-				c := load(t, client, "/r")
-				goOn := make(chan struct{})
-				bad := errors.New("bad")
-				values, err := cache.NewValues(c, func(n cache.Node) (string, error) {
-					switch string(n.Data) {
-					case late:
-						<-goOn
-						if late == "none" {
-							return "", cache.ErrNoValue
-						}
-					case "bad":
-						return "", bad
+		testbed.RunVirtual(t, late, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+			require.NoError(t, server.Create("/r", []byte("first")))
+			c := load(t, client, "/r")
+			goOn := make(chan struct{})
+			bad := errors.New("bad")
+			values, err := cache.NewValues(c, func(n cache.Node) (string, error) {
+				switch string(n.Data) {
+				case late:
+					<-goOn
+					if late == "none" {
+						return "", cache.ErrNoValue
 					}
-					return string(n.Data), nil
-				})
-				require.NoError(t, err)
-				synctest.Wait()
-				set(t, client, "/r", late)
-				synctest.Wait()
-				set(t, client, "/r", "bad")
-				require.NoError(t, c.Sync(testbed.Context(t)))
-				v, ok := values.Get("/r")
-				require.True(t, ok)
-				require.Equal(t, "first", v.Value)
-				close(goOn)
-				synctest.Wait()
-				v, ok = values.Get("/r")
-				require.Equal(t, want != "", ok)
-				require.Equal(t, want, v.Value)
-				require.ErrorIs(t, v.Err, bad)
-				require.Equal(t, "bad", string(v.Node.Data))
+				case "bad":
+					return "", bad
+				}
+				return string(n.Data), nil
 			})
+			require.NoError(t, err)
+			synctest.Wait()
+			set(t, client, "/r", late)
+			synctest.Wait()
+			set(t, client, "/r", "bad")
+			require.NoError(t, c.Sync(testbed.Context(t)))
+			v, ok := values.Get("/r")
+			require.True(t, ok)
+			require.Equal(t, "first", v.Value)
+			close(goOn)
+			synctest.Wait()
+			v, ok = values.Get("/r")
+			require.Equal(t, want != "", ok)
+			require.Equal(t, want, v.Value)
+			require.ErrorIs(t, v.Err, bad)
+			require.Equal(t, "bad", string(v.Node.Data))
 		})
 	}
 }
@@ -278,8 +275,7 @@ func TestSyncOfValuesWaitsForTheDecoder(t *testing.T) {
 		require.Equal(t, "new", v.Value)
 
 		set(t, client, "/r", "newer")
-		short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
+		short := testbed.Timeout(t, 500*time.Millisecond)
 		require.ErrorIs(t, values.Sync(short), context.DeadlineExceeded)
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, values.Sync(t.Context()), framework.ErrEnded)

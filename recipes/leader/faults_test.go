@@ -49,8 +49,7 @@ func (s scenario) finish(t *testing.T) {
 // that is ended by force gives no warning, so its leader may hear of it later.
 func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(testbed.Context(t), 30*time.Millisecond)
-	defer cancel()
+	ctx := testbed.Timeout(t, 30*time.Millisecond)
 	second, err := s.other.Campaign(ctx)
 	if err != nil {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -85,11 +84,10 @@ func TestCampaignWithAnyRequestFailing(t *testing.T) {
 func TestWaitingCampaignWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, s scenario) {
 		ahead := campaign(t, s.other)
-		c := make(chan result, 1)
-		go func() {
+		c := testbed.Go(func() result {
 			term, err := s.subject.Campaign(testbed.Context(t))
-			c <- result{term, err}
-		}()
+			return result{term, err}
+		})
 		participants(t, s.other, 2)
 		waiting(t, c)
 		require.NoError(t, ahead.Release())
@@ -102,8 +100,7 @@ func TestWaitingCampaignWithAnyRequestFailing(t *testing.T) {
 func TestCancelledCampaignWithAnyRequestFailing(t *testing.T) { // etcd #21128 leaves its key
 	eachRequest(t, func(t *testing.T, s scenario) {
 		ahead := campaign(t, s.other)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-		defer cancel()
+		ctx := testbed.Timeout(t, 30*time.Millisecond)
 		_, err := s.subject.Campaign(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NoError(t, ahead.Err())

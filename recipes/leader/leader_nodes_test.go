@@ -18,8 +18,7 @@ import (
 // children reads the nodes below path with their data, by name without protection.
 func children(t *testing.T, client *framework.Client, path string) map[string]string {
 	t.Helper()
-	names, _, err := client.Children(testbed.Context(t), path)
-	require.NoError(t, err)
+	names := testbed.Children(t, client, path)
 	nodes := make(map[string]string)
 	for _, child := range names {
 		data, stat, err := client.Get(testbed.Context(t), framework.Join(path, child))
@@ -95,8 +94,7 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	e, client := newElection(t, bed, path)
 	data := path + "-data"
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, data, nil, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, data, nil, framework.ContainerParents())
 	write := func(term *leader.Term) error {
 		_, err := client.Multi(ctx, term.Guard(), &zk.SetDataRequest{Path: data, Version: -1})
 		return err
@@ -112,7 +110,7 @@ func guard(t *testing.T, bed *testbed.Bed) {
 
 	third := campaign(t, e)
 	set := framework.SetOp(data, []byte("third"))
-	_, err = third.Multi(ctx, set)
+	_, err := third.Multi(ctx, set)
 	require.NoError(t, err)
 	_, err = second.Multi(ctx, set)
 	require.ErrorIs(t, err, framework.ErrLost)
@@ -120,9 +118,7 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	_, err = third.ReleaseWith(ctx, framework.SetOp(data, []byte("resigned")))
 	require.NoError(t, err)
 	require.ErrorIs(t, third.Err(), lock.ErrReleased)
-	text, _, err := client.Get(ctx, data)
-	require.NoError(t, err)
-	require.Equal(t, "resigned", string(text))
+	require.Equal(t, "resigned", testbed.Get(t, client, data))
 	participants(t, e, 0)
 	require.NoError(t, e.Lead(ctx, func(ctx context.Context, term *leader.Term) error {
 		_, err := term.ReleaseWith(ctx, framework.SetOp(data, nil))
@@ -132,9 +128,7 @@ func guard(t *testing.T, bed *testbed.Bed) {
 }
 
 func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-LDR-09
-	client, err := framework.New([]string{"127.0.0.1:1"})
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, []string{"127.0.0.1:1"})
 	for name, c := range map[string]struct {
 		client *framework.Client
 		path   string

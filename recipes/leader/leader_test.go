@@ -86,11 +86,10 @@ type result struct {
 // campaigning starts a campaign and waits until the election has n participants.
 func campaigning(t *testing.T, ctx context.Context, e *leader.Election, n int) <-chan result {
 	t.Helper()
-	done := make(chan result, 1)
-	go func() {
+	done := testbed.Go(func() result {
 		term, err := e.Campaign(ctx)
-		done <- result{term, err}
-	}()
+		return result{term, err}
+	})
 	participants(t, e, n)
 	return done
 }
@@ -211,10 +210,9 @@ func refusedGetsTheError(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	dir, _ := framework.Split(path)
 	owner := bed.Client(t, framework.WithAuth("digest", []byte("me:secret")))
-	_, err := owner.Create(testbed.Context(t), dir, nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
-	require.NoError(t, err)
+	testbed.Create(t, owner, dir, nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
 	e, _ := newElection(t, bed, path)
-	_, err = e.Campaign(testbed.Context(t))
+	_, err := e.Campaign(testbed.Context(t))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.ErrorIs(t, e.Run(testbed.Context(t), func(context.Context, *leader.Term) error { return errEnough }), zk.ErrNoAuth)
 	require.NoError(t, campaign(t, electionOn(t, owner, path)).Release())
@@ -341,13 +339,12 @@ func cancelledIsPassedOver(t *testing.T, bed *testbed.Bed) {
 	left := campaigning(t, ctx, second, 2)
 	broken := errors.New("broken")
 	stop := make(chan struct{})
-	work := make(chan error, 1)
-	go func() {
-		work <- third.Run(testbed.Context(t), func(context.Context, *leader.Term) error {
+	work := testbed.Go(func() error {
+		return third.Run(testbed.Context(t), func(context.Context, *leader.Term) error {
 			<-stop
 			return broken
 		})
-	}()
+	})
 	participants(t, first, 3)
 	gaveUp := errors.New("gave up")
 	cancel(gaveUp)
@@ -506,8 +503,7 @@ func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 		id := w.session(client)
 		allow := func(perms int32) {
 			acl := []zk.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}
-			_, err := w.client().SetACL(t.Context(), "/election", acl)
-			require.NoError(t, err)
+			testbed.SetACL(t, w.client(), "/election", acl)
 		}
 		allow(zk.PermAll &^ zk.PermDelete) // the library deletes what it knows to be old
 		w.server.Freeze(id)
@@ -617,21 +613,19 @@ func TestCancelledCreateLeavesNoNode(t *testing.T) {
 		"before it is carried out": (*zktest.Server).Block,
 		"before it is answered":    (*zktest.Server).BlockReplies,
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				e, other := w.election(), w.election()
-				require.NoError(w, campaign(w.T, e).Release()) // the path exists
-				gate := block(w.server, zktest.OnCreate())
-				ctx, cancel := context.WithCancel(w.Context())
-				c := w.campaigning(ctx, e)
-				testbed.Receive(w.T, gate.Arrived(), "the create")
-				cancel()
-				require.ErrorIs(w, testbed.Receive(w.T, c, "the end of the campaign").err, context.Canceled)
-				gate.Open()
-				require.NoError(w, campaign(w.T, other).Release(), "the election goes on")
-				w.soon()
-				require.Empty(w, w.nodes())
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			e, other := w.election(), w.election()
+			require.NoError(w, campaign(w.T, e).Release()) // the path exists
+			gate := block(w.server, zktest.OnCreate())
+			ctx, cancel := context.WithCancel(w.Context())
+			c := w.campaigning(ctx, e)
+			testbed.Receive(w.T, gate.Arrived(), "the create")
+			cancel()
+			require.ErrorIs(w, testbed.Receive(w.T, c, "the end of the campaign").err, context.Canceled)
+			gate.Open()
+			require.NoError(w, campaign(w.T, other).Release(), "the election goes on")
+			w.soon()
+			require.Empty(w, w.nodes())
 		})
 	}
 }
@@ -677,8 +671,7 @@ func TestLeaderAfterAnExpiryLeadsInALivingSession(t *testing.T) {
 		require.NoError(t, first.Release()) // at the same moment
 		term := elected(t, c)
 		require.NoError(t, term.Err())
-		stat, err := w.server.Stat(term.Path())
-		require.NoError(t, err)
+		stat := testbed.ServerStat(t, w.server, term.Path())
 		require.Equal(t, w.session(client), stat.EphemeralOwner)
 		require.NoError(t, term.Release())
 	})
@@ -718,8 +711,7 @@ func TestErrorsThatCannotHealAreReturned(t *testing.T) {
 		w.soon()
 		require.Empty(t, w.nodes())
 
-		_, err = w.client().SetACL(t.Context(), "/", []zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}})
-		require.NoError(t, err)
+		testbed.SetACL(t, w.client(), "/", []zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}})
 		other := electionOn(t, w.client(), "/other")
 		_, err = other.Campaign(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
@@ -731,8 +723,7 @@ func TestErrorsThatCannotHealAreReturned(t *testing.T) {
 func TestAnErrorNamesOneOperationAndOnePath(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		owner := w.client(framework.WithAuth("digest", []byte("me:secret")))
-		_, err := owner.Create(t.Context(), "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
-		require.NoError(t, err)
+		testbed.Create(t, owner, "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
 		nothing := func(context.Context, *leader.Term) error { return nil }
 		e := w.election()
 		_, campaign := e.Campaign(t.Context())
@@ -749,7 +740,7 @@ func TestAnErrorNamesOneOperationAndOnePath(t *testing.T) {
 			testbed.OneOp(t, err, op, "/election")
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 		}
-		_, err = leader.New(owner, "/election", leader.WithErrorPolicy(99))
+		_, err := leader.New(owner, "/election", leader.WithErrorPolicy(99))
 		testbed.OneOp(t, err, "election", "/election")
 
 		client := w.client()

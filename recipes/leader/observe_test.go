@@ -198,11 +198,10 @@ func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
 func TestObserverThatMayNotReadGetsTheError(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		owner := w.client(framework.WithAuth("digest", []byte("me:secret")))
-		_, err := owner.Create(t.Context(), "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
-		require.NoError(t, err)
+		testbed.Create(t, owner, "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
 		e := w.election()
 		require.ErrorIs(t, observe(t, t.Context(), e).end(), zk.ErrNoAuth)
-		_, err = e.Leader(t.Context())
+		_, err := e.Leader(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		_, err = e.Participants(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)

@@ -36,35 +36,33 @@ func TestTheFirstThatCanBeReadLeads(t *testing.T) {
 			return s.Leader, s.Elected
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client()
-				e := electionOn(t, client, "/election")
-				first := campaign(t, w.election(leader.WithID("first")))
-				second := w.campaigning(t.Context(), w.election(leader.WithID("second")))
-				meanwhile := func(happens func()) <-chan leader.Participant {
-					lists := zktest.OnOp("getChildren", "getChildren2")
-					gate := w.server.BlockReplies(zktest.OnSession(w.session(client)), lists)
-					answer := make(chan leader.Participant, 1)
-					go func() {
-						defer close(answer)
-						if who, found := ask(t, e); found {
-							answer <- who
-						}
-					}()
-					testbed.Receive(t, gate.Arrived(), "the list")
-					happens()
-					gate.Open()
-					return answer
-				}
-				who, found := <-meanwhile(func() { require.NoError(t, first.Release()) })
-				require.True(t, found)
-				require.Equal(t, "second", who.ID)
-				require.True(t, who.Leads)
-				term := elected(t, second)
-				_, found = <-meanwhile(func() { require.NoError(t, term.Release()) })
-				require.False(t, found, "all have gone")
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client()
+			e := electionOn(t, client, "/election")
+			first := campaign(t, w.election(leader.WithID("first")))
+			second := w.campaigning(t.Context(), w.election(leader.WithID("second")))
+			meanwhile := func(happens func()) <-chan leader.Participant {
+				lists := zktest.OnOp("getChildren", "getChildren2")
+				gate := w.server.BlockReplies(zktest.OnSession(w.session(client)), lists)
+				answer := make(chan leader.Participant, 1)
+				go func() {
+					defer close(answer)
+					if who, found := ask(t, e); found {
+						answer <- who
+					}
+				}()
+				testbed.Receive(t, gate.Arrived(), "the list")
+				happens()
+				gate.Open()
+				return answer
+			}
+			who, found := <-meanwhile(func() { require.NoError(t, first.Release()) })
+			require.True(t, found)
+			require.Equal(t, "second", who.ID)
+			require.True(t, who.Leads)
+			term := elected(t, second)
+			_, found = <-meanwhile(func() { require.NoError(t, term.Release()) })
+			require.False(t, found, "all have gone")
 		})
 	}
 }
@@ -74,8 +72,7 @@ func TestAPathWithOtherNodesOnlyHasNoLeader(t *testing.T) {
 		client := w.client()
 		e := electionOn(t, client, "/election")
 		for _, name := range []string{"lock-0000000000", "latch-", "latch-x", "latch-12", "other"} {
-			_, err := client.Create(t.Context(), "/election/"+name, nil, framework.PersistentParents())
-			require.NoError(t, err)
+			testbed.Create(t, client, "/election/"+name, nil, framework.PersistentParents())
 		}
 		_, err := e.Leader(t.Context())
 		require.ErrorIs(t, err, leader.ErrNoLeader)
@@ -92,9 +89,8 @@ func TestNumbersAtTheirEndAreAnError(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
 		e := electionOn(t, client, "/election")
-		_, err := client.Create(t.Context(), "/election/x-latch--2147483648", nil, framework.PersistentParents())
-		require.NoError(t, err)
-		_, err = e.Leader(t.Context())
+		testbed.Create(t, client, "/election/x-latch--2147483648", nil, framework.PersistentParents())
+		_, err := e.Leader(t.Context())
 		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
 		_, err = e.Participants(t.Context())
 		require.ErrorIs(t, err, lock.ErrSequenceExhausted)

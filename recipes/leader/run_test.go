@@ -33,8 +33,7 @@ func (j *journal) logger() framework.Option {
 
 // run starts a Run.
 func run(ctx context.Context, e *leader.Election, f func(context.Context, *leader.Term) error) <-chan error {
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx, f) }()
+	ended := testbed.Go(func() error { return e.Run(ctx, f) })
 	synctest.Wait()
 	return ended
 }
@@ -48,49 +47,47 @@ func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 		"release twice": func(w world, _ context.CancelFunc, term *leader.Term) { releaseTwice(w.T, term) },
 		"suspended":     func(w world, _ context.CancelFunc, _ *leader.Term) { w.server.CutConnections() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				var log journal
-				e, other := electionOn(t, w.client(log.logger()), "/election"), w.election()
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				var term *leader.Term
-				var work context.Context
-				finish := make(chan struct{})
-				first := true
-				ended := run(ctx, e, func(ctx context.Context, t *leader.Term) error {
-					if !first {
-						return errEnough
-					}
-					first = false
-					work, term = ctx, t
-					<-finish
-					return nil
-				})
-				next := w.campaigning(t.Context(), other)
-				stop(w, cancel, term)
-				testbed.Receive(t, work.Done(), "the end of the context")
-				time.Sleep(9 * time.Second) // virtual time, less than what is allowed
-				synctest.Wait()
-				require.NotContains(t, log.String(), "still running")
-				time.Sleep(time.Minute) // virtual time
-				require.Contains(t, log.String(), "function still running after its term has ended")
-				require.True(t, w.server.Exists(term.Path()))
-				waiting(t, next)
-				require.NotContains(t, log.String(), "function returned")
-				close(finish)
-				successor := elected(t, next)
-				synctest.Wait()
-				require.Contains(t, log.String(), "function returned")
-				require.NoError(t, successor.Release())
-				err := testbed.Receive(t, ended, "the end")
-				if ctx.Err() != nil {
-					require.ErrorIs(t, err, context.Canceled)
-				} else {
-					require.ErrorIs(t, err, errEnough, "it leads again")
+		virtualRun(t, name, func(t *testing.T, w world) {
+			var log journal
+			e, other := electionOn(t, w.client(log.logger()), "/election"), w.election()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var term *leader.Term
+			var work context.Context
+			finish := make(chan struct{})
+			first := true
+			ended := run(ctx, e, func(ctx context.Context, t *leader.Term) error {
+				if !first {
+					return errEnough
 				}
-				require.Empty(t, w.nodes())
+				first = false
+				work, term = ctx, t
+				<-finish
+				return nil
 			})
+			next := w.campaigning(t.Context(), other)
+			stop(w, cancel, term)
+			testbed.Receive(t, work.Done(), "the end of the context")
+			time.Sleep(9 * time.Second) // virtual time, less than what is allowed
+			synctest.Wait()
+			require.NotContains(t, log.String(), "still running")
+			time.Sleep(time.Minute) // virtual time
+			require.Contains(t, log.String(), "function still running after its term has ended")
+			require.True(t, w.server.Exists(term.Path()))
+			waiting(t, next)
+			require.NotContains(t, log.String(), "function returned")
+			close(finish)
+			successor := elected(t, next)
+			synctest.Wait()
+			require.Contains(t, log.String(), "function returned")
+			require.NoError(t, successor.Release())
+			err := testbed.Receive(t, ended, "the end")
+			if ctx.Err() != nil {
+				require.ErrorIs(t, err, context.Canceled)
+			} else {
+				require.ErrorIs(t, err, errEnough, "it leads again")
+			}
+			require.Empty(t, w.nodes())
 		})
 	}
 }
@@ -139,25 +136,23 @@ func TestRunGoesOn(t *testing.T) {
 			return errors.New("half done")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				var log journal
-				client := w.client(log.logger())
-				terms := 0
-				err := electionOn(t, client, "/election").Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
-					if terms++; terms > 3 {
-						return errEnough
-					}
-					assert.Len(t, w.nodes(), 1)
-					return f(w, client, ctx, term)
-				})
-				require.ErrorIs(t, err, errEnough)
-				require.NotErrorIs(t, err, framework.ErrLost)
-				require.Equal(t, 4, terms)
-				w.soon()
-				require.Empty(t, w.nodes())
-				require.Equal(t, name == "when the work fails after a loss", bytes.Contains([]byte(log.String()), []byte("half done")), "%s", &log)
+		virtualRun(t, name, func(t *testing.T, w world) {
+			var log journal
+			client := w.client(log.logger())
+			terms := 0
+			err := electionOn(t, client, "/election").Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
+				if terms++; terms > 3 {
+					return errEnough
+				}
+				assert.Len(t, w.nodes(), 1)
+				return f(w, client, ctx, term)
 			})
+			require.ErrorIs(t, err, errEnough)
+			require.NotErrorIs(t, err, framework.ErrLost)
+			require.Equal(t, 4, terms)
+			w.soon()
+			require.Empty(t, w.nodes())
+			require.Equal(t, name == "when the work fails after a loss", bytes.Contains([]byte(log.String()), []byte("half done")), "%s", &log)
 		})
 	}
 }
@@ -212,28 +207,26 @@ func TestRunReturns(t *testing.T) {
 			[]error{zk.ErrNoAuth}, nil,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client()
-				ctx, cancel := context.WithCancel(testbed.Context(t))
-				defer cancel()
-				terms := 0
-				err := electionOn(t, client, "/election").Run(ctx, func(ctx context.Context, _ *leader.Term) error {
-					terms++
-					return c.f(w, client, cancel, ctx)
-				})
-				require.Equal(t, 1, terms)
-				for _, want := range c.want {
-					require.ErrorIs(t, err, want)
-				}
-				for _, not := range c.not {
-					require.NotErrorIs(t, err, not)
-				}
-				if !errors.Is(err, zk.ErrNoAuth) {
-					w.soon()
-					require.Empty(t, w.nodes())
-				}
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client()
+			ctx, cancel := context.WithCancel(testbed.Context(t))
+			defer cancel()
+			terms := 0
+			err := electionOn(t, client, "/election").Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+				terms++
+				return c.f(w, client, cancel, ctx)
 			})
+			require.Equal(t, 1, terms)
+			for _, want := range c.want {
+				require.ErrorIs(t, err, want)
+			}
+			for _, not := range c.not {
+				require.NotErrorIs(t, err, not)
+			}
+			if !errors.Is(err, zk.ErrNoAuth) {
+				w.soon()
+				require.Empty(t, w.nodes())
+			}
 		})
 	}
 }
@@ -267,8 +260,7 @@ func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
 			<-ctx.Done()
 			return nil
 		}), framework.ErrLost, "the loss is returned")
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx := testbed.Cancelled(t)
 		require.ErrorIs(t, e.Lead(ctx, work(nil)), context.Canceled)
 		require.Equal(t, 2, terms)
 		w.soon()
@@ -360,27 +352,25 @@ func TestWhatTheWorkSaysBesideTheEndOfItsContext(t *testing.T) {
 			return fmt.Errorf("stop: %w", fmt.Errorf("%w: %w", context.Cause(ctx), half))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				var log journal
-				e := electionOn(t, w.client(log.logger()), "/election")
-				ctx, cancel := context.WithCancel(testbed.Context(t))
-				defer cancel()
-				terms := 0
-				err := e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
-					if terms++; terms == 1 {
-						w.server.CutConnections()
-					} else {
-						assert.Contains(t, log.String(), "half done")
-						cancel()
-					}
-					<-ctx.Done()
-					return say(ctx)
-				})
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, half)
-				require.Equal(t, 2, terms)
+		virtualRun(t, name, func(t *testing.T, w world) {
+			var log journal
+			e := electionOn(t, w.client(log.logger()), "/election")
+			ctx, cancel := context.WithCancel(testbed.Context(t))
+			defer cancel()
+			terms := 0
+			err := e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+				if terms++; terms == 1 {
+					w.server.CutConnections()
+				} else {
+					assert.Contains(t, log.String(), "half done")
+					cancel()
+				}
+				<-ctx.Done()
+				return say(ctx)
 			})
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, half)
+			require.Equal(t, 2, terms)
 		})
 	}
 }
@@ -452,33 +442,30 @@ func (s stuck) Handle(_ context.Context, r slog.Record) error {
 // overruns.
 func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 	for _, at := range []string{"function goes on", "function returned"} {
-		t.Run(at, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				log := stuck{at, make(chan struct{})}
-				goOn := sync.OnceFunc(func() { close(log.goOn) })
-				defer goOn()
-				e := electionOn(t, w.client(framework.WithLogger(slog.New(log))), "/election")
-				finish, lost := make(chan struct{}), make(chan struct{})
-				ended := make(chan error, 1)
-				go func() {
-					ended <- e.Lead(t.Context(), func(_ context.Context, term *leader.Term) error {
-						assert.NoError(t, term.Release())
-						close(lost)
-						<-finish
-						return nil
-					})
-				}()
-				<-lost
-				next := w.campaigning(t.Context(), w.election())
-				// virtual time: just after the ten seconds after which the overrun is logged
-				time.Sleep(11 * time.Second)
-				synctest.Wait()
-				close(finish)
-				term := elected(t, next)
-				goOn()
-				require.NoError(t, testbed.Receive(t, ended, "the end"))
-				require.NoError(t, term.Release())
+		virtualRun(t, at, func(t *testing.T, w world) {
+			log := stuck{at, make(chan struct{})}
+			goOn := sync.OnceFunc(func() { close(log.goOn) })
+			defer goOn()
+			e := electionOn(t, w.client(framework.WithLogger(slog.New(log))), "/election")
+			finish, lost := make(chan struct{}), make(chan struct{})
+			ended := testbed.Go(func() error {
+				return e.Lead(t.Context(), func(_ context.Context, term *leader.Term) error {
+					assert.NoError(t, term.Release())
+					close(lost)
+					<-finish
+					return nil
+				})
 			})
+			<-lost
+			next := w.campaigning(t.Context(), w.election())
+			// virtual time: just after the ten seconds after which the overrun is logged
+			time.Sleep(11 * time.Second)
+			synctest.Wait()
+			close(finish)
+			term := elected(t, next)
+			goOn()
+			require.NoError(t, testbed.Receive(t, ended, "the end"))
+			require.NoError(t, term.Release())
 		})
 	}
 }
@@ -614,8 +601,7 @@ func TestRun_DoesNotLogTheEndOfTheContext(t *testing.T) {
 			})
 		}()
 		<-leads
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, c)
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
 		<-leads
 		cancel()
@@ -652,8 +638,7 @@ func TestCampaign_InsideATermOfTheElection(t *testing.T) {
 		}
 		inside(late(term))
 		require.NoError(t, term.Release())
-		limited, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		limited := testbed.Timeout(t, time.Hour)
 		require.NoError(t, one.Lead(limited, func(ctx context.Context, _ *leader.Term) error { inside(ctx); return nil }))
 
 		term, err = two.Campaign(late(term))

@@ -14,24 +14,20 @@ import (
 // TestALossIsReportedAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its
 // term is over then, although its node is still there and is deleted by it.
 func TestALossIsReportedAlsoIfNobodyElseLed(t *testing.T) {
-	t.Run("by Release", func(t *testing.T) {
-		virtual(t, func(t *testing.T, w world) {
-			term, err := w.election().Campaign(t.Context())
-			require.NoError(t, err)
-			w.server.CutConnections()
-			testbed.Receive(t, term.Done(), "the end of the term")
-			require.ErrorIs(t, term.Release(), framework.ErrSuspended)
-			require.Empty(t, w.nodes())
-		})
+	virtualRun(t, "by Release", func(t *testing.T, w world) {
+		term, err := w.election().Campaign(t.Context())
+		require.NoError(t, err)
+		w.server.CutConnections()
+		testbed.Receive(t, term.Done(), "the end of the term")
+		require.ErrorIs(t, term.Release(), framework.ErrSuspended)
+		require.Empty(t, w.nodes())
 	})
-	t.Run("by Lead", func(t *testing.T) {
-		virtual(t, func(t *testing.T, w world) {
-			require.ErrorIs(t, w.election().Lead(t.Context(), func(ctx context.Context, _ *leader.Term) error {
-				w.server.CutConnections()
-				<-ctx.Done()
-				return nil
-			}), framework.ErrSuspended)
-			require.Empty(t, w.nodes())
-		})
+	virtualRun(t, "by Lead", func(t *testing.T, w world) {
+		require.ErrorIs(t, w.election().Lead(t.Context(), func(ctx context.Context, _ *leader.Term) error {
+			w.server.CutConnections()
+			<-ctx.Done()
+			return nil
+		}), framework.ErrSuspended)
+		require.Empty(t, w.nodes())
 	})
 }

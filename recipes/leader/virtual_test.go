@@ -38,6 +38,11 @@ func virtual(t *testing.T, test func(t *testing.T, w world)) {
 	})
 }
 
+// virtualRun is a subtest of virtual's kind.
+func virtualRun(t *testing.T, name string, test func(t *testing.T, w world)) {
+	testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) { test(t, world{t, w.Server, w.Client}) })
+}
+
 // unconnected is a client whose connection was not awaited.
 func (w world) unconnected() *framework.Client {
 	client, err := framework.New(w.server.Servers(),
@@ -56,11 +61,10 @@ func (w world) election(opts ...leader.Option) *leader.Election {
 
 // campaigning starts a campaign, and returns when all that happens has happened.
 func (w world) campaigning(ctx context.Context, e *leader.Election) <-chan result {
-	done := make(chan result, 1)
-	go func() {
+	done := testbed.Go(func() result {
 		term, err := e.Campaign(ctx)
-		done <- result{term, err}
-	}()
+		return result{term, err}
+	})
 	synctest.Wait()
 	return done
 }
@@ -198,8 +202,7 @@ func TestAWaitInVainSaysWhetherThereWasAServer(t *testing.T) {
 		holder, e := w.election(), w.election()
 		term := campaign(t, holder)
 		try := func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
+			ctx := testbed.Timeout(t, 3*time.Second)
 			_, err := e.Campaign(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			return err
@@ -207,8 +210,7 @@ func TestAWaitInVainSaysWhetherThereWasAServer(t *testing.T) {
 		require.NotErrorIs(t, try(), zk.ErrNoServer, "somebody else leads")
 		w.server.Stop()
 		require.ErrorIs(t, try(), zk.ErrNoServer)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, 3*time.Second)
 		for _, err := range e.Observe(ctx) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, zk.ErrNoServer)
@@ -283,26 +285,24 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 			})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client()
-				e := electionOn(w.T, client, "/election")
-				var began atomic.Pointer[leader.Term]
-				var deleted atomic.Bool
-				stop := w.server.Trace(func(event zktest.Event) {
-					term := began.Load()
-					if term != nil && event.Watch == "" && event.Request.Op == "delete" {
-						deleted.Store(true)
-						assert.Error(w, term.Err(), "the node went first")
-					}
-				})
-				defer stop()
-				end(w.T, client, e, began.Store)
-				require.Error(w, began.Load().Err())
-				w.soon()
-				require.Empty(w, w.nodes())
-				require.Equal(w, name != "close", deleted.Load())
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client()
+			e := electionOn(w.T, client, "/election")
+			var began atomic.Pointer[leader.Term]
+			var deleted atomic.Bool
+			stop := w.server.Trace(func(event zktest.Event) {
+				term := began.Load()
+				if term != nil && event.Watch == "" && event.Request.Op == "delete" {
+					deleted.Store(true)
+					assert.Error(w, term.Err(), "the node went first")
+				}
 			})
+			defer stop()
+			end(w.T, client, e, began.Store)
+			require.Error(w, began.Load().Err())
+			w.soon()
+			require.Empty(w, w.nodes())
+			require.Equal(w, name != "close", deleted.Load())
 		})
 	}
 }
@@ -311,29 +311,26 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 // credentials, and accept them again while its session lives, or later.
 func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 	for name, refusal := range map[string]time.Duration{"session lives": 4 * time.Second, "session is over": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				refuses := testbed.RefuseCredentials(w.server)
-				first := campaign(t, electionOn(t, w.client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/election"))
-				e := electionOn(t, w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
-				c := w.campaigning(t.Context(), e)
-				refuses.Store(true)
-				w.server.CutConnections()
-				time.Sleep(refusal) // virtual time: the refusal lasts as long as the case says
-				waiting(t, c)
-				short, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err := e.Campaign(short)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason is in the error")
-				refuses.Store(false)
-				w.soon()
-				require.NoError(t, first.Release())
-				term := elected(t, c)
-				require.NoError(t, term.Release())
-				w.soon()
-				require.Empty(t, w.nodes())
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			refuses := testbed.RefuseCredentials(w.server)
+			first := campaign(t, electionOn(t, w.client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/election"))
+			e := electionOn(t, w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
+			c := w.campaigning(t.Context(), e)
+			refuses.Store(true)
+			w.server.CutConnections()
+			time.Sleep(refusal) // virtual time: the refusal lasts as long as the case says
+			waiting(t, c)
+			short := testbed.Timeout(t, time.Second)
+			_, err := e.Campaign(short)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason is in the error")
+			refuses.Store(false)
+			w.soon()
+			require.NoError(t, first.Release())
+			term := elected(t, c)
+			require.NoError(t, term.Release())
+			w.soon()
+			require.Empty(t, w.nodes())
 		})
 	}
 }

@@ -38,10 +38,8 @@ func eachRequest(t *testing.T, test func(t *testing.T, w world, subject, other *
 					met = false
 					virtual(t, func(t *testing.T, w world) {
 						subject, other := w.client(), w.client()
-						session, err := other.Session(testbed.Context(t))
-						require.NoError(t, err)
-						_, err = other.Create(testbed.Context(t), "/group", nil)
-						require.NoError(t, err)
+						session := testbed.Session(t, other)
+						testbed.Create(t, other, "/group", nil)
 						injected := w.Inject(fault, n, zktest.On(func(r zktest.Request) bool {
 							return r.Session != session.ID() && !heartbeat(r)
 						}))
@@ -98,8 +96,7 @@ func closed(t *testing.T, w world, n *node.Node, opts []node.Option) {
 // TestReplacingWithAnyRequestFailing has another's node in the way.
 func TestReplacingWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option) {
-		_, err := other.Create(testbed.Context(t), "/group/a", []byte("other"), framework.As(framework.Ephemeral))
-		require.NoError(t, err)
+		testbed.Create(t, other, "/group/a", []byte("other"), framework.As(framework.Ephemeral))
 		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), append(opts, node.WithIfTaken(node.Replace))...)
 		require.NoError(t, err)
 		w.settle()
@@ -126,14 +123,12 @@ func TestSecondLifeWithAnyRequestFailing(t *testing.T) {
 					require.Less(t, i, 50, "the scenario never ends")
 					virtual(t, func(t *testing.T, w world) {
 						subject := w.client()
-						_, err := subject.Create(testbed.Context(t), "/group", nil)
-						require.NoError(t, err)
+						testbed.Create(t, subject, "/group", nil)
 						n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), opts...)
 						require.NoError(t, err)
 						w.settle()
 						injected := w.Inject(fault, i, zktest.On(func(r zktest.Request) bool { return !heartbeat(r) }))
-						session, err := subject.Session(testbed.Context(t))
-						require.NoError(t, err)
+						session := testbed.Session(t, subject)
 						require.NoError(t, w.ExpireSession(session.ID()))
 						require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
 						w.settle()
@@ -159,12 +154,10 @@ func TestGivingUpLeavesNothing(t *testing.T) { // CURATOR-297
 					require.Less(t, i, 50, "the scenario never ends")
 					virtual(t, func(t *testing.T, w world) {
 						subject := w.client()
-						_, err := subject.Create(testbed.Context(t), "/group", nil)
-						require.NoError(t, err)
+						testbed.Create(t, subject, "/group", nil)
 						left := i
 						gate := block(w.Server, zktest.On(func(zktest.Request) bool { left--; return left < 0 }))
-						ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-						defer cancel()
+						ctx := testbed.Timeout(t, time.Second)
 						began := time.Now()
 						n, err := node.Keep(ctx, subject, "/group/a", []byte("b"), opts...)
 						select {
@@ -201,8 +194,7 @@ func TestCloseWaitsForACreateThatIsUnderWay(t *testing.T) { // CURATOR-297
 		gate := w.Block(zktest.OnOp("create"))
 		require.NoError(t, other.Delete(testbed.Context(t), "/group/a"))
 		testbed.Receive(t, gate.Arrived(), "the create")
-		done := make(chan error, 1)
-		go func() { done <- n.Close() }()
+		done := testbed.Go(n.Close)
 		synctest.Wait()
 		require.Empty(t, done, "the create may still be carried out")
 		gate.Open()
@@ -218,9 +210,8 @@ func TestOneThatGivesUpLeavesTheNextOnesNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		for range 200 { // chance decides who is first
-			_, err := other.Create(t.Context(), "/group/a", nil, framework.ContainerParents())
-			require.NoError(t, err)
-			_, err = node.Keep(t.Context(), client, "/group/a", []byte("first"), node.WithIfTaken(node.Fail))
+			testbed.Create(t, other, "/group/a", nil, framework.ContainerParents())
+			_, err := node.Keep(t.Context(), client, "/group/a", []byte("first"), node.WithIfTaken(node.Fail))
 			require.ErrorIs(t, err, node.ErrTaken)
 			require.NoError(t, other.Delete(t.Context(), "/group/a"))
 			n := keep(t, client, "/group/a", "second", node.WithIfTaken(node.Fail))
@@ -247,8 +238,7 @@ func TestCloseWritesBeforeItLooks(t *testing.T) {
 				after = append(after, e.Request.Op)
 			}
 		})
-		done := make(chan error, 1)
-		go func() { done <- n.Close() }()
+		done := testbed.Go(n.Close)
 		synctest.Wait()
 		gate.Open()
 		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
@@ -262,8 +252,7 @@ func TestPresentIsFalseBeforeCloseDeletes(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		m := join(t, w.client(), "/group", "a", "a")
 		gate := w.Block(zktest.OnOp("delete"))
-		done := make(chan error, 1)
-		go func() { done <- m.Close() }()
+		done := testbed.Go(m.Close)
 		testbed.Receive(t, gate.Arrived(), "the deletion")
 		there, _ := m.Present()
 		require.False(t, there)
@@ -279,21 +268,19 @@ func TestPresentIsFalseBeforeCloseDeletes(t *testing.T) {
 // names the node, and leaves the deletion to the client.
 func TestClose_WithoutAServer(t *testing.T) {
 	for kind, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
-		t.Run(kind, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				n := keep(t, w.client(framework.WithSessionTimeout(40*time.Second)), "/group/a", "a", opts...)
-				w.Stop()
-				began := time.Now()
-				err := n.Close()
-				require.Equal(t, 5*time.Second, time.Since(began))
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorIs(t, err, zk.ErrNoServer)
-				require.ErrorContains(t, err, "close /group/a: node may remain")
-				require.Equal(t, err, n.Close(), "later calls return the same error")
-				require.NoError(t, w.Restart())
-				time.Sleep(2 * time.Second) // virtual time, in which the client connects
-				require.Empty(t, w.nodes("/group"), "the session still lives: the client deletes the node")
-			})
+		virtualRun(t, kind, func(t *testing.T, w world) {
+			n := keep(t, w.client(framework.WithSessionTimeout(40*time.Second)), "/group/a", "a", opts...)
+			w.Stop()
+			began := time.Now()
+			err := n.Close()
+			require.Equal(t, 5*time.Second, time.Since(began))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, zk.ErrNoServer)
+			require.ErrorContains(t, err, "close /group/a: node may remain")
+			require.Equal(t, err, n.Close(), "later calls return the same error")
+			require.NoError(t, w.Restart())
+			time.Sleep(2 * time.Second) // virtual time, in which the client connects
+			require.Empty(t, w.nodes("/group"), "the session still lives: the client deletes the node")
 		})
 	}
 }
@@ -309,8 +296,7 @@ func TestClose_WhenTheSessionEnds(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		n := keep(t, w.client(), "/group/a", "a")
 		w.Stop()
-		done := make(chan error, 1)
-		go func() { done <- n.Close() }()
+		done := testbed.Go(n.Close)
 		time.Sleep(2 * time.Second)
 		require.NoError(t, w.Restart())
 		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
@@ -321,16 +307,14 @@ func TestClose_WhenTheSessionEnds(t *testing.T) {
 // TestCloseLeavesAnothersNode has another client take the path at the last moment.
 func TestCloseLeavesAnothersNode(t *testing.T) {
 	for kind, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
-		t.Run(kind, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				other := w.client()
-				n := keep(t, w.client(), "/group/a", "a", opts...)
-				_, err := other.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/group/a", Version: -1},
-					&zk.CreateRequest{Path: "/group/a", Data: []byte("other"), Flags: zk.FlagEphemeral})
-				require.NoError(t, err)
-				require.NoError(t, n.Close())
-				require.Equal(t, map[string]string{"a": "other"}, w.nodes("/group"))
-			})
+		virtualRun(t, kind, func(t *testing.T, w world) {
+			other := w.client()
+			n := keep(t, w.client(), "/group/a", "a", opts...)
+			_, err := other.Multi(testbed.Context(t), &zk.DeleteRequest{Path: "/group/a", Version: -1},
+				&zk.CreateRequest{Path: "/group/a", Data: []byte("other"), Flags: zk.FlagEphemeral})
+			require.NoError(t, err)
+			require.NoError(t, n.Close())
+			require.Equal(t, map[string]string{"a": "other"}, w.nodes("/group"))
 		})
 	}
 }
@@ -350,12 +334,10 @@ func deletionIsNotRepeated(t *testing.T, opts ...node.Option) {
 		require.NoError(t, err)
 		w.RefuseConnections(true)
 		w.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
-		closed := make(chan error, 1)
-		go func() { closed <- n.Close() }()
+		closed := testbed.Go(n.Close)
 		synctest.Wait()
 		require.Empty(t, w.nodes("/group"))
-		_, err = other.Create(t.Context(), "/group/a", []byte("theirs"))
-		require.NoError(t, err)
+		testbed.Create(t, other, "/group/a", []byte("theirs"))
 		w.RefuseConnections(false)
 		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 		require.Equal(t, map[string]string{"a": "theirs"}, w.nodes("/group"))

@@ -37,8 +37,7 @@ func TestMembersKeepTheirPayloadsWhileCredentialsAreRefused(t *testing.T) {
 		m := join(t, client, "/group", "a", "a")
 		require.Equal(t, "payload", members(m)["other"])
 		refuses.Store(true)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		gate := w.Block(zktest.OnOp("getData"), zktest.OnSession(session.ID()))
 		require.NoError(t, other.Set(t.Context(), []byte("next")))
 		testbed.Receive(t, gate.Arrived(), "the read of the next payload")
@@ -231,8 +230,7 @@ func sameID(t *testing.T, bed *testbed.Bed) {
 func vanishes(t *testing.T, bed *testbed.Bed) { // KZ-NOD-02
 	path := testbed.Path(t)
 	client, other := bed.Client(t), bed.Client(t)
-	_, err := client.Create(testbed.Context(t), path+"/a", nil, framework.As(framework.Ephemeral), framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, path+"/a", nil, framework.As(framework.Ephemeral), framework.ContainerParents())
 	m := join(t, client, path, "a", "1")
 	require.Equal(t, map[string]string{"a": "1"}, members(m))
 	testbed.CatchUp(t, other)
@@ -243,9 +241,7 @@ func vanishes(t *testing.T, bed *testbed.Bed) { // KZ-NOD-02
 }
 
 func TestBadMembersAreRefusedAtOnce(t *testing.T) {
-	client, err := framework.New([]string{"localhost:1"})
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, []string{"localhost:1"})
 	for _, opts := range [][]node.Option{{node.WithProtection()}, {node.WithSequence()}, {node.WithPersistence()}, {node.WithTTL(time.Second)}, {nil}} {
 		_, err := node.Join(testbed.Context(t), client, "/a", "id", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
@@ -254,7 +250,7 @@ func TestBadMembersAreRefusedAtOnce(t *testing.T) {
 		_, err := node.Join(testbed.Context(t), client, "/a", id, nil)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	}
-	_, err = node.Join(testbed.Context(t), client, "a", "id", nil)
+	_, err := node.Join(testbed.Context(t), client, "a", "id", nil)
 	require.ErrorIs(t, err, framework.ErrBadPath)
 	_, err = node.Join(testbed.Context(t), nil, "/a", "id", nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
@@ -305,8 +301,7 @@ func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 		}))
 		a, b := join(t, client, "/group", "a", ""), join(t, w.client(), "/group", "b", "")
 		sees(t, a, map[string]string{"a": "", "b": ""})
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		away.Store(true)
 		w.Freeze(session.ID())
 		for seen, err := range b.Observe(day(t)) {
@@ -331,8 +326,7 @@ func TestJoinWithAnyRequestFailing(t *testing.T) {
 				require.Less(t, i, 60, "the scenario never ends")
 				virtual(t, func(t *testing.T, w world) {
 					subject, other := w.client(), w.client()
-					session, err := other.Session(t.Context())
-					require.NoError(t, err)
+					session := testbed.Session(t, other)
 					one := join(t, other, "/group", "one", "1")
 					injected := w.Inject(fault, i, zktest.On(func(r zktest.Request) bool {
 						return r.Session != session.ID() && !heartbeat(r)
@@ -361,12 +355,10 @@ func TestJoinWithAnyRequestFailing(t *testing.T) {
 func TestAMemberThatCannotBeReadIsLeftOut(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
-		_, err := other.Create(t.Context(), "/group/secret", []byte("secret"), framework.ContainerParents(), framework.ACL(perms(zk.PermAdmin)))
-		require.NoError(t, err)
+		testbed.Create(t, other, "/group/secret", []byte("secret"), framework.ContainerParents(), framework.ACL(perms(zk.PermAdmin)))
 		m := join(t, client, "/group", "a", "1")
 		require.Equal(t, map[string]string{"a": "1"}, members(m))
-		_, err = other.SetACL(t.Context(), "/group/secret", perms(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/secret", perms(zk.PermAll))
 		sees(t, m, map[string]string{"a": "1", "secret": "secret"})
 	})
 }
@@ -376,11 +368,9 @@ func TestAMemberThatCannotBeReadIsLeftOut(t *testing.T) {
 func TestAGroupThatCannotBeReadIsReportedAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
-		_, err := other.Create(t.Context(), "/group", nil, framework.ACL(perms(zk.PermAll&^zk.PermRead)))
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err = node.Join(ctx, client, "/group", "a", nil)
+		testbed.Create(t, other, "/group", nil, framework.ACL(perms(zk.PermAll&^zk.PermRead)))
+		ctx := testbed.Timeout(t, time.Minute)
+		_, err := node.Join(ctx, client, "/group", "a", nil)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.NoError(t, ctx.Err())
 		w.settle()
@@ -416,14 +406,12 @@ func TestManyMembersFollowEachOther(t *testing.T) {
 		for i := range 200 {
 			id := fmt.Sprintf("%03d", i)
 			ids = append(ids, id)
-			_, err := other.Create(t.Context(), "/group/"+id, []byte(id), framework.ContainerParents())
-			require.NoError(t, err)
+			testbed.Create(t, other, "/group/"+id, []byte(id), framework.ContainerParents())
 		}
 		m := join(t, client, "/group", "me", "")
 		require.Len(t, m.Members(), 201)
 		w.ResetCounts()
-		_, err := other.Create(t.Context(), "/group/new", nil)
-		require.NoError(t, err)
+		testbed.Create(t, other, "/group/new", nil)
 		w.settle()
 		require.Contains(t, m.Members(), "new")
 		require.Equal(t, 1, w.Requests().Requests["getData"], "only the new one is read")
@@ -445,8 +433,7 @@ func TestMembersThatHaveLeftAreNotWatched(t *testing.T) {
 		watches := w.WatchCount()
 		for i := range 20 {
 			path := fmt.Sprintf("/group/%d", i)
-			_, err := other.Create(t.Context(), path, nil)
-			require.NoError(t, err)
+			testbed.Create(t, other, path, nil)
 			synctest.Wait()
 			require.Len(t, m.Members(), 2)
 			require.NoError(t, other.Delete(t.Context(), path))
@@ -464,13 +451,11 @@ func TestMembersThatHaveLeftAreNotWatched(t *testing.T) {
 func TestAForeignWriteDoesNotTakeMembersBack(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		m, other := join(t, w.client(), "/group", "a", "own"), w.client()
-		_, err := other.Set(t.Context(), "/group/a", []byte("first"))
-		require.NoError(t, err)
+		testbed.Set(t, other, "/group/a", []byte("first"))
 		sees(t, m, map[string]string{"a": "first"})
 		w.settle()
 		gate := w.BlockReplies(zktest.OnOp("getData"))
-		_, err = other.Set(t.Context(), "/group/a", []byte("second"))
-		require.NoError(t, err)
+		testbed.Set(t, other, "/group/a", []byte("second"))
 		testbed.Receive(t, gate.Arrived(), "a read")
 		synctest.Wait()
 		require.Equal(t, map[string]string{"a": "first"}, members(m))
@@ -485,8 +470,7 @@ func TestMembersDoNotShowUsBeforePresent(t *testing.T) {
 		client := w.client()
 		m, other := join(t, client, "/group", "a", "a"), join(t, w.client(), "/group", "b", "b")
 		w.settle()
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		gate := w.Block(zktest.OnOp("exists"), zktest.On(func(r zktest.Request) bool { return r.Path == "/group/a" }))
 		require.NoError(t, w.ExpireSession(session.ID()))
 		testbed.Receive(t, gate.Arrived(), "the look at the new node")

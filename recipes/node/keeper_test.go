@@ -39,33 +39,29 @@ func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 		"persistent":                    {[]node.Option{node.WithPersistence()}, time.Second, true},
 		"persistent, after the session": {[]node.Option{node.WithPersistence()}, time.Hour, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				refuses := testbed.RefuseCredentials(w.Server)
-				client := w.client(framework.WithAuth("digest", []byte("user:password")))
-				n := keep(t, client, "/group/a", "a", c.opts...)
-				session, err := client.Session(t.Context())
+		virtualRun(t, name, func(t *testing.T, w world) {
+			refuses := testbed.RefuseCredentials(w.Server)
+			client := w.client(framework.WithAuth("digest", []byte("user:password")))
+			n := keep(t, client, "/group/a", "a", c.opts...)
+			session := testbed.Session(t, client)
+			refuses.Store(true)
+			w.CutConnections()
+			for !errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) {
+				time.Sleep(time.Millisecond) // virtual time between two looks at the client
+			}
+			closed := testbed.Go(n.Close)
+			synctest.Wait()
+			time.Sleep(c.lasts) // virtual time, in which it must not give up
+			refuses.Store(false)
+			err := testbed.Receive(t, closed, "the end of Close")
+			if c.lives {
 				require.NoError(t, err)
-				refuses.Store(true)
-				w.CutConnections()
-				for !errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) {
-					time.Sleep(time.Millisecond) // virtual time between two looks at the client
-				}
-				closed := make(chan error, 1)
-				go func() { closed <- n.Close() }()
-				synctest.Wait()
-				time.Sleep(c.lasts) // virtual time, in which it must not give up
-				refuses.Store(false)
-				err = testbed.Receive(t, closed, "the end of Close")
-				if c.lives {
-					require.NoError(t, err)
-				} else {
-					require.ErrorIs(t, err, context.DeadlineExceeded)
-					w.settle() // it continues in the background
-				}
-				require.Empty(t, w.nodes("/group"))
-				require.Equal(t, c.lives, session.Err() == nil)
-			})
+			} else {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				w.settle() // it continues in the background
+			}
+			require.Empty(t, w.nodes("/group"))
+			require.Equal(t, c.lives, session.Err() == nil)
 		})
 	}
 }
@@ -76,11 +72,9 @@ func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithPersistence())
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		gate := w.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID()))
-		closed := make(chan error, 1)
-		go func() { closed <- n.Close() }()
+		closed := testbed.Go(n.Close)
 		testbed.Receive(t, gate.Arrived(), "the deletion")
 		second := keep(t, other, "/group/a", "second", node.WithIfTaken(node.Replace))
 		before, err := w.Stat("/group/a")
@@ -107,26 +101,23 @@ func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 		"persistent": {"create", node.WithPersistence(), map[string]string{}},
 		"ttl":        {"createTTL", node.WithTTL(time.Hour), map[string]string{"a": "a"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client(framework.WithExpirationPercent(50))
-				require.NoError(t, w.Create("/group", nil))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				gate := w.Block(zktest.OnOp(c.op))
-				ctx, cancel := context.WithCancel(t.Context())
-				kept := begin(ctx, client, "a", c.option)
-				testbed.Receive(t, gate.Arrived(), "the create")
-				w.Freeze(session.ID())
-				testbed.Receive(t, session.Done(), "the end of the session")
-				cancel()
-				time.Sleep(time.Second) // virtual time, in which the Keep has left
-				gate.Open()
-				w.settle()
-				require.Empty(t, kept)
-				require.Equal(t, c.stay, w.nodes("/group"))
-			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-		})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client(framework.WithExpirationPercent(50))
+			require.NoError(t, w.Create("/group", nil))
+			session := testbed.Session(t, client)
+			gate := w.Block(zktest.OnOp(c.op))
+			ctx, cancel := context.WithCancel(t.Context())
+			kept := begin(ctx, client, "a", c.option)
+			testbed.Receive(t, gate.Arrived(), "the create")
+			w.Freeze(session.ID())
+			testbed.Receive(t, session.Done(), "the end of the session")
+			cancel()
+			time.Sleep(time.Second) // virtual time, in which the Keep has left
+			gate.Open()
+			w.settle()
+			require.Empty(t, kept)
+			require.Equal(t, c.stay, w.nodes("/group"))
+		}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	}
 }
 
@@ -136,21 +127,18 @@ func TestClose_ACreateOfAnEarlierSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(framework.WithExpirationPercent(50)), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithPersistence())
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		gate := w.Block(zktest.OnOp("create"), zktest.OnSession(session.ID()))
 		require.NoError(t, w.Delete("/group/a"))
 		testbed.Receive(t, gate.Arrived(), "the create")
-		_, err = other.SetACL(t.Context(), "/group", zk.WorldACL(zk.PermAll&^zk.PermCreate))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group", zk.WorldACL(zk.PermAll&^zk.PermCreate))
 		w.Freeze(session.ID())
 		testbed.Receive(t, session.Done(), "the end of the session")
 		for _, changed := n.Present(); !errors.Is(n.Problem(), zk.ErrNoAuth); _, changed = n.Present() {
 			testbed.Receive(t, changed, "the refused create of the next session")
 		}
 		require.NoError(t, n.Close())
-		_, err = other.SetACL(t.Context(), "/group", zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group", zk.WorldACL(zk.PermAll))
 		gate.Open()
 		synctest.Wait()
 		require.Equal(t, map[string]string{"a": "a"}, w.nodes("/group"), "the create of the first session")
@@ -215,27 +203,24 @@ func (w world) late(n *node.Node, client *framework.Client) (gate *zktest.Gate, 
 func TestALateWriteMeetsNoNodeThatIsMadeAgain(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
 		for before := range 2 { // writes
-			t.Run(fmt.Sprint(name, ", ", before), func(t *testing.T) {
-				virtual(t, func(t *testing.T, w world) {
-					subject := w.client()
-					n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
-					require.NoError(t, err)
-					for range before {
-						require.NoError(t, n.Set(testbed.Context(t), []byte("1")))
-					}
-					gate, _ := w.late(n, subject)
-					require.NoError(t, w.Delete("/group/a"))
-					require.NoError(t, w.Delete("/group"))
-					set := make(chan error, 1)
-					go func() { set <- n.Set(testbed.Context(t), []byte("new")) }()
-					synctest.Wait()
-					w.CutConnections() // the next session is another one, and the first still lives
-					w.stays(gate, func() *node.Node {
-						require.NoError(t, testbed.Receive(t, set, "the end of Set"))
-						return n
-					})
-				}, zktest.LikeKeeper("recent"))
-			})
+			virtualRun(t, fmt.Sprint(name, ", ", before), func(t *testing.T, w world) {
+				subject := w.client()
+				n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
+				require.NoError(t, err)
+				for range before {
+					require.NoError(t, n.Set(testbed.Context(t), []byte("1")))
+				}
+				gate, _ := w.late(n, subject)
+				require.NoError(t, w.Delete("/group/a"))
+				require.NoError(t, w.Delete("/group"))
+				set := testbed.Go(func() error { return n.Set(testbed.Context(t), []byte("new")) })
+				synctest.Wait()
+				w.CutConnections() // the next session is another one, and the first still lives
+				w.stays(gate, func() *node.Node {
+					require.NoError(t, testbed.Receive(t, set, "the end of Set"))
+					return n
+				})
+			}, zktest.LikeKeeper("recent"))
 		}
 	}
 }
@@ -244,26 +229,23 @@ func TestALateWriteMeetsNoNodeThatIsMadeAgain(t *testing.T) {
 // begins another one of the client at its path.
 func TestALateWriteDoesNotMeetTheNodeOfTheNextKeep(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}, "ttl": {node.WithTTL(time.Hour)}} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				subject := w.client(framework.WithExpirationPercent(50))
-				n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
+		virtualRun(t, name, func(t *testing.T, w world) {
+			subject := w.client(framework.WithExpirationPercent(50))
+			n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
+			require.NoError(t, err)
+			gate, _ := w.late(n, subject)
+			session := testbed.Session(t, subject)
+			w.Freeze(session.ID())
+			testbed.Receive(t, session.Done(), "the end of the session")
+			err = n.Close()
+			if name == "persistent" {
+				require.ErrorIs(t, err, context.DeadlineExceeded, "the create of the late session")
+			} else {
 				require.NoError(t, err)
-				gate, _ := w.late(n, subject)
-				session, err := subject.Session(t.Context())
-				require.NoError(t, err)
-				w.Freeze(session.ID())
-				testbed.Receive(t, session.Done(), "the end of the session")
-				err = n.Close()
-				if name == "persistent" {
-					require.ErrorIs(t, err, context.DeadlineExceeded, "the create of the late session")
-				} else {
-					require.NoError(t, err)
-					require.NoError(t, w.Delete("/group/a"))
-				}
-				w.stays(gate, func() *node.Node { return keep(t, subject, "/group/a", "new", opts...) })
-			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-		})
+				require.NoError(t, w.Delete("/group/a"))
+			}
+			w.stays(gate, func() *node.Node { return keep(t, subject, "/group/a", "new", opts...) })
+		}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	}
 }
 
@@ -278,18 +260,16 @@ func TestWhatOthersWriteStaysWhenNoLateWriteCanCome(t *testing.T) {
 		"it may be a late write": {20*time.Second - time.Millisecond, "set"},
 		"no late write can come": {20*time.Second + time.Millisecond, "by hand"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client(framework.WithSessionTimeout(10 * time.Second))
-				n := keep(t, client, "/group/a", "0")
-				w.Inject(zktest.LoseReply, 0, zktest.OnOp("setData"))
-				began := time.Now()
-				require.NoError(t, n.Set(testbed.Context(t), []byte("set")))
-				time.Sleep(time.Until(began.Add(c.after))) // virtual time
-				require.NoError(t, w.Set("/group/a", []byte("by hand")))
-				w.settle()
-				w.one(n, c.data)
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client(framework.WithSessionTimeout(10 * time.Second))
+			n := keep(t, client, "/group/a", "0")
+			w.Inject(zktest.LoseReply, 0, zktest.OnOp("setData"))
+			began := time.Now()
+			require.NoError(t, n.Set(testbed.Context(t), []byte("set")))
+			time.Sleep(time.Until(began.Add(c.after))) // virtual time
+			require.NoError(t, w.Set("/group/a", []byte("by hand")))
+			w.settle()
+			w.one(n, c.data)
 		})
 	}
 }
@@ -363,14 +343,12 @@ func TestWhatAnEarlierSessionMadeIsForgotten(t *testing.T) {
 				<-goOn
 			}
 		}}))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		kept := begin(day(t), client, "kept")
 		<-made
 		require.NoError(t, w.ExpireSession(session.ID()))
 		testbed.Receive(t, session.Done(), "the end of the session")
-		_, err = client.Create(t.Context(), "/group/a", []byte("by hand"), framework.As(framework.Ephemeral))
-		require.NoError(t, err)
+		testbed.Create(t, client, "/group/a", []byte("by hand"), framework.As(framework.Ephemeral))
 		synctest.Wait()
 		close(goOn)
 		n := testbed.Receive(t, kept, "the node")
@@ -393,11 +371,9 @@ func TestNoHurryWhileNothingIsProven(t *testing.T) {
 		require.NoError(t, server.Create("/n", []byte("of another")))
 		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(4*time.Second))
 		require.NoError(t, client.WaitConnected(t.Context()))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		kept := make(chan *node.Node, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, 2*time.Minute)
 		go func() { // ends with ctx
 			n, err := node.Keep(ctx, client, "/n", nil)
 			assert.NoError(t, err)
@@ -428,38 +404,35 @@ func TestTheNodeOfAProtectedCreateIsOurs(t *testing.T) {
 		"fail":       {node.WithProtection(), node.WithIfTaken(node.Fail)},
 		"sequential": {node.WithProtection(), node.WithSequence()},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				armed, made, goOn := yes(), make(chan struct{}), make(chan struct{})
-				client := w.client(framework.WithExpirationPercent(50),
-					framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
-						if e.Op == "create" && armed.CompareAndSwap(true, false) {
-							close(made)
-							<-goOn
-						}
-					}}))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				ended := make(chan error, 1)
-				kept := make(chan *node.Node, 1)
-				go func() {
-					n, err := node.Keep(t.Context(), client, "/group/a", []byte("a"), opts...)
-					kept <- n
-					ended <- err
-				}()
-				<-made
-				before := w.nodes("/group")
-				require.Len(t, before, 1)
-				w.Freeze(session.ID())
-				testbed.Receive(t, session.Done(), "the end of the session")
-				close(goOn)
-				n := testbed.Receive(t, kept, "the end of Keep")
-				require.NoError(t, testbed.Receive(t, ended, "the end of Keep"))
-				w.settle()
-				require.Equal(t, before, w.nodes("/group"))
-				require.NoError(t, n.Close())
-				require.Empty(t, w.nodes("/group"))
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			armed, made, goOn := yes(), make(chan struct{}), make(chan struct{})
+			client := w.client(framework.WithExpirationPercent(50),
+				framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
+					if e.Op == "create" && armed.CompareAndSwap(true, false) {
+						close(made)
+						<-goOn
+					}
+				}}))
+			session := testbed.Session(t, client)
+			ended := make(chan error, 1)
+			kept := make(chan *node.Node, 1)
+			go func() {
+				n, err := node.Keep(t.Context(), client, "/group/a", []byte("a"), opts...)
+				kept <- n
+				ended <- err
+			}()
+			<-made
+			before := w.nodes("/group")
+			require.Len(t, before, 1)
+			w.Freeze(session.ID())
+			testbed.Receive(t, session.Done(), "the end of the session")
+			close(goOn)
+			n := testbed.Receive(t, kept, "the end of Keep")
+			require.NoError(t, testbed.Receive(t, ended, "the end of Keep"))
+			w.settle()
+			require.Equal(t, before, w.nodes("/group"))
+			require.NoError(t, n.Close())
+			require.Empty(t, w.nodes("/group"))
 		})
 	}
 }
@@ -471,8 +444,7 @@ func TestAProtectedPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithExpirationPercent(50), framework.WithSessionTimeout(4*time.Second))
 		require.NoError(t, w.Create("/group", nil))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		time.Sleep(1900 * time.Millisecond) // virtual time, to the end of a tick
 		gate := w.Block(zktest.OnOp("create"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -494,26 +466,24 @@ func TestAProtectedPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 // Another Keep of the same client must not take that node, although its owner is the same session.
 func TestANodeIsOfTheKeepThatMadeIt(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"wait": nil, "fail": {node.WithIfTaken(node.Fail)}, "replace": {node.WithIfTaken(node.Replace)}} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client, read, goOn := w.standsStill(yes())
-				slow := begin(day(t), client, "slow")
-				<-read
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				quick := begin(ctx, client, "quick", opts...)
-				time.Sleep(30 * time.Second)
-				require.Empty(t, quick, "the node is that of another Keep")
-				cancel()
-				synctest.Wait() // or it is asked for the node at the same moment, and may get it
-				close(goOn)
-				n := testbed.Receive(t, slow, "the node")
-				w.settle()
-				await(t, n, isThere)
-				w.one(n, "slow")
-				require.NoError(t, n.Close())
-				require.Empty(t, w.nodes("/group"))
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client, read, goOn := w.standsStill(yes())
+			slow := begin(day(t), client, "slow")
+			<-read
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			quick := begin(ctx, client, "quick", opts...)
+			time.Sleep(30 * time.Second)
+			require.Empty(t, quick, "the node is that of another Keep")
+			cancel()
+			synctest.Wait() // or it is asked for the node at the same moment, and may get it
+			close(goOn)
+			n := testbed.Receive(t, slow, "the node")
+			w.settle()
+			await(t, n, isThere)
+			w.one(n, "slow")
+			require.NoError(t, n.Close())
+			require.Empty(t, w.nodes("/group"))
 		})
 	}
 }
@@ -544,33 +514,28 @@ func TestWhatWasReadBeforeTheNodeWasDeletedIsNotBelieved(t *testing.T) {
 // IfTaken.
 func TestTheNodeOfAKeepThatFailedIsNotTaken(t *testing.T) {
 	for name, taken := range map[string]node.Taken{"wait": node.Wait, "fail": node.Fail, "replace": node.Replace} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client, other := w.client(), w.client()
-				require.NoError(t, w.Create("/group", nil))
-				gate, deletion := w.BlockReplies(zktest.OnOp("create")), w.Block(zktest.OnOp("delete"))
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err := node.Keep(ctx, client, "/group/a", []byte("failed"))
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				gate.Open()
-				<-deletion.Arrived()
-				next := begin(day(t), client, "next", node.WithIfTaken(taken))
-				time.Sleep(time.Second)
-				require.Empty(t, next, "the node is about to be deleted")
-				_, before, err := other.Exists(t.Context(), "/group/a")
-				require.NoError(t, err)
-				deletion.Open()
-				n := testbed.Receive(t, next, "the node")
-				w.settle()
-				await(t, n, isThere)
-				w.one(n, "next")
-				_, stat, err := other.Exists(t.Context(), "/group/a")
-				require.NoError(t, err)
-				require.Greater(t, stat.Czxid, before.Czxid, "it is another one")
-				require.NoError(t, n.Close())
-				require.Empty(t, w.nodes("/group"))
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client, other := w.client(), w.client()
+			require.NoError(t, w.Create("/group", nil))
+			gate, deletion := w.BlockReplies(zktest.OnOp("create")), w.Block(zktest.OnOp("delete"))
+			ctx := testbed.Timeout(t, time.Second)
+			_, err := node.Keep(ctx, client, "/group/a", []byte("failed"))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			gate.Open()
+			<-deletion.Arrived()
+			next := begin(day(t), client, "next", node.WithIfTaken(taken))
+			time.Sleep(time.Second)
+			require.Empty(t, next, "the node is about to be deleted")
+			before := testbed.Stat(t, other, "/group/a")
+			deletion.Open()
+			n := testbed.Receive(t, next, "the node")
+			w.settle()
+			await(t, n, isThere)
+			w.one(n, "next")
+			stat := testbed.Stat(t, other, "/group/a")
+			require.Greater(t, stat.Czxid, before.Czxid, "it is another one")
+			require.NoError(t, n.Close())
+			require.Empty(t, w.nodes("/group"))
 		})
 	}
 }
@@ -582,8 +547,7 @@ func TestOneThatIsClosingIsWaitedFor(t *testing.T) {
 		client := w.client()
 		n := keep(t, client, "/group/a", "first")
 		gate := w.Block(zktest.OnOp("delete"))
-		done := make(chan error, 1)
-		go func() { done <- n.Close() }()
+		done := testbed.Go(n.Close)
 		testbed.Receive(t, gate.Arrived(), "the delete")
 		next := begin(day(t), client, "next", node.WithIfTaken(node.Fail))
 		synctest.Wait()
@@ -602,8 +566,7 @@ func TestTwoKeepsOfOneClientWaitForAnother(t *testing.T) {
 		client, other := w.client(), keep(t, w.client(), "/group/a", "other")
 		first := begin(day(t), client, "first")
 		w.settle()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		_, err := node.Keep(ctx, client, "/group/a", nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, node.ErrTaken)
@@ -622,8 +585,7 @@ func TestPersistentKeepsOfOneClientDoNotFight(t *testing.T) {
 		w.settle()
 		require.Empty(t, second)
 		w.one(first, "first")
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		require.NoError(t, w.ExpireSession(session.ID()))
 		w.settle()
 		require.NoError(t, first.Close())
@@ -645,16 +607,13 @@ func TestAWriteUnderWayDoesNotMeetTheNodeOfAnother(t *testing.T) {
 				require.NoError(t, n.Set(t.Context(), []byte("a")))
 			}
 			gate := w.Block(zktest.OnOp("setData"))
-			done := make(chan error, 1)
-			go func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
-				done <- n.Set(ctx, []byte("b"))
-			}()
+			done := testbed.Go(func() error {
+				ctx := testbed.Timeout(t, 30*time.Second)
+				return n.Set(ctx, []byte("b"))
+			})
 			testbed.Receive(t, gate.Arrived(), "the write")
 			thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
-			_, stat, err := other.Exists(t.Context(), "/group/a")
-			require.NoError(t, err)
+			stat := testbed.Stat(t, other, "/group/a")
 			require.NotEqual(t, before, int(stat.Version))
 			gate.Open()
 			w.settle()
@@ -673,12 +632,10 @@ func TestAnotherNodeThatWasOverwrittenIsReported(t *testing.T) {
 		n := keep(t, w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), "/group/a", "a")
 		other := w.client()
 		gate := w.Block(zktest.OnOp("setData"))
-		done := make(chan error, 1)
-		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			done <- n.Set(ctx, []byte("b"))
-		}()
+		done := testbed.Go(func() error {
+			ctx := testbed.Timeout(t, 30*time.Second)
+			return n.Set(ctx, []byte("b"))
+		})
 		testbed.Receive(t, gate.Arrived(), "the write")
 		_, err := other.Multi(t.Context(), &zk.DeleteRequest{Path: "/group/a", Version: -1},
 			&zk.CreateRequest{Path: "/group/a", Data: []byte("other"), Flags: zk.FlagEphemeral})
@@ -697,8 +654,7 @@ func TestANodeInPlaceOfOursIsGivenBack(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
 		n := keep(t, client, "/group/a", "a")
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		w.Stop()
 		time.Sleep(time.Hour)
 		gate := w.Block(zktest.OnOp("multi"), zktest.OnPath("/group"))
@@ -734,13 +690,11 @@ func TestPresentIsFalseFromCloseOn(t *testing.T) {
 		goOn := sync.OnceFunc(func() { close(stands) })
 		defer goOn()
 		n := keep(t, client, "/group/a", "first")
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		armed.Store(true)
 		require.NoError(t, w.Set("/group/a", []byte("changed")))
 		<-read
-		closed := make(chan error, 1)
-		go func() { closed <- n.Close() }()
+		closed := testbed.Go(n.Close)
 		synctest.Wait()
 		there, _ := n.Present()
 		require.False(t, there)
@@ -767,8 +721,7 @@ func TestPresentIsFalseAfterTheSessionWhateverTheKeeperWaitsFor(t *testing.T) {
 		n := keep(t, client, "/group/a", "first", node.WithErrorPolicy(connstate.LostEndsHold))
 		other := begin(day(t), w.client(), "second")
 		w.settle()
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		armed.Store(true)
 		require.NoError(t, w.Set("/group/a", []byte("changed")))
 		<-read
@@ -791,33 +744,29 @@ func TestPresentIsFalseAfterTheSessionWhateverTheKeeperWaitsFor(t *testing.T) {
 // the write.
 func TestAWriteIsNotRepeatedWithoutALook(t *testing.T) {
 	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-		t.Run(fault.String(), func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				var away atomic.Bool
-				client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-					if away.Load() {
-						return nil, errors.New("no route to host")
-					}
-					return w.DialContext(ctx, network, address)
-				}))
-				n := keep(t, client, "/group/a", "a")
-				met := w.Inject(fault, 0, zktest.OnOp("setData"))
-				away.Store(true)
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				ended := make(chan error, 1)
-				go func() { ended <- n.Set(ctx, []byte("b")) }()
-				testbed.Receive(t, met.Done(), "the write")
-				synctest.Wait()
-				require.NoError(t, w.Delete("/group/a"))
-				other := keep(t, w.client(), "/group/a", "other")
-				away.Store(false)
-				require.ErrorIs(t, testbed.Receive(t, ended, "the end of Set"), node.ErrTaken)
-				w.one(other, "other")
-				require.NoError(t, other.Close())
-				await(t, n, isThere)
-				w.one(n, "b")
-			})
+		virtualRun(t, fault.String(), func(t *testing.T, w world) {
+			var away atomic.Bool
+			client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if away.Load() {
+					return nil, errors.New("no route to host")
+				}
+				return w.DialContext(ctx, network, address)
+			}))
+			n := keep(t, client, "/group/a", "a")
+			met := w.Inject(fault, 0, zktest.OnOp("setData"))
+			away.Store(true)
+			ctx := testbed.Timeout(t, 10*time.Second)
+			ended := testbed.Go(func() error { return n.Set(ctx, []byte("b")) })
+			testbed.Receive(t, met.Done(), "the write")
+			synctest.Wait()
+			require.NoError(t, w.Delete("/group/a"))
+			other := keep(t, w.client(), "/group/a", "other")
+			away.Store(false)
+			require.ErrorIs(t, testbed.Receive(t, ended, "the end of Set"), node.ErrTaken)
+			w.one(other, "other")
+			require.NoError(t, other.Close())
+			await(t, n, isThere)
+			w.one(n, "b")
 		})
 	}
 }
@@ -827,8 +776,7 @@ func TestAWriteIsNotRepeatedWithoutALook(t *testing.T) {
 func TestARefusedWriteIsTriedAgainWithoutALook(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		n := keep(t, w.client(), "/group/a", "a")
-		_, err := w.client().SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
-		require.NoError(t, err)
+		testbed.SetACL(t, w.client(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
 		w.ResetCounts()
 		time.Sleep(time.Hour) // virtual time
@@ -844,8 +792,7 @@ func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithErrorPolicy(connstate.LostEndsHold))
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		gate := w.Block(zktest.OnOp("exists"), zktest.OnSession(session.ID()))
 		thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
 		testbed.Receive(t, gate.Arrived(), "the next look")
@@ -866,12 +813,10 @@ func TestANodeThatGoesWhileTheSessionIsProvenIsNotShown(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, read, goOn := w.standsStill(yes())
 		other := w.client()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Hour)
 		slow := begin(ctx, client, "slow")
 		<-read
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		time.Sleep(time.Minute) // longer than the session, which no client depends on
 		gate := w.Block(zktest.OnOp("multi"), zktest.OnSession(session.ID()))
 		close(goOn)
@@ -895,32 +840,29 @@ func TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite(t *testing.T) {
 		"of its data":  {"setData", nil},
 		"of its touch": {"createTTL", []node.Option{node.WithTTL(time.Hour)}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client()
-				n := keep(t, client, "/group/a", "a", append(c.ttl, node.WithErrorPolicy(connstate.LostEndsHold))...)
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				gate := w.Block(zktest.OnOp(c.op), zktest.OnSession(session.ID()))
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() { _ = n.Set(ctx, []byte("b")) }()
-				if c.ttl != nil {
-					time.Sleep(30*time.Minute - time.Second) // virtual time, until a touch is near
-				}
-				testbed.Receive(t, gate.Arrived(), "the write")
-				require.NoError(t, w.Delete("/group/a"))
-				synctest.Wait()
-				there, _ := n.Present()
-				assert.False(t, there, "the event has said so")
-				assert.ErrorIs(t, n.Problem(), node.ErrDeleted)
-				gate.Open()
-				w.settle()
-				await(t, n, isThere)
-				w.one(n, "b")
-				cancel()
-				require.NoError(t, n.Close())
-			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-		})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client()
+			n := keep(t, client, "/group/a", "a", append(c.ttl, node.WithErrorPolicy(connstate.LostEndsHold))...)
+			session := testbed.Session(t, client)
+			gate := w.Block(zktest.OnOp(c.op), zktest.OnSession(session.ID()))
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = n.Set(ctx, []byte("b")) }()
+			if c.ttl != nil {
+				time.Sleep(30*time.Minute - time.Second) // virtual time, until a touch is near
+			}
+			testbed.Receive(t, gate.Arrived(), "the write")
+			require.NoError(t, w.Delete("/group/a"))
+			synctest.Wait()
+			there, _ := n.Present()
+			assert.False(t, there, "the event has said so")
+			assert.ErrorIs(t, n.Problem(), node.ErrDeleted)
+			gate.Open()
+			w.settle()
+			await(t, n, isThere)
+			w.one(n, "b")
+			cancel()
+			require.NoError(t, n.Close())
+		}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	}
 }
 
@@ -928,26 +870,24 @@ func TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite(t *testing.T) {
 // still be created is not deleted while it is kept.
 func TestAPersistentNodeThatIsMadeAgainStays(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"plain": nil, "protected": {node.WithProtection()}} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client(framework.WithRetryPolicy(retry.Never()))
-				n := keep(t, client, "/group/a", "a", append(opts, node.WithPersistence())...)
-				lost := w.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
-				deleted := 0
-				defer w.Trace(func(e zktest.Event) {
-					if e.Watch == "" && e.Request.Op == "delete" {
-						deleted++
-					}
-				})()
-				require.NoError(t, w.Delete(n.Path()))
-				w.settle()
-				require.True(t, lost.Met())
-				await(t, n, isThere)
-				w.one(n, "a")
-				require.Zero(t, deleted, "the client deletes nothing")
-				require.NoError(t, n.Close())
-				require.Empty(t, w.nodes("/group"))
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client(framework.WithRetryPolicy(retry.Never()))
+			n := keep(t, client, "/group/a", "a", append(opts, node.WithPersistence())...)
+			lost := w.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
+			deleted := 0
+			defer w.Trace(func(e zktest.Event) {
+				if e.Watch == "" && e.Request.Op == "delete" {
+					deleted++
+				}
+			})()
+			require.NoError(t, w.Delete(n.Path()))
+			w.settle()
+			require.True(t, lost.Met())
+			await(t, n, isThere)
+			w.one(n, "a")
+			require.Zero(t, deleted, "the client deletes nothing")
+			require.NoError(t, n.Close())
+			require.Empty(t, w.nodes("/group"))
 		})
 	}
 }
@@ -979,20 +919,18 @@ func TestWhatWasMadeAndDeletedIsForgotten(t *testing.T) {
 // It is taken over, and does not hold the data of the deleted one.
 func TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"persistent": {node.WithPersistence()}, "ttl": {node.WithTTL(time.Hour)}} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				require.NoError(t, w.Create("/group", nil))
-				look := w.Block(zktest.OnOp("exists"))
-				kept := begin(day(t), w.client(), "kept", opts...)
-				testbed.Receive(t, look.Arrived(), "the first look")
-				require.NoError(t, w.Delete("/group/a"))
-				require.NoError(t, w.Create("/group/a", []byte("of another")))
-				look.Open()
-				n := testbed.Receive(t, kept, "the node")
-				w.one(n, "kept")
-				require.NoError(t, n.Close())
-			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-		})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			require.NoError(t, w.Create("/group", nil))
+			look := w.Block(zktest.OnOp("exists"))
+			kept := begin(day(t), w.client(), "kept", opts...)
+			testbed.Receive(t, look.Arrived(), "the first look")
+			require.NoError(t, w.Delete("/group/a"))
+			require.NoError(t, w.Create("/group/a", []byte("of another")))
+			look.Open()
+			n := testbed.Receive(t, kept, "the node")
+			w.one(n, "kept")
+			require.NoError(t, n.Close())
+		}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	}
 }
 
@@ -1001,22 +939,19 @@ func TestAPersistentNodeIsKeptOnAKeeper(t *testing.T) {
 	for name, age := range map[string]string{
 		"old": "old", "recent": "recent", "new": "new", "newest": "newest",
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client()
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				n := keep(t, client, "/group/a", "a", node.WithPersistence())
-				require.NoError(t, n.Set(t.Context(), []byte("b")))
-				require.NoError(t, w.Delete("/group/a"))
-				w.settle()
-				await(t, n, isThere)
-				w.one(n, "b")
-				require.NoError(t, n.Close())
-				require.Empty(t, w.nodes("/group"))
-				require.NoError(t, session.Err(), "no server has hung up")
-			}, zktest.LikeKeeper(age))
-		})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client()
+			session := testbed.Session(t, client)
+			n := keep(t, client, "/group/a", "a", node.WithPersistence())
+			require.NoError(t, n.Set(t.Context(), []byte("b")))
+			require.NoError(t, w.Delete("/group/a"))
+			w.settle()
+			await(t, n, isThere)
+			w.one(n, "b")
+			require.NoError(t, n.Close())
+			require.Empty(t, w.nodes("/group"))
+			require.NoError(t, session.Err(), "no server has hung up")
+		}, zktest.LikeKeeper(age))
 	}
 }
 
@@ -1026,15 +961,12 @@ func TestALateWriteOfAnEarlierSessionMeetsNoNewNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
 		n := keep(t, client, "/group/a", "first")
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		w.settle()
 		w.Freeze(session.ID())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		require.Error(t, n.Set(ctx, []byte("late")), "there is no answer")
-		ended := make(chan error, 1)
-		go func() { ended <- n.Set(day(t), []byte("last")) }()
+		ended := testbed.Go(func() error { return n.Set(day(t), []byte("last")) })
 		require.NoError(t, testbed.Receive(t, ended, "the write in the next session"))
 		_, before, err := client.Get(t.Context(), "/group/a")
 		require.NoError(t, err)
@@ -1053,8 +985,7 @@ func TestClose_ARecreationOfAnEarlierSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithExpirationPercent(50))
 		n := keep(t, client, "/group/a", "a", node.WithPersistence())
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		gate := w.Block(zktest.OnOp("create"), zktest.OnSession(session.ID()))
 		require.NoError(t, w.Delete("/group/a"))
 		testbed.Receive(t, gate.Arrived(), "the create")

@@ -46,8 +46,7 @@ func TestCloseInEachState(t *testing.T) {
 		}, nothing},
 		"ours, while it is written": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
 			gate := w.Block(zktest.OnOp("setData"))
-			set := make(chan error, 1)
-			go func() { set <- n.Set(t.Context(), []byte("b")) }()
+			set := testbed.Go(func() error { return n.Set(t.Context(), []byte("b")) })
 			testbed.Receive(t, gate.Arrived(), "the write")
 			return func() {
 				assert.ErrorIs(t, testbed.Receive(t, set, "the end of Set"), framework.ErrEnded)
@@ -55,18 +54,15 @@ func TestCloseInEachState(t *testing.T) {
 			}
 		}, nothing},
 		"left": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			session, err := client.Session(t.Context())
-			require.NoError(t, err)
+			session := testbed.Session(t, client)
 			gate := w.Block(zktest.OnOp("multi"), zktest.OnPath("/group/a"))
 			w.Freeze(session.ID())
 			testbed.Receive(t, gate.Arrived(), "the deletion of the old node")
 			return gate.Open
 		}, nothing},
 		"left, and may not be written": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			_, err := w.client().SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
-			require.NoError(t, err)
-			session, err := client.Session(t.Context())
-			require.NoError(t, err)
+			testbed.SetACL(t, w.client(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
+			session := testbed.Session(t, client)
 			w.Freeze(session.ID())
 			await(t, n, reason(zk.ErrNoAuth))
 			return func() {}
@@ -79,36 +75,33 @@ func TestCloseInEachState(t *testing.T) {
 			return func() {}
 		}, map[string]string{"a": "another's"}},
 		"during a pause": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			_, err := w.client().SetACL(t.Context(), "/group", perms(zk.PermAll&^zk.PermCreate))
-			require.NoError(t, err)
+			testbed.SetACL(t, w.client(), "/group", perms(zk.PermAll&^zk.PermCreate))
 			require.NoError(t, w.Delete("/group/a"))
 			await(t, n, reason(zk.ErrNoAuth))
 			time.Sleep(time.Hour) // virtual time: the pauses are long by now
 			return func() {}
 		}, nothing},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client(framework.WithExpirationPercent(50))
-				require.NoError(t, w.Create("/group", nil))
-				n := keep(t, client, "/group/a", "a", c.opts...)
-				goOn := c.disturb(t, w, client, n)
-				synctest.Wait()
-				closed, began := make(chan error, 1), time.Now()
-				go func() { closed <- n.Close() }()
-				synctest.Wait()
-				there, _ := n.Present()
-				require.False(t, there)
-				require.ErrorIs(t, n.Problem(), framework.ErrEnded)
-				goOn()
-				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
-				require.Less(t, time.Since(began), time.Second, "it waits for the servers only")
-				if name != "left" { // the servers may take that one along later
-					require.Equal(t, c.stays, w.nodes("/group"))
-				}
-				w.settle()
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client(framework.WithExpirationPercent(50))
+			require.NoError(t, w.Create("/group", nil))
+			n := keep(t, client, "/group/a", "a", c.opts...)
+			goOn := c.disturb(t, w, client, n)
+			synctest.Wait()
+			closed, began := make(chan error, 1), time.Now()
+			go func() { closed <- n.Close() }()
+			synctest.Wait()
+			there, _ := n.Present()
+			require.False(t, there)
+			require.ErrorIs(t, n.Problem(), framework.ErrEnded)
+			goOn()
+			require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+			require.Less(t, time.Since(began), time.Second, "it waits for the servers only")
+			if name != "left" { // the servers may take that one along later
 				require.Equal(t, c.stays, w.nodes("/group"))
-			})
+			}
+			w.settle()
+			require.Equal(t, c.stays, w.nodes("/group"))
 		})
 	}
 }
@@ -119,20 +112,18 @@ func TestGivingUpWhileAnothersNodeIsReplaced(t *testing.T) {
 	for name, block := range map[string]func(*zktest.Server, ...zktest.Match) *zktest.Gate{
 		"request": (*zktest.Server).Block, "reply": (*zktest.Server).BlockReplies,
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				keep(t, w.client(), "/group/a", "another's", node.WithIfTaken(node.Fail))
-				gate := block(w.Server, zktest.OnOp("multi"), zktest.OnPath("/group/a"))
-				ctx, cancel := context.WithCancel(t.Context())
-				kept := begin(ctx, w.client(), "ours", node.WithIfTaken(node.Replace))
-				testbed.Receive(t, gate.Arrived(), "the transaction")
-				cancel()
-				synctest.Wait()
-				gate.Open()
-				w.settle()
-				require.Empty(t, kept)
-				require.Equal(t, map[string]string{"a": "another's"}, w.nodes("/group"), "its owner has made it again")
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			keep(t, w.client(), "/group/a", "another's", node.WithIfTaken(node.Fail))
+			gate := block(w.Server, zktest.OnOp("multi"), zktest.OnPath("/group/a"))
+			ctx, cancel := context.WithCancel(t.Context())
+			kept := begin(ctx, w.client(), "ours", node.WithIfTaken(node.Replace))
+			testbed.Receive(t, gate.Arrived(), "the transaction")
+			cancel()
+			synctest.Wait()
+			gate.Open()
+			w.settle()
+			require.Empty(t, kept)
+			require.Equal(t, map[string]string{"a": "another's"}, w.nodes("/group"), "its owner has made it again")
 		})
 	}
 }
@@ -142,12 +133,11 @@ func TestGivingUpWhileAnothersNodeIsReplaced(t *testing.T) {
 func TestAKeepThatIsRefusedFreesThePathAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		keep(t, w.client(), "/group/a", "another's")
 		// The first request at the end of a Keep that may have created a node.
 		gate := w.Block(zktest.On(heartbeat), zktest.OnSession(session.ID()))
-		_, err = node.Keep(t.Context(), client, "/group/a", nil, node.WithIfTaken(node.Fail))
+		_, err := node.Keep(t.Context(), client, "/group/a", nil, node.WithIfTaken(node.Fail))
 		require.ErrorIs(t, err, node.ErrTaken)
 		n := keep(t, client, "/group/a", "ours", node.WithIfTaken(node.Replace))
 		gate.Open()
@@ -183,18 +173,15 @@ func TestAKeepThatWaitsHasThePath(t *testing.T) {
 // way.
 func TestCloseDeletesANodeThatSomebodyWritesTo(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				n := keep(t, w.Client(), "/group/a", "a", opts...)
-				gate := w.Server.Block(zktest.OnOp("delete"))
-				closed := make(chan error, 1)
-				go func() { closed <- n.Close() }()
-				testbed.Receive(t, gate.Arrived(), "the delete")
-				require.NoError(t, w.Server.Set("/group/a", []byte("by hand")))
-				gate.Open()
-				require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
-				require.False(t, w.Server.Exists("/group/a"))
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			n := keep(t, w.Client(), "/group/a", "a", opts...)
+			gate := w.Server.Block(zktest.OnOp("delete"))
+			closed := testbed.Go(n.Close)
+			testbed.Receive(t, gate.Arrived(), "the delete")
+			require.NoError(t, w.Server.Set("/group/a", []byte("by hand")))
+			gate.Open()
+			require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+			require.False(t, w.Server.Exists("/group/a"))
 		})
 	}
 }

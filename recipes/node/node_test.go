@@ -87,8 +87,7 @@ func TestNode(t *testing.T) {
 // expire ends the session, and waits until the node exists in the next one.
 func expire(t *testing.T, bed *testbed.Bed, client *framework.Client, n *node.Node) {
 	t.Helper()
-	_, before, err := client.Exists(testbed.Context(t), n.Path())
-	require.NoError(t, err)
+	before := testbed.Stat(t, client, n.Path())
 	_, changed := n.Present()
 	bed.ExpireSession(t, client)
 	testbed.Receive(t, changed, "word of the loss")
@@ -147,8 +146,7 @@ func changeInPlace(t *testing.T, bed *testbed.Bed, opts ...node.Option) { // CUR
 func takesOver(t *testing.T, bed *testbed.Bed) { // CUR-NOD-03
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	_, err := client.Create(testbed.Context(t), path, []byte("old"), framework.As(framework.Ephemeral), framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, path, []byte("old"), framework.As(framework.Ephemeral), framework.ContainerParents())
 	keep(t, client, path, "new")
 	require.Equal(t, "new", data(t, other, path))
 }
@@ -162,8 +160,7 @@ func comesBack(t *testing.T, bed *testbed.Bed) { // CUR-NOD-04
 			n := keep(t, client, testbed.Path(t), "a", opts...)
 			require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
 			path := n.Path()
-			_, before, err := client.Exists(testbed.Context(t), path)
-			require.NoError(t, err)
+			before := testbed.Stat(t, client, path)
 			testbed.CatchUp(t, other)
 			require.NoError(t, other.Delete(testbed.Context(t), path))
 			testbed.Eventually(t, func() bool {
@@ -194,8 +191,7 @@ func persistentGoes(t *testing.T, bed *testbed.Bed) {
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
 	n := keep(t, client, path, "a", node.WithPersistence())
-	_, stat, err := client.Exists(testbed.Context(t), path)
-	require.NoError(t, err)
+	stat := testbed.Stat(t, client, path)
 	require.Zero(t, stat.EphemeralOwner)
 	require.NoError(t, n.Close())
 	require.Equal(t, "-", data(t, other, path))
@@ -208,10 +204,8 @@ func survivesSession(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
 	expire(t, bed, client, n)
 	require.Equal(t, "b", data(t, other, path))
-	_, stat, err := client.Exists(testbed.Context(t), path)
-	require.NoError(t, err)
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	stat := testbed.Stat(t, client, path)
+	session := testbed.Session(t, client)
 	require.Equal(t, session.ID(), stat.EphemeralOwner, "it belongs to the new session")
 }
 
@@ -231,9 +225,7 @@ func namesAreKept(t *testing.T, bed *testbed.Bed) { // CURATOR-190, CURATOR-483
 				expire(t, bed, client, n)
 				require.Equal(t, path, n.Path())
 				testbed.CatchUp(t, other)
-				children, _, err := other.Children(testbed.Context(t), dir)
-				require.NoError(t, err)
-				require.Equal(t, []string{child}, children, "the same name, once")
+				require.Equal(t, []string{child}, testbed.Children(t, other, dir), "the same name, once")
 			}
 		})
 	}
@@ -245,14 +237,12 @@ func missingParent(t *testing.T, bed *testbed.Bed) { // CUR-NOD-07
 	inVain(t, zk.ErrNoNode, client, dir+"/a", node.WithoutParents())
 	require.Equal(t, "-", data(t, other, dir))
 
-	kept := make(chan *node.Node, 1)
-	go func() {
+	kept := testbed.Go(func() *node.Node {
 		n, err := node.Keep(testbed.Context(t), client, dir+"/a", []byte("a"), node.WithoutParents())
 		assert.NoError(t, err)
-		kept <- n
-	}()
-	_, err := other.Create(testbed.Context(t), dir, nil)
-	require.NoError(t, err)
+		return n
+	})
+	testbed.Create(t, other, dir, nil)
 	n := testbed.Receive(t, kept, "the node")
 	require.NoError(t, n.Close())
 }
@@ -291,8 +281,7 @@ func madeAgainWhileAWriteMayCome(t *testing.T, bed *testbed.Bed) {
 				}}))
 				path := testbed.Path(t)
 				space, name := framework.Split(path)
-				client, err := root.Namespace(space[1:])
-				require.NoError(t, err)
+				client := testbed.Namespace(t, root, space[1:])
 				n := keep(t, client, "/deep/"+name, "0", opts...)
 				for range before {
 					require.NoError(t, n.Set(testbed.Context(t), []byte("1")))
@@ -338,12 +327,11 @@ func waitsForAnother(t *testing.T, bed *testbed.Bed) {
 	inVain(t, node.ErrTaken, client, path)
 	require.Equal(t, "first", data(t, client, path), "it was not touched")
 
-	kept := make(chan *node.Node, 1)
-	go func() {
+	kept := testbed.Go(func() *node.Node {
 		n, err := node.Keep(testbed.Context(t), client, path, []byte("second"))
 		assert.NoError(t, err)
-		kept <- n
-	}()
+		return n
+	})
 	require.NoError(t, first.Close())
 	second := testbed.Receive(t, kept, "the node")
 	require.Equal(t, "second", data(t, other, path))
@@ -357,8 +345,7 @@ func replaces(t *testing.T, bed *testbed.Bed) {
 	second := keep(t, client, path, "second", node.WithIfTaken(node.Replace))
 	await(t, first, reason(node.ErrTaken))
 	require.Equal(t, "second", data(t, other, path))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx := testbed.Timeout(t, 50*time.Millisecond)
 	require.ErrorIs(t, first.Set(ctx, []byte("more")), node.ErrTaken)
 	require.Equal(t, "second", data(t, other, path))
 	require.NoError(t, second.Close())
@@ -371,9 +358,8 @@ func replaces(t *testing.T, bed *testbed.Bed) {
 func failsIfTaken(t *testing.T, bed *testbed.Bed) {
 	client, other := bed.Client(t), bed.Client(t)
 	path := testbed.Path(t)
-	_, err := other.Create(testbed.Context(t), path, []byte("other"), framework.ContainerParents())
-	require.NoError(t, err)
-	_, err = node.Keep(testbed.Context(t), client, path, []byte("a"), node.WithIfTaken(node.Fail))
+	testbed.Create(t, other, path, []byte("other"), framework.ContainerParents())
+	_, err := node.Keep(testbed.Context(t), client, path, []byte("a"), node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
 	require.Equal(t, "other", data(t, other, path))
 	require.NoError(t, other.Delete(testbed.Context(t), path))
@@ -389,10 +375,9 @@ func failsIfTaken(t *testing.T, bed *testbed.Bed) {
 func sameClient(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	path := testbed.Path(t)
-	view, err := client.Namespace(path[1:])
-	require.NoError(t, err)
+	view := testbed.Namespace(t, client, path[1:])
 	first := keep(t, client, path+"/a", "first")
-	_, err = node.Keep(testbed.Context(t), view, "/a", []byte("second"), node.WithIfTaken(node.Fail))
+	_, err := node.Keep(testbed.Context(t), view, "/a", []byte("second"), node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken, "it is the same path")
 	for name, opts := range map[string][]node.Option{
 		"wait": nil, "replace": {node.WithIfTaken(node.Replace)}, "another kind": {node.WithPersistence(), node.WithIfTaken(node.Replace)},
@@ -445,34 +430,32 @@ func stays(t *testing.T, connections *atomic.Int64) {
 // TestDataThatAreTooLongAreGivenUp: the node keeps its earlier data, and the connection stays.
 func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client, connections := w.counted()
-				n := keep(t, client, "/p/n", "short", opts...)
-				require.ErrorIs(t, n.Set(minutes(t), tooLong), framework.ErrTooLong)
-				w.settle()
-				stays(t, connections)
-				require.EqualValues(t, 1, connections.Load())
-				there, _ := n.Present()
-				require.True(t, there)
-				require.NoError(t, n.Problem())
-				w.one(n, "short")
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client, connections := w.counted()
+			n := keep(t, client, "/p/n", "short", opts...)
+			require.ErrorIs(t, n.Set(minutes(t), tooLong), framework.ErrTooLong)
+			w.settle()
+			stays(t, connections)
+			require.EqualValues(t, 1, connections.Load())
+			there, _ := n.Present()
+			require.True(t, there)
+			require.NoError(t, n.Problem())
+			w.one(n, "short")
 
-				require.NoError(t, w.Delete("/p/n"))
-				w.settle()
-				w.one(n, "short")
+			require.NoError(t, w.Delete("/p/n"))
+			w.settle()
+			w.one(n, "short")
 
-				testbed.On(w.Server).ExpireSession(t, client)
-				w.settle()
-				w.one(n, "short")
-				require.NoError(t, n.Problem())
+			testbed.On(w.Server).ExpireSession(t, client)
+			w.settle()
+			w.one(n, "short")
+			require.NoError(t, n.Problem())
 
-				require.NoError(t, n.Set(minutes(t), []byte("another")))
-				await(t, n, isThere)
-				w.one(n, "another")
-				require.NoError(t, n.Close())
-				require.Empty(t, w.nodes("/p"))
-			})
+			require.NoError(t, n.Set(minutes(t), []byte("another")))
+			await(t, n, isThere)
+			w.one(n, "another")
+			require.NoError(t, n.Close())
+			require.Empty(t, w.nodes("/p"))
 		})
 	}
 }
@@ -483,8 +466,7 @@ func TestDataThatAreTooLongAreGivenUpWhereTheNodeIsMadeAgain(t *testing.T) {
 		client, connections := w.counted()
 		n := keep(t, client, "/p/n", "short")
 		w.Stop()
-		set := make(chan error, 1)
-		go func() { set <- n.Set(minutes(t), tooLong) }()
+		set := testbed.Go(func() error { return n.Set(minutes(t), tooLong) })
 		w.settle() // the session is over
 		require.NoError(t, w.Restart())
 		require.ErrorIs(t, testbed.Receive(t, set, "an error"), framework.ErrTooLong)
@@ -499,23 +481,20 @@ func TestDataThatAreTooLongForANewNode(t *testing.T) {
 		"plain": nil, "persistent": {node.WithPersistence()}, "protected": {node.WithProtection()}, "numbered": {node.WithProtection(), node.WithSequence()},
 		"replacing": {node.WithIfTaken(node.Replace)}, "replacing, persistent": {node.WithIfTaken(node.Replace), node.WithPersistence()},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client, connections := w.counted()
-				_, err := w.client().Create(t.Context(), "/p/n", []byte("another's"), framework.As(framework.Ephemeral), framework.ContainerParents())
-				require.NoError(t, err)
-				path := "/p/m"
-				if len(opts) > 0 && name[0] == 'r' {
-					path = "/p/n"
-				}
-				_, err = node.Keep(minutes(t), client, path, tooLong, opts...)
-				require.ErrorIs(t, err, framework.ErrTooLong)
-				require.NotErrorIs(t, err, context.DeadlineExceeded)
-				require.EqualValues(t, 1, connections.Load())
-				w.settle()
-				stays(t, connections)
-				require.Subset(t, []string{"n"}, slices.Collect(maps.Keys(w.nodes("/p"))), "none of ours stays")
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client, connections := w.counted()
+			testbed.Create(t, w.client(), "/p/n", []byte("another's"), framework.As(framework.Ephemeral), framework.ContainerParents())
+			path := "/p/m"
+			if len(opts) > 0 && name[0] == 'r' {
+				path = "/p/n"
+			}
+			_, err := node.Keep(minutes(t), client, path, tooLong, opts...)
+			require.ErrorIs(t, err, framework.ErrTooLong)
+			require.NotErrorIs(t, err, context.DeadlineExceeded)
+			require.EqualValues(t, 1, connections.Load())
+			w.settle()
+			stays(t, connections)
+			require.Subset(t, []string{"n"}, slices.Collect(maps.Keys(w.nodes("/p"))), "none of ours stays")
 		})
 	}
 }
@@ -536,26 +515,24 @@ func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
 			testbed.On(w.Server).ExpireSession(w.t, client)
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client, connections := w.counted()
-				n := keep(t, client, "/p/n", "first", tc.opts...)
-				require.NoError(t, n.Set(minutes(t), []byte("short")))
-				require.ErrorIs(t, n.Set(minutes(t), tooLong), framework.ErrTooLong)
-				tc.happen(w, client)
-				w.settle()
-				there, _ := n.Present()
-				require.True(t, there)
-				w.one(n, "short")
-				require.NoError(t, n.Problem())
-				stays(t, connections)
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client, connections := w.counted()
+			n := keep(t, client, "/p/n", "first", tc.opts...)
+			require.NoError(t, n.Set(minutes(t), []byte("short")))
+			require.ErrorIs(t, n.Set(minutes(t), tooLong), framework.ErrTooLong)
+			tc.happen(w, client)
+			w.settle()
+			there, _ := n.Present()
+			require.True(t, there)
+			w.one(n, "short")
+			require.NoError(t, n.Problem())
+			stays(t, connections)
 
-				require.NoError(t, w.Delete("/p/n"))
-				w.settle()
-				w.one(n, "short")
-				require.NoError(t, n.Close())
-				require.Empty(t, w.nodes("/p"))
-			})
+			require.NoError(t, w.Delete("/p/n"))
+			w.settle()
+			w.one(n, "short")
+			require.NoError(t, n.Close())
+			require.Empty(t, w.nodes("/p"))
 		})
 	}
 }
@@ -563,21 +540,17 @@ func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
 // TestReplacingSendsTheDataOnce: a second copy would be too long for the servers.
 func TestReplacingSendsTheDataOnce(t *testing.T) {
 	for version := range 3 {
-		t.Run(strconv.Itoa(version), func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client, connections := w.counted()
-				other := w.client()
-				_, err := other.Create(t.Context(), "/p/n", nil, framework.As(framework.Ephemeral), framework.ContainerParents())
-				require.NoError(t, err)
-				for range version {
-					_, err = other.Set(t.Context(), "/p/n", nil)
-					require.NoError(t, err)
-				}
-				long := string(tooLong[:1_000_000])
-				n := keep(t, client, "/p/n", long, node.WithIfTaken(node.Replace))
-				w.one(n, long)
-				require.EqualValues(t, 1, connections.Load())
-			})
+		virtualRun(t, strconv.Itoa(version), func(t *testing.T, w world) {
+			client, connections := w.counted()
+			other := w.client()
+			testbed.Create(t, other, "/p/n", nil, framework.As(framework.Ephemeral), framework.ContainerParents())
+			for range version {
+				testbed.Set(t, other, "/p/n", nil)
+			}
+			long := string(tooLong[:1_000_000])
+			n := keep(t, client, "/p/n", long, node.WithIfTaken(node.Replace))
+			w.one(n, long)
+			require.EqualValues(t, 1, connections.Load())
 		})
 	}
 }
@@ -586,13 +559,10 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 	virtual(t, func(t *testing.T, w world) {
 		log := &lines{}
 		client, other := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), w.client()
-		ctx := testbed.Context(t)
-		_, err := other.Create(ctx, "/group", nil, framework.ACL(perms(zk.PermRead|zk.PermAdmin)))
-		require.NoError(t, err)
+		testbed.Create(t, other, "/group", nil, framework.ACL(perms(zk.PermRead|zk.PermAdmin)))
 		w.ResetCounts()
-		short, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
-		_, err = node.Keep(short, client, "/group/a", []byte("a"))
+		short := testbed.Timeout(t, 10*time.Minute)
+		_, err := node.Keep(short, client, "/group/a", []byte("a"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		tries := w.Requests().Requests["create"]
@@ -600,20 +570,17 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 		require.Less(t, tries, 400, "with pauses")
 		require.Equal(t, 1, log.with("WARN", "node not kept", "/group/a", "not authenticated"), "and logged once")
 
-		kept := make(chan *node.Node, 1)
-		go func() {
+		kept := testbed.Go(func() *node.Node {
 			n, err := node.Keep(day(t), client, "/group/a", []byte("a"))
 			assert.NoError(t, err)
-			kept <- n
-		}()
+			return n
+		})
 		time.Sleep(time.Hour)
-		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group", perms(zk.PermAll))
 		n := testbed.Receive(t, kept, "the node")
 
 		// It may be created, but not written.
-		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermRead|zk.PermAdmin))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a", perms(zk.PermRead|zk.PermAdmin))
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
 		there, _ := n.Present()
 		require.True(t, there, "the old node is there")
@@ -621,15 +588,13 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 		w.one(n, "a")
 		w.settle()
 		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
-		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll))
 		w.settle()
 		require.NoError(t, n.Problem())
 		w.one(n, "b")
 
 		// Nor deleted.
-		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermRead|zk.PermAdmin))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group", perms(zk.PermRead|zk.PermAdmin))
 		require.ErrorIs(t, n.Close(), zk.ErrNoAuth)
 	})
 }
@@ -640,16 +605,13 @@ var long = testlevel.Pick(time.Hour, time.Hour, 24*time.Hour)
 func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
-		_, err := other.Create(t.Context(), "/group", nil)
-		require.NoError(t, err)
+		testbed.Create(t, other, "/group", nil)
 		n := keep(t, client, "/group/a", "a")
-		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll&^zk.PermCreate))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group", perms(zk.PermAll&^zk.PermCreate))
 		require.NoError(t, other.Delete(t.Context(), "/group/a"))
 		await(t, n, reason(zk.ErrNoAuth))
 		time.Sleep(long) // virtual time
-		_, err = other.SetACL(t.Context(), "/group", perms(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group", perms(zk.PermAll))
 		await(t, n, isThere)
 		w.one(n, "a")
 	})
@@ -658,24 +620,19 @@ func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
 func TestStartedBeforeTheServer(t *testing.T) { // CUR-CST-15, CUR-NOD-09, CURATOR-53, CURATOR-97
 	virtual(t, func(t *testing.T, w world) {
 		w.Stop()
-		client, err := framework.New(w.Servers(), framework.WithDialer(w.DialContext), framework.WithSessionTimeout(10*time.Second))
-		require.NoError(t, err)
-		defer client.Close()
+		client := testbed.ClientOf(t, w, framework.WithSessionTimeout(10*time.Second))
 		states := make(chan connstate.State, 10)
-		_, err = client.Listen(func(s connstate.State) { states <- s })
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err = node.Keep(ctx, client, "/group/a", nil)
+		testbed.Listen(t, client, func(s connstate.State) { states <- s })
+		ctx := testbed.Timeout(t, time.Second)
+		_, err := node.Keep(ctx, client, "/group/a", nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer, "it is not mistaken for something else")
 
-		kept := make(chan *node.Node, 1)
-		go func() {
+		kept := testbed.Go(func() *node.Node {
 			n, err := node.Keep(day(t), client, "/group/a", []byte("a"))
 			assert.NoError(t, err)
-			kept <- n
-		}()
+			return n
+		})
 		time.Sleep(time.Hour)
 		require.NoError(t, w.Restart())
 		n := testbed.Receive(t, kept, "the node")
@@ -695,21 +652,18 @@ func TestStartedBeforeTheServer(t *testing.T) { // CUR-CST-15, CUR-NOD-09, CURAT
 
 func TestDataSetWhileDisconnectedAreWritten(t *testing.T) { // CURATOR-154
 	for name, outage := range map[string]time.Duration{"short": 2 * time.Second, "long": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				n := keep(t, w.client(), "/group/a", "a")
-				w.Stop()
-				await(t, n, reason(framework.ErrSuspended))
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				err := n.Set(ctx, []byte("b"))
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorIs(t, err, framework.ErrSuspended)
-				time.Sleep(outage)
-				require.NoError(t, w.Restart())
-				await(t, n, isThere)
-				w.one(n, "b")
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			n := keep(t, w.client(), "/group/a", "a")
+			w.Stop()
+			await(t, n, reason(framework.ErrSuspended))
+			ctx := testbed.Timeout(t, time.Second)
+			err := n.Set(ctx, []byte("b"))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, framework.ErrSuspended)
+			time.Sleep(outage)
+			require.NoError(t, w.Restart())
+			await(t, n, isThere)
+			w.one(n, "b")
 		})
 	}
 }
@@ -735,8 +689,7 @@ func TestAForeignWriteIsLeftAlone(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a")
-		_, err := other.Set(t.Context(), "/group/a", []byte("operator"))
-		require.NoError(t, err)
+		testbed.Set(t, other, "/group/a", []byte("operator"))
 		w.settle()
 		w.one(n, "operator")
 		require.NoError(t, n.Set(t.Context(), []byte("b")), "the version is another one now")
@@ -748,76 +701,67 @@ func TestAForeignWriteIsLeftAlone(t *testing.T) {
 // TestTheNodeOfADyingSessionIsReplaced has the client give its session up before the server does.
 func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
 	for kind, opts := range kinds {
-		t.Run(kind, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				// Half of the session's time is enough for this client.
-				client := w.client(framework.WithExpirationPercent(50))
-				_, err := w.client().Create(t.Context(), "/group", nil)
-				require.NoError(t, err)
-				n := keep(t, client, "/group/a", "a", opts...)
-				old, err := client.Session(t.Context())
-				require.NoError(t, err)
-				_, before, err := client.Exists(t.Context(), n.Path())
-				require.NoError(t, err)
-				there, changed := n.Present()
-				require.True(t, there)
-				w.Freeze(old.ID())
-				testbed.Receive(t, old.Done(), "the end of the session")
-				// It may exist again by now.
-				testbed.Receive(t, changed, "word that it is not there")
-				await(t, n, isThere)
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				require.NotEqual(t, old.ID(), session.ID())
-				w.one(n, "a")
-				found, stat, err := client.Exists(t.Context(), n.Path())
-				require.NoError(t, err)
-				require.True(t, found)
-				if before.EphemeralOwner != 0 {
-					require.Equal(t, session.ID(), stat.EphemeralOwner)
-					require.Greater(t, len(w.Sessions()), 2, "the old session lives still")
-				}
-				w.settle()
-				w.one(n, "a") // the old session has taken nothing along
-				there, _ = n.Present()
-				require.True(t, there)
-			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-		})
+		virtualRun(t, kind, func(t *testing.T, w world) {
+			// Half of the session's time is enough for this client.
+			client := w.client(framework.WithExpirationPercent(50))
+			testbed.Create(t, w.client(), "/group", nil)
+			n := keep(t, client, "/group/a", "a", opts...)
+			old := testbed.Session(t, client)
+			before := testbed.Stat(t, client, n.Path())
+			there, changed := n.Present()
+			require.True(t, there)
+			w.Freeze(old.ID())
+			testbed.Receive(t, old.Done(), "the end of the session")
+			// It may exist again by now.
+			testbed.Receive(t, changed, "word that it is not there")
+			await(t, n, isThere)
+			session := testbed.Session(t, client)
+			require.NotEqual(t, old.ID(), session.ID())
+			w.one(n, "a")
+			found, stat, err := client.Exists(t.Context(), n.Path())
+			require.NoError(t, err)
+			require.True(t, found)
+			if before.EphemeralOwner != 0 {
+				require.Equal(t, session.ID(), stat.EphemeralOwner)
+				require.Greater(t, len(w.Sessions()), 2, "the old session lives still")
+			}
+			w.settle()
+			w.one(n, "a") // the old session has taken nothing along
+			there, _ = n.Present()
+			require.True(t, there)
+		}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	}
 }
 
 // TestPresentIsFalseBeforeAnotherHasTheNode cuts the keeper off from the server.
 func TestPresentIsFalseBeforeAnotherHasTheNode(t *testing.T) {
 	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.SuspendedEndsHold, "session": connstate.LostEndsHold} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				var away atomic.Bool
-				client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-					if away.Load() {
-						return nil, errors.New("no route to host")
-					}
-					return w.DialContext(ctx, network, address)
-				}))
-				first := keep(t, client, "/group/a", "first", node.WithErrorPolicy(policy))
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				ended := make(chan time.Time, 1)
-				go func() {
-					await(t, first, func(there bool, _ error) bool { return !there })
-					ended <- time.Now()
-				}()
-				away.Store(true)
-				w.Freeze(session.ID())
-				second, err := node.Keep(day(t), w.client(), "/group/a", []byte("second"))
-				require.NoError(t, err)
-				require.True(t, testbed.Receive(t, ended, "the end").Before(time.Now()))
-				away.Store(false)
-				await(t, first, reason(node.ErrTaken))
-				w.one(second, "second")
-				require.NoError(t, second.Close())
-				await(t, first, isThere)
-				w.one(first, "first")
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			var away atomic.Bool
+			client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if away.Load() {
+					return nil, errors.New("no route to host")
+				}
+				return w.DialContext(ctx, network, address)
+			}))
+			first := keep(t, client, "/group/a", "first", node.WithErrorPolicy(policy))
+			session := testbed.Session(t, client)
+			ended := make(chan time.Time, 1)
+			go func() {
+				await(t, first, func(there bool, _ error) bool { return !there })
+				ended <- time.Now()
+			}()
+			away.Store(true)
+			w.Freeze(session.ID())
+			second, err := node.Keep(day(t), w.client(), "/group/a", []byte("second"))
+			require.NoError(t, err)
+			require.True(t, testbed.Receive(t, ended, "the end").Before(time.Now()))
+			away.Store(false)
+			await(t, first, reason(node.ErrTaken))
+			w.one(second, "second")
+			require.NoError(t, second.Close())
+			await(t, first, isThere)
+			w.one(first, "first")
 		})
 	}
 }
@@ -825,23 +769,21 @@ func TestPresentIsFalseBeforeAnotherHasTheNode(t *testing.T) {
 // TestABlipUnderTheSessionPolicyIsNoNews cuts the connection, and the session lives on.
 func TestABlipUnderTheSessionPolicyIsNoNews(t *testing.T) {
 	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.SuspendedEndsHold, "session": connstate.LostEndsHold} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				n := keep(t, w.client(framework.WithErrorPolicy(policy)), "/group/a", "a")
-				_, before := n.Present()
-				w.ResetCounts()
-				w.CutConnections()
-				w.settle()
-				select {
-				case <-before:
-					require.Equal(t, "standard", name)
-				default:
-					require.Equal(t, "session", name)
-				}
-				await(t, n, isThere)
-				requests := w.Requests().Requests
-				require.Zero(t, requests["create"]+requests["setData"], "it is there: nothing is written")
-			})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			n := keep(t, w.client(framework.WithErrorPolicy(policy)), "/group/a", "a")
+			_, before := n.Present()
+			w.ResetCounts()
+			w.CutConnections()
+			w.settle()
+			select {
+			case <-before:
+				require.Equal(t, "standard", name)
+			default:
+				require.Equal(t, "session", name)
+			}
+			await(t, n, isThere)
+			requests := w.Requests().Requests
+			require.Zero(t, requests["create"]+requests["setData"], "it is there: nothing is written")
 		})
 	}
 }
@@ -906,12 +848,10 @@ func TestNamespaceAndDefaultData(t *testing.T) {
 func TestErrorsNameOneOperationAndOnePath(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
-		_, err := other.Create(t.Context(), "/group", nil)
-		require.NoError(t, err)
+		testbed.Create(t, other, "/group", nil)
 		n, m := keep(t, client, "/group/a", "a"), join(t, client, "/group", "m", "m")
 		refuse := func(path string) {
-			_, err := other.SetACL(t.Context(), path, perms(zk.PermRead|zk.PermAdmin))
-			require.NoError(t, err)
+			testbed.SetACL(t, other, path, perms(zk.PermRead|zk.PermAdmin))
 		}
 		names := func(err error, op, path string) {
 			t.Helper()
@@ -925,7 +865,7 @@ func TestErrorsNameOneOperationAndOnePath(t *testing.T) {
 		}
 		refuse("/group")
 		refuse("/group/a")
-		_, err = node.Keep(minutes(t), client, "/group/b", nil)
+		_, err := node.Keep(minutes(t), client, "/group/b", nil)
 		names(err, "keep", "/group/b")
 		_, err = node.Join(minutes(t), client, "/group", "b", nil)
 		names(err, "join", "/group")

@@ -14,9 +14,7 @@ import (
 )
 
 func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-NOD-06
-	client, err := framework.New([]string{"localhost:1"})
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, []string{"localhost:1"})
 	for name, opts := range map[string][]node.Option{
 		"nil option": {nil}, "taken": {node.WithIfTaken(node.Fail + 1)}, "negative": {node.WithIfTaken(-1)},
 		"error policy": {node.WithErrorPolicy(connstate.LostEndsHold + 1)},
@@ -26,14 +24,13 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-NOD-06
 		_, err := node.Keep(testbed.Context(t), client, "/a", nil, opts...)
 		require.ErrorIs(t, err, framework.ErrBadArgument, name)
 	}
-	_, err = node.Keep(testbed.Context(t), nil, "/a", nil)
+	_, err := node.Keep(testbed.Context(t), nil, "/a", nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	for _, path := range []string{"", "a", "/", "/a/", "/a//b"} {
 		_, err = node.Keep(testbed.Context(t), client, path, nil)
 		require.ErrorIs(t, err, framework.ErrBadPath, path)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := testbed.Cancelled(t)
 	_, err = node.Keep(ctx, client, "/a", nil)
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
@@ -19,24 +19,19 @@ import (
 func TestKeep_ThatFailsLeavesNoPersistentNode(t *testing.T) {
 	for name, protected := range map[string][]node.Option{"plain": nil, "protected": {node.WithProtection()}} {
 		for _, late := range []time.Duration{0, time.Millisecond, time.Second} {
-			t.Run(fmt.Sprint(name, ", closed after ", late), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(5*time.Millisecond))
-					readOnly := func(string) []zk.ACL { return zk.WorldACL(zk.PermAll &^ zk.PermWrite) }
-					client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithACLProvider(readOnly))
-					require.NoError(t, err)
-					require.NoError(t, client.WaitConnected(t.Context()))
-					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-					defer cancel()
-					// It is written once after its creation.
-					_, err = node.Keep(ctx, client, "/a", nil, append(protected, node.WithPersistence())...)
-					require.ErrorIs(t, err, zk.ErrNoAuth)
-					time.Sleep(late)
-					client.Close()
-					names, err := server.Children("/")
-					require.NoError(t, err)
-					require.Equal(t, []string{"zookeeper"}, names)
-				})
+			testbed.RunVirtual(t, fmt.Sprint(name, ", closed after ", late), func(t *testing.T) {
+				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(5*time.Millisecond))
+				readOnly := func(string) []zk.ACL { return zk.WorldACL(zk.PermAll &^ zk.PermWrite) }
+				client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithACLProvider(readOnly))
+				require.NoError(t, err)
+				require.NoError(t, client.WaitConnected(t.Context()))
+				ctx := testbed.Timeout(t, time.Second)
+				// It is written once after its creation.
+				_, err = node.Keep(ctx, client, "/a", nil, append(protected, node.WithPersistence())...)
+				require.ErrorIs(t, err, zk.ErrNoAuth)
+				time.Sleep(late)
+				client.Close()
+				require.Equal(t, []string{"zookeeper"}, testbed.ServerChildren(t, server, "/"))
 			})
 		}
 	}
@@ -51,13 +46,10 @@ func TestKeep_LeavesItsPersistentNodeToTheEndOfTheClient(t *testing.T) {
 		require.NoError(t, err)
 		_, err = node.Keep(t.Context(), client, "/a", []byte("kept"), node.WithPersistence())
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		_, err = node.Keep(ctx, client, "/a", nil, node.WithPersistence())
 		require.ErrorIs(t, err, node.ErrTaken)
 		client.Close()
-		data, err := server.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "kept", string(data))
+		require.Equal(t, "kept", testbed.ServerData(t, server, "/a"))
 	})
 }

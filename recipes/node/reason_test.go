@@ -35,13 +35,10 @@ func TestASetThatWasRefusedSaysSo(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
 		n := keep(t, c, "/group/a", "first")
-		_, err := c.SetACL(t.Context(), "/group/a", zk.WorldACL(zk.PermRead))
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		testbed.SetACL(t, c, "/group/a", zk.WorldACL(zk.PermRead))
+		ctx := testbed.Timeout(t, time.Minute)
 		slow := &stopped{Context: ctx, goOn: make(chan struct{})}
-		set := make(chan error, 1)
-		go func() { set <- n.Set(slow, []byte("second")) }() // ends with ctx
+		set := testbed.Go(func() error { return n.Set(slow, []byte("second")) }) // ends with ctx
 		synctest.Wait()
 		await(t, n, func(_ bool, err error) bool { return errors.Is(err, zk.ErrNoAuth) })
 		w.Server.RefuseConnections(true)

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/zktest"
 )
@@ -87,8 +87,7 @@ func TestATTLNodeMayBeAContainer(t *testing.T) {
 	const ttl = 10 * time.Second
 	virtual(t, func(t *testing.T, w world) {
 		client, java := w.client(), w.client()
-		_, err := java.Create(t.Context(), "/group/a/touch", []byte("java"), framework.TTL(ttl), framework.ContainerParents())
-		require.NoError(t, err)
+		testbed.Create(t, java, "/group/a/touch", []byte("java"), framework.TTL(ttl), framework.ContainerParents())
 		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
 		time.Sleep(5 * ttl)
 		w.one(n, "a")
@@ -119,8 +118,7 @@ func TestATTLNodeWaitsWithoutSpinning(t *testing.T) {
 
 func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Hour)
 		_, err := node.Keep(ctx, w.client(), "/group/a", nil, node.WithTTL(time.Second))
 		require.ErrorIs(t, err, framework.ErrUnimplemented)
 		require.NoError(t, ctx.Err(), "it gives up")
@@ -135,8 +133,7 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
-		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll&^zk.PermWrite))
 		before, err := w.Stat("/group/a")
 		require.NoError(t, err)
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
@@ -149,8 +146,7 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 		w.one(n, "a")
 		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
 		require.Less(t, w.Requests().Requests["setData"], 1000, "with pauses")
-		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll))
 		await(t, n, isThere)
 		w.one(n, "b")
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "100"}))
@@ -164,15 +160,13 @@ func TestATouchThatIsRefusedIsReported(t *testing.T) {
 		var log lines
 		client, other := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
-		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermCreate))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll&^zk.PermCreate))
 		time.Sleep(ttl - 2*time.Second) // virtual time, in which a touch is due, and tried again
 		there, _ := n.Present()
 		require.True(t, there)
 		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
 		require.Equal(t, 1, log.with("WARN", "node not kept", "/group/a"), "logged once")
-		_, err = other.SetACL(t.Context(), "/group/a", perms(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll))
 		await(t, n, isThere)
 		require.Contains(t, w.nodes("/group/a"), "touch")
 		time.Sleep(5 * ttl)
@@ -186,19 +180,15 @@ func TestATTLNodeOnAKeeperIsReported(t *testing.T) {
 	for name, age := range map[string]string{
 		"old": "old", "recent": "recent", "new": "new", "newest": "newest",
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, w world) {
-				client := w.client()
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				_, err = node.Keep(ctx, client, "/group/a", nil, node.WithTTL(time.Minute))
-				require.ErrorIs(t, err, framework.ErrUnimplemented)
-				require.NoError(t, ctx.Err(), "it gives up")
-				require.NoError(t, session.Err())
-			}, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-		})
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client()
+			session := testbed.Session(t, client)
+			ctx := testbed.Timeout(t, time.Hour)
+			_, err := node.Keep(ctx, client, "/group/a", nil, node.WithTTL(time.Minute))
+			require.ErrorIs(t, err, framework.ErrUnimplemented)
+			require.NoError(t, ctx.Err(), "it gives up")
+			require.NoError(t, session.Err())
+		}, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	}
 }
 
@@ -211,19 +201,16 @@ func TestATouchThatFailsOnceIsTriedAgainInTime(t *testing.T) {
 		began := time.Now()
 		n := keep(t, w.client(), "/group/a", "a", node.WithTTL(ttl))
 		require.Equal(t, began, time.Now(), "or touches are due at other times")
-		_, err := other.SetACL(t.Context(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll&^zk.PermWrite))
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
 		// Virtual time, until just before a touch.
 		time.Sleep(time.Until(began.Add(10*ttl + ttl/2 - time.Millisecond)))
 		touched, err := w.Stat("/group/a/touch")
 		require.NoError(t, err)
-		_, err = other.SetACL(t.Context(), "/group/a/touch", perms(zk.PermAll&^zk.PermWrite))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a/touch", perms(zk.PermAll&^zk.PermWrite))
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		_, err = other.SetACL(t.Context(), "/group/a/touch", perms(zk.PermAll))
-		require.NoError(t, err)
+		testbed.SetACL(t, other, "/group/a/touch", perms(zk.PermAll))
 		refused, err := w.Stat("/group/a/touch")
 		require.NoError(t, err)
 		require.Equal(t, touched.Version, refused.Version)

@@ -30,9 +30,16 @@ type world struct {
 
 // virtual runs test in a synctest bubble with a server inside.
 func virtual(t *testing.T, test func(t *testing.T, w world), opts ...zktest.Option) {
-	synctest.Test(t, func(t *testing.T) {
-		test(t, world{zktest.NewServer(t, append(opts, zktest.WithInMemory())...), t})
-	})
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, opts...)) })
+}
+
+// virtualRun is a subtest of virtual's kind.
+func virtualRun(t *testing.T, name string, test func(t *testing.T, w world), opts ...zktest.Option) {
+	testbed.RunVirtual(t, name, func(t *testing.T) { test(t, newWorld(t, opts...)) })
+}
+
+func newWorld(t *testing.T, opts ...zktest.Option) world {
+	return world{zktest.NewServer(t, append(opts, zktest.WithInMemory())...), t}
 }
 
 func (w world) client(opts ...framework.Option) *framework.Client {

@@ -24,8 +24,7 @@ func TestDowngradeWithAnyRequestFailing(t *testing.T) {
 				return err != nil || len(children) == 0
 			}, "no node is left")
 		}()
-		write, err := subject.Write().Acquire(testbed.Context(t))
-		require.NoError(t, err)
+		write := testbed.Acquire(t, subject.Write())
 		read, err := subject.Downgrade(write.Context())
 		if err != nil {
 			// The fault may have ended the write hold, which cannot be downgraded then.

@@ -59,8 +59,7 @@ func used(t *testing.T, server *zktest.Server, side *rwlock.Side) {
 	t.Helper()
 	testbed.Eventually(t, func() bool {
 		server.ResetCounts()
-		hold, err := side.Acquire(testbed.Context(t))
-		require.NoError(t, err)
+		hold := testbed.Acquire(t, side)
 		require.NoError(t, hold.Release())
 		return server.Requests().Requests["getChildren2"] == 0
 	}, "a view")
@@ -92,14 +91,12 @@ func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, be
 	l, err := rwlock.New(testbed.On(server).Client(t, at.option()), "/lock")
 	require.NoError(t, err)
 	used(t, server, side(l))
-	first, err := l.Write().Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	first := testbed.Acquire(t, l.Write())
 	reached, goOn := at.set()
-	second := make(chan *lock.Hold, 1)
-	go func() {
+	second := testbed.Go(func() *lock.Hold {
 		hold, _ := side(l).Acquire(testbed.Context(t))
-		second <- hold
-	}()
+		return hold
+	})
 	testbed.Receive(t, reached, "the second one's node")
 	inner, err := l.Downgrade(first.Context())
 	require.NoError(t, err)
@@ -133,13 +130,11 @@ func TestTokenDoesNotFallAfterADowngrade(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	writer, err := l.Write().Acquire(testbed.Context(t))
-	require.NoError(t, err)
-	next := make(chan *lock.Hold, 1)
-	go func() {
+	writer := testbed.Acquire(t, l.Write())
+	next := testbed.Go(func() *lock.Hold {
 		hold, _ := other.Write().Acquire(testbed.Context(t))
-		next <- hold
-	}()
+		return hold
+	})
 	testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 2 }, "another writer queues")
 	reader, err := l.Downgrade(writer.Context())
 	require.NoError(t, err)
@@ -169,13 +164,11 @@ func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
 	other, err := rwlock.New(bed.Client(t), "/lock")
 	require.NoError(t, err)
 	used(t, server, other.Write())
-	writer, err := l.Write().Acquire(testbed.Context(t))
-	require.NoError(t, err)
-	second := make(chan *lock.Hold, 1)
-	go func() {
+	writer := testbed.Acquire(t, l.Write())
+	second := testbed.Go(func() *lock.Hold {
 		hold, _ := other.Write().Acquire(testbed.Context(t))
-		second <- hold
-	}()
+		return hold
+	})
 	testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 2 }, "another writer queues")
 	reader, err := l.Downgrade(writer.Context())
 	require.NoError(t, err)
@@ -209,13 +202,11 @@ func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
 		other, err := rwlock.New(bed.Client(t, dial), "/lock")
 		require.NoError(t, err)
 		used(t, server, other.Write())
-		writer, err := l.Write().Acquire(t.Context())
-		require.NoError(t, err)
-		second := make(chan *lock.Hold, 1)
-		go func() {
+		writer := testbed.Acquire(t, l.Write())
+		second := testbed.Go(func() *lock.Hold {
 			hold, _ := other.Write().Acquire(t.Context())
-			second <- hold
-		}()
+			return hold
+		})
 		synctest.Wait() // another writer queues
 		reader, err := l.Downgrade(writer.Context())
 		require.NoError(t, err)
@@ -240,16 +231,14 @@ func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	require.NoError(t, err)
 	m, err := mutex.New(bed.Client(t), "/mutex")
 	require.NoError(t, err)
-	writer, err := l.Write().Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	writer := testbed.Acquire(t, l.Write())
 	inner, err := m.Acquire(writer.Context())
 	require.NoError(t, err)
 	gate := server.Block(zktest.OnOp("create"), zktest.OnSession(writer.Session().ID()))
-	done := make(chan error, 1)
-	go func() {
+	done := testbed.Go(func() error {
 		_, err := l.Downgrade(inner.Context())
-		done <- err
-	}()
+		return err
+	})
 	testbed.Receive(t, gate.Arrived(), "the reader's create")
 	require.NoError(t, server.ExpireSession(writer.Session().ID()))
 	gate.Open()

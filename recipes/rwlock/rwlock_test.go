@@ -114,11 +114,10 @@ type acquiring struct {
 // start begins an Acquire and returns when the queue has n nodes.
 func start(t *testing.T, ctx context.Context, side *rwlock.Side, all *rwlock.Lock, n int) <-chan acquiring {
 	t.Helper()
-	done := make(chan acquiring, 1)
-	go func() {
+	done := testbed.Go(func() acquiring {
 		hold, err := side.Acquire(ctx)
-		done <- acquiring{hold, err}
-	}()
+		return acquiring{hold, err}
+	})
 	queued(t, all, n)
 	return done
 }
@@ -193,8 +192,7 @@ func readersTogether(t *testing.T, bed *testbed.Bed) {
 	ws, err := l.Write().Participants(ctx)
 	require.NoError(t, err)
 	require.Len(t, ws, writers)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	for _, p := range ws {
 		assert.False(t, p.Holds)
 		assert.Equal(t, session.ID(), p.SessionID)
@@ -433,8 +431,7 @@ func downgradeRace(t *testing.T, bed *testbed.Bed) {
 	for range 30 {
 		write := acquire(t, a.Write())
 		next := start(t, testbed.Context(t), b.Write(), a, 2)
-		released := make(chan error, 1)
-		go func() { released <- write.Release() }()
+		released := testbed.Go(write.Release)
 		read, err := a.Downgrade(write.Context())
 		require.NoError(t, testbed.Receive(t, released, "the release"))
 		if err != nil {
@@ -509,14 +506,11 @@ func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
 }
 
 func nodeData(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	l, client := newLock(t, bed, testbed.Path(t), lock.WithData([]byte("data")))
 	write := acquire(t, l.Write())
 	read := downgraded(t, l, write)
 	for _, hold := range []*lock.Hold{write, read} {
-		data, _, err := client.Get(ctx, hold.Path())
-		require.NoError(t, err)
-		require.Equal(t, "data", string(data))
+		require.Equal(t, "data", testbed.Get(t, client, hold.Path()))
 	}
 	release(t, read, write)
 }
@@ -720,11 +714,10 @@ func TestADowngradeThatLosesItsCallerLeavesNoNode(t *testing.T) {
 		write := acquire(t, l.Write())
 		gate := w.Server.Block(zktest.OnOp("exists"))
 		ctx, cancel := context.WithCancel(write.Context())
-		done := make(chan error, 1)
-		go func() {
+		done := testbed.Go(func() error {
 			_, err := l.Downgrade(ctx)
-			done <- err
-		}()
+			return err
+		})
 		testbed.Receive(t, gate.Arrived(), "the look at the writer's node")
 		cancel()
 		began := time.Now()

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -34,11 +33,9 @@ const (
 // then be granted by the old count, so they cannot check that a lower count is observed.
 func TestASharedCountAtRandom(t *testing.T) {
 	for seed := range uint64(testlevel.Pick(5, 2, 100)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newSharedWorld(t, seed)
-				w.run(t)
-			})
+		testbed.RunVirtual(t, fmt.Sprint(seed), func(t *testing.T) {
+			w := newSharedWorld(t, seed)
+			w.run(t)
 		})
 	}
 }
@@ -59,8 +56,7 @@ type sharedWorld struct {
 
 func newSharedWorld(t *testing.T, seed uint64) *sharedWorld {
 	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-	_, err := cluster.WaitLeader(t.Context())
-	require.NoError(t, err)
+	testbed.Leader(t, cluster)
 	return &sharedWorld{
 		rand: rand.New(rand.NewPCG(seed, 0)), bed: testbed.OnCluster(cluster), cluster: cluster,
 		live: make(map[*lock.Hold]bool), count: 3, since: time.Now(), last: time.Now(),
@@ -110,8 +106,7 @@ func (w *sharedWorld) run(t *testing.T) {
 func (w *sharedWorld) semaphore(t *testing.T) *semaphore.Semaphore {
 	policies := []connstate.ErrorPolicy{connstate.SuspendedEndsHold, connstate.LostEndsHold}
 	client := w.client(t, framework.WithErrorPolicy(policies[w.rand.IntN(len(policies))]))
-	session, err := client.Session(t.Context())
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	w.sessions = append(w.sessions, session.ID())
 	s, err := semaphore.NewShared(client, "/pool", "/max")
 	require.NoError(t, err)

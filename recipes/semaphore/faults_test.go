@@ -92,10 +92,8 @@ func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
 	for name, c := range map[string]struct{ shared, used bool }{"fixed max": {}, "shared max": {shared: true}, "used before": {used: true}} {
 		t.Run(name, func(t *testing.T) {
 			eachRequest(t, c.shared, c.used, func(t *testing.T, s scenario) {
-				one, err := s.other.Acquire(testbed.Context(t))
-				require.NoError(t, err)
-				two, err := s.other.Acquire(testbed.Context(t))
-				require.NoError(t, err)
+				one := testbed.Acquire(t, s.other)
+				two := testbed.Acquire(t, s.other)
 				waiter := start(t, testbed.Context(t), s.subject, 2, 1)
 				undecided(t, waiter)
 				release(t, one)
@@ -111,11 +109,9 @@ func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
 
 func TestGivingUpWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, false, false, func(t *testing.T, s scenario) {
-		hold, err := s.other.Acquire(testbed.Context(t))
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-		defer cancel()
-		_, err = s.subject.AcquireN(ctx, 2)
+		hold := testbed.Acquire(t, s.other)
+		ctx := testbed.Timeout(t, 30*time.Millisecond)
+		_, err := s.subject.AcquireN(ctx, 2)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NoError(t, hold.Err())
 		release(t, hold)

@@ -100,8 +100,7 @@ func sharedOn(t *testing.T, client *framework.Client, path, countPath string, se
 
 func acquire(t *testing.T, s *semaphore.Semaphore) *lock.Hold {
 	t.Helper()
-	hold, err := s.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, s)
 	require.NoError(t, hold.Err())
 	return hold
 }
@@ -122,11 +121,10 @@ type acquiring struct {
 // start begins an AcquireN and returns when it waits, behind others: so there are waiters after it.
 func start(t *testing.T, ctx context.Context, s *semaphore.Semaphore, n, waiters int) <-chan acquiring {
 	t.Helper()
-	done := make(chan acquiring, 1)
-	go func() {
+	done := testbed.Go(func() acquiring {
 		group, err := s.AcquireN(ctx, n)
-		done <- acquiring{group, err}
-	}()
+		return acquiring{group, err}
+	})
 	waiting(t, s, waiters)
 	return done
 }
@@ -362,16 +360,14 @@ func tryDoesNotOvertake(t *testing.T, bed *testbed.Bed) {
 	// A client that is first in the queue, and slow.
 	queue, err := mutex.New(bed.Client(t), path+"/locks")
 	require.NoError(t, err)
-	slow, err := queue.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	slow := testbed.Acquire(t, queue)
 	testbed.CatchUp(t, client)
 	_, err = s.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "both leases are free, but somebody is ahead")
-	waiter := make(chan acquiring, 1)
-	go func() {
+	waiter := testbed.Go(func() acquiring {
 		group, err := s.AcquireN(testbed.Context(t), 1)
-		waiter <- acquiring{group, err}
-	}()
+		return acquiring{group, err}
+	})
 	testbed.Eventually(t, func() bool {
 		ps, err := queue.Participants(testbed.Context(t))
 		return err == nil && len(ps) == 2
@@ -425,8 +421,7 @@ func guard(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	path := testbed.Path(t)
 	s, client := newSemaphore(t, bed, path, 2)
-	_, err := client.Create(ctx, path+"-data", []byte("before"), framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, path+"-data", []byte("before"), framework.ContainerParents())
 	group, err := s.AcquireN(ctx, 2)
 	require.NoError(t, err)
 	write := func() error {
@@ -593,8 +588,7 @@ func garbage(t *testing.T, bed *testbed.Bed) {
 		s, count, client := newShared(t, bed, testbed.Path(t), 1)
 		hold := acquire(t, s)
 		waiter := start(t, ctx, s, 1, 1)
-		_, err := client.Set(ctx, count.Path(), []byte(data))
-		require.NoError(t, err)
+		testbed.Set(t, client, count.Path(), []byte(data))
 		_, acquired := s.Acquire(ctx)
 		_, tried := s.TryAcquire(ctx)
 		_, asked := s.Max(ctx)
@@ -627,9 +621,7 @@ func notSet(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, count.Set(ctx, 7))
 	got := testbed.Receive(t, waiter, "a lease")
 	require.NoError(t, got.err)
-	data, _, err := client.Get(ctx, count.Path())
-	require.NoError(t, err)
-	require.Equal(t, "\x00\x00\x00\x07", string(data), "as Java writes it")
+	require.Equal(t, "\x00\x00\x00\x07", testbed.Get(t, client, count.Path()), "as Java writes it")
 	release(t, got.group)
 }
 
@@ -730,8 +722,7 @@ func TestWireFormat(t *testing.T) {
 	hold := acquire(t, s)
 	require.Regexp(t, `^/pool/leases/_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}-lease-\d{10}$`, hold.Path())
 	waiter := start(t, testbed.Context(t), s, 1, 1)
-	children, err := server.Children("/pool/locks")
-	require.NoError(t, err)
+	children := testbed.ServerChildren(t, server, "/pool/locks")
 	require.Len(t, children, 1)
 	require.Regexp(t, `^_c_[0-9a-f-]{36}-lock-\d{10}$`, children[0])
 	release(t, hold)
@@ -748,11 +739,10 @@ func TestManyLeases(t *testing.T) {
 	group, err := s.AcquireN(testbed.Context(t), 100)
 	require.NoError(t, err)
 	server.ResetCounts()
-	waiter := make(chan acquiring, 1)
-	go func() {
+	waiter := testbed.Go(func() acquiring {
 		group, err := other.AcquireN(testbed.Context(t), 1)
-		waiter <- acquiring{group, err}
-	}()
+		return acquiring{group, err}
+	})
 	testbed.Eventually(t, func() bool {
 		children, err := server.Children("/pool/leases")
 		return err == nil && len(children) == 101
@@ -777,9 +767,7 @@ func TestOneWaitsAtTheLeases(t *testing.T) {
 			waiters = append(waiters, start(t, testbed.Context(t), s, 1, i+1))
 		}
 		synctest.Wait()
-		children, err := world.Server.Children("/pool/leases")
-		require.NoError(t, err)
-		require.Len(t, children, 3, "two hold and one waits")
+		require.Len(t, testbed.ServerChildren(t, world.Server, "/pool/leases"), 3, "two hold and one waits")
 		release(t, one, two)
 		for i, w := range waiters {
 			got := testbed.Receive(t, w, fmt.Sprintf("lease %d", i))
@@ -814,8 +802,7 @@ func TestNobodyInTheQueueIsOvertaken(t *testing.T) {
 	// free.
 	queue, err := lock.New(client, "/pool/locks", "lock-", nil)
 	require.NoError(t, err)
-	front, err := queue.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	front := testbed.Acquire(t, queue)
 	done := make(chan error, 1)
 	go func() {
 		done <- late.Do(testbed.Context(t), func(context.Context) error { return nil })
@@ -824,9 +811,7 @@ func TestNobodyInTheQueueIsOvertaken(t *testing.T) {
 		waiting, err := server.Children("/pool/locks")
 		return err == nil && len(waiting) == 2
 	}, "the other one queues")
-	leases, err := server.Children("/pool/leases")
-	require.NoError(t, err)
-	require.Empty(t, leases)
+	require.Empty(t, testbed.ServerChildren(t, server, "/pool/leases"))
 	require.NoError(t, front.Release())
 	require.NoError(t, testbed.Receive(t, done, "its turn"))
 }
@@ -839,14 +824,12 @@ func TestLeaseThatIsLostAtOnceIsNotReturned(t *testing.T) {
 	s, client := newSemaphore(t, bed, "/pool", 1)
 	other, _ := newSemaphore(t, bed, "/pool", 1)
 	first := acquire(t, other)
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
-	acquired := make(chan *lock.Hold, 1)
-	go func() {
+	session := testbed.Session(t, client)
+	acquired := testbed.Go(func() *lock.Hold {
 		hold, err := s.Acquire(testbed.Context(t))
 		assert.NoError(t, err)
-		acquired <- hold
-	}()
+		return hold
+	})
 	testbed.Eventually(t, func() bool {
 		leases, err := server.Children("/pool/leases")
 		return err == nil && len(leases) == 2
@@ -873,13 +856,11 @@ func TestCountThatFellInTheQueueIsKnownAtItsFront(t *testing.T) {
 	queue, err := mutex.New(client, "/pool/locks")
 	require.NoError(t, err)
 	hold := acquire(t, s)
-	front, err := queue.Acquire(ctx)
-	require.NoError(t, err)
-	waiter := make(chan acquiring, 1)
-	go func() {
+	front := testbed.Acquire(t, queue)
+	waiter := testbed.Go(func() acquiring {
 		group, err := s.AcquireN(ctx, 1)
-		waiter <- acquiring{group, err}
-	}()
+		return acquiring{group, err}
+	})
 	testbed.Eventually(t, func() bool {
 		waiting, err := server.Children("/pool/locks")
 		return err == nil && len(waiting) == 2

@@ -34,30 +34,27 @@ func TestCloseEndsAWaitAtOnce(t *testing.T) {
 			testbed.Receive(t, session.Done(), "the end of the session")
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				bed := testbed.On(server)
-				dial := framework.WithDialer(server.DialContext)
-				other, err := semaphore.New(bed.Client(t, dial), "/pool", 1)
-				require.NoError(t, err)
-				hold := acquire(t, other)
-				client := bed.Client(t, dial, framework.WithRetryPolicy(retry.Forever(time.Hour)))
-				s, err := semaphore.New(client, "/pool", 1)
-				require.NoError(t, err)
-				session, err := client.Session(t.Context())
-				require.NoError(t, err)
-				waiter := start(t, t.Context(), s, 1, 1)
-				synctest.Wait()
-				before(t, server, session)
-				synctest.Wait()
-				began := time.Now()
-				require.NoError(t, client.Close())
-				got := testbed.Receive(t, waiter, "the end")
-				require.ErrorIs(t, got.err, framework.ErrClosed)
-				require.Less(t, time.Since(began), time.Minute)
-				release(t, hold)
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory())
+			bed := testbed.On(server)
+			dial := framework.WithDialer(server.DialContext)
+			other, err := semaphore.New(bed.Client(t, dial), "/pool", 1)
+			require.NoError(t, err)
+			hold := acquire(t, other)
+			client := bed.Client(t, dial, framework.WithRetryPolicy(retry.Forever(time.Hour)))
+			s, err := semaphore.New(client, "/pool", 1)
+			require.NoError(t, err)
+			session := testbed.Session(t, client)
+			waiter := start(t, t.Context(), s, 1, 1)
+			synctest.Wait()
+			before(t, server, session)
+			synctest.Wait()
+			began := time.Now()
+			require.NoError(t, client.Close())
+			got := testbed.Receive(t, waiter, "the end")
+			require.ErrorIs(t, got.err, framework.ErrClosed)
+			require.Less(t, time.Since(began), time.Minute)
+			release(t, hold)
 		})
 	}
 }
@@ -107,8 +104,7 @@ func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		waiter := start(t, ctx, s, max, 1) // it has all leases but one
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		synctest.Wait()
 		server.Freeze(session.ID())
 		began := time.Now()
@@ -139,8 +135,7 @@ func TestAcquireN_WaitsForTheSharedMaximum(t *testing.T) {
 			s, err := semaphore.NewShared(client, "/pool", "/max")
 			require.NoError(t, err)
 
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
+			ctx := testbed.Timeout(t, time.Minute)
 			_, err = s.AcquireN(ctx, 3)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
@@ -171,10 +166,8 @@ func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
 		s, _ := sharedOn(t, client, "/pool", "/max", 3)
 		other, count := sharedOn(t, bed.Client(t, dial), "/pool", "/max", 3)
 		hold := acquire(t, other)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
+		session := testbed.Session(t, client)
+		ctx := testbed.Timeout(t, 5*time.Second)
 		waiter := start(t, ctx, s, 3, 1)
 		// Virtual time: the caller's context ends during the release, which takes a second.
 		time.Sleep(4800 * time.Millisecond)
@@ -225,16 +218,13 @@ func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
 func TestPauseWithoutAServerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext),
+		client := testbed.ClientOf(t, server,
 			framework.WithSessionTimeout(4*time.Second), framework.WithRetryPolicy(retry.NTimes(3, time.Minute)))
-		require.NoError(t, err)
-		defer client.Close()
 		s, err := semaphore.New(client, "/semaphore", 1)
 		require.NoError(t, err)
 		_, err = s.Acquire(t.Context()) // it ends with its session, too
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, 20*time.Second)
 		time.AfterFunc(time.Second, server.Stop)
 		_, err = s.Acquire(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -282,12 +272,11 @@ func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM
 		}
 		observer := bed.Client(t, framework.WithDialer(cluster.DialContext))
 		lost := make(chan connstate.State, 10)
-		_, err := observer.Listen(func(s connstate.State) {
+		testbed.Listen(t, observer, func(s connstate.State) {
 			if s == connstate.Lost {
 				lost <- s
 			}
 		})
-		require.NoError(t, err)
 		time.Sleep(time.Minute) // virtual time, in which they work
 		require.Greater(t, work.Load(), int64(100))
 
@@ -319,12 +308,10 @@ func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
 		require.NoError(t, err)
 		server.Freeze(group.Holds()[0].Session().ID())
 		testbed.Receive(t, group.Done(), "word of the loss")
-		_, err = client.Session(t.Context()) // the next one
-		require.NoError(t, err)
+		testbed.Session(t, client) // the next one
 		leases := func() int {
 			time.Sleep(100 * time.Millisecond) // virtual time, for requests that are under way
-			names, err := server.Children("/pool/leases")
-			require.NoError(t, err)
+			names := testbed.ServerChildren(t, server, "/pool/leases")
 			return len(names)
 		}
 		require.Equal(t, 2, leases(), "the holder's work may still run")
@@ -349,8 +336,7 @@ func TestGivingUp_BetweenTheQueueAndTheLeases(t *testing.T) {
 			second := start(t, t.Context(), pools[1], 1, 1)
 			time.Sleep(2 * time.Second) // virtual time
 			time.AfterFunc(4*time.Second, func() { _ = first.Release() })
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
+			ctx := testbed.Timeout(t, patience)
 			_, err := pools[2].Acquire(ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, lock.ErrNotAcquired, "given up after %v", patience)

@@ -159,8 +159,7 @@ func watchFires(t *testing.T, bed *testbed.Bed) {
 		require.NoError(t, v.Set(ctx, n+1))
 		testbed.Receive(t, watch.Done(), "the watch")
 	}
-	_, err = client.Set(ctx, v.Path(), []byte("bad"))
-	require.NoError(t, err)
+	testbed.Set(t, client, v.Path(), []byte("bad"))
 	_, _, _, err = v.GetW(ctx)
 	require.ErrorIs(t, err, shared.ErrBadValue)
 	testbed.OneOp(t, err, "get", v.Path())
@@ -246,11 +245,8 @@ func neverSet(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	require.Zero(t, x)
 	require.False(t, version.Exists())
-	there, _, err := client.Exists(ctx, v.Path())
-	require.NoError(t, err)
-	require.False(t, there)
-	_, err = client.Create(ctx, v.Path(), []byte{}, framework.ContainerParents())
-	require.NoError(t, err)
+	require.False(t, testbed.Exists(t, client, v.Path()))
+	testbed.Create(t, client, v.Path(), []byte{}, framework.ContainerParents())
 	x, version, err = v.Get(ctx)
 	require.NoError(t, err)
 	require.Zero(t, x)
@@ -517,8 +513,7 @@ func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
 		require.NoError(t, err)
 		_, err = m.Acquire(t.Context())
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		_, err = v.Update(ctx, func(x int64) (int64, error) {
 			require.NoError(t, other.Set(t.Context(), x+1))
 			return 100, nil
@@ -534,8 +529,7 @@ func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
 func TestAnUpdateThatHasTheMutexEndsWithItsContext(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		v, other := int64s(t, w.Client(), "/a", shared.WithMutex("/mutex")), int64s(t, w.Client(), "/a")
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, 3*time.Second)
 		calls := 0
 		_, err := v.Update(ctx, func(x int64) (int64, error) {
 			if calls++; calls <= 3 {
@@ -717,21 +711,19 @@ func TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown(t *testing.T) {
 			return 70
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				v, other := int64s(t, w.Client(), "/a"), int64s(t, w.Client(), "/a")
-				for range 5 {
-					_, err := v.Update(t.Context(), plus(1))
-					require.NoError(t, err)
-				}
-				want := newer(t, v, other, w.Server)
-				x, err := v.Update(t.Context(), func(x int64) (int64, error) {
-					require.Equal(t, want, x)
-					return x + 1, nil
-				})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			v, other := int64s(t, w.Client(), "/a"), int64s(t, w.Client(), "/a")
+			for range 5 {
+				_, err := v.Update(t.Context(), plus(1))
 				require.NoError(t, err)
-				require.Equal(t, want+1, x)
+			}
+			want := newer(t, v, other, w.Server)
+			x, err := v.Update(t.Context(), func(x int64) (int64, error) {
+				require.Equal(t, want, x)
+				return x + 1, nil
 			})
+			require.NoError(t, err)
+			require.Equal(t, want+1, x)
 		})
 	}
 }

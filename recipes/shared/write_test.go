@@ -24,9 +24,7 @@ func noChildren(t *testing.T, server *zktest.Server, path string) {
 	t.Helper()
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	names, err := server.Children(path)
-	require.NoError(t, err)
-	require.Empty(t, names)
+	require.Empty(t, testbed.ServerChildren(t, server, path))
 }
 
 // TestUpdateWithAnyRequestFailing counts: an update is done once, or its error says that the
@@ -52,9 +50,7 @@ func TestUpdateWithAnyRequestFailing(t *testing.T) {
 		require.LessOrEqual(t, least, x)
 		require.LessOrEqual(t, x, most)
 		noChildren(t, s.Server, "/deep/down/n")
-		names, err := s.Server.Children("/deep/down")
-		require.NoError(t, err)
-		require.Equal(t, []string{"n"}, names)
+		require.Equal(t, []string{"n"}, testbed.ServerChildren(t, s.Server, "/deep/down"))
 	})
 }
 
@@ -80,8 +76,7 @@ func TestSetAndSwapWithAnyRequestFailing(t *testing.T) {
 		if x = get(t, v); err == nil {
 			require.EqualValues(t, 3, x)
 		}
-		stat, err := s.Server.Stat("/n")
-		require.NoError(t, err)
+		stat := testbed.ServerStat(t, s.Server, "/n")
 		require.LessOrEqual(t, stat.Version, int32(2), "no write was done twice")
 		noChildren(t, s.Server, "/n")
 	})
@@ -113,8 +108,7 @@ func TestAnEqualWriteOfAnotherIsNotTakenForOurs(t *testing.T) {
 			c := w.Client()
 			v, other := int64s(t, c, "/n"), int64s(t, w.Client(), "/n")
 			require.NoError(t, v.Set(testbed.Context(t), 5))
-			session, err := c.Session(testbed.Context(t))
-			require.NoError(t, err)
+			session := testbed.Session(t, c)
 			calls := 0
 			var injected *zktest.Injection
 			x, err := v.Update(testbed.Context(t), func(x int64) (int64, error) {
@@ -140,8 +134,7 @@ func TestOvertakenAfterALostReply(t *testing.T) {
 		c := w.Client()
 		v, other := int64s(t, c, "/n"), int64s(t, w.Client(), "/n")
 		require.NoError(t, v.Set(testbed.Context(t), 5))
-		session, err := c.Session(testbed.Context(t))
-		require.NoError(t, err)
+		session := testbed.Session(t, c)
 		injected := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
 		go func() {
 			<-injected.Done()
@@ -170,8 +163,7 @@ func TestAnOutcomeThatNobodyKnows(t *testing.T) {
 		require.EqualValues(t, 6, get(t, v))
 
 		gate := w.Server.BlockReplies(zktest.OnOp("multi"), zktest.OnPath("/n"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		_, err = v.Update(ctx, plus(1))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, retry.Unknown(err))
@@ -223,11 +215,9 @@ func TestALostReplyOnAKeeper(t *testing.T) {
 // returns the error of that write.
 func overtaken(t *testing.T, server *zktest.Server, client *framework.Client, write func() error, change func()) error {
 	t.Helper()
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	gate := server.Block(zktest.OnOp("multi"), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
-	done := make(chan error, 1)
-	go func() { done <- write() }()
+	done := testbed.Go(write)
 	testbed.Receive(t, gate.Arrived(), "the write")
 	change()
 	gate.Open()
@@ -248,8 +238,7 @@ func TestASetWritesWhateverTheVersion(t *testing.T) {
 		require.Zero(t, w.Server.Requests().Requests["getData"])
 		require.Equal(t, 2, w.Server.Requests().Requests["multi"], "one of each")
 		require.EqualValues(t, 3, get(t, v))
-		stat, err := w.Server.Stat("/n")
-		require.NoError(t, err)
+		stat := testbed.ServerStat(t, w.Server, "/n")
 		require.EqualValues(t, 2, stat.Version, "each is written once")
 	})
 }
@@ -288,24 +277,22 @@ func TestASwapIsDecidedByTheServer(t *testing.T) {
 			2, true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				subject := w.Client()
-				v, other := int64s(t, subject, "/n"), int64s(t, w.Client(), "/n")
-				c.begins(t, other, w.Server)
-				time.Sleep(time.Second) // virtual time, in which the child of the write goes
-				_, version, err := v.Get(t.Context())
-				require.NoError(t, err)
-				err = overtaken(t, w.Server, subject, func() error { return v.CompareAndSwap(t.Context(), version, 10) }, func() {
-					time.Sleep(time.Second)
-					c.changes(t, other, w.Server)
-				})
-				require.ErrorIs(t, err, shared.ErrChanged)
-				x, version, err := v.Get(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, c.now, x)
-				require.Equal(t, c.exists, version.Exists())
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			subject := w.Client()
+			v, other := int64s(t, subject, "/n"), int64s(t, w.Client(), "/n")
+			c.begins(t, other, w.Server)
+			time.Sleep(time.Second) // virtual time, in which the child of the write goes
+			_, version, err := v.Get(t.Context())
+			require.NoError(t, err)
+			err = overtaken(t, w.Server, subject, func() error { return v.CompareAndSwap(t.Context(), version, 10) }, func() {
+				time.Sleep(time.Second)
+				c.changes(t, other, w.Server)
 			})
+			require.ErrorIs(t, err, shared.ErrChanged)
+			x, version, err := v.Get(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, c.now, x)
+			require.Equal(t, c.exists, version.Exists())
 		})
 	}
 }
@@ -336,9 +323,7 @@ func TestValue_Version(t *testing.T) { // Curator's IllegalTrySetVersionExceptio
 			return nil, nil
 		})
 		require.ErrorIs(t, err, shared.ErrVersion)
-		data, err := w.Server.Get("/v")
-		require.NoError(t, err)
-		require.Equal(t, "of another client", string(data))
+		require.Equal(t, "of another client", testbed.ServerData(t, w.Server, "/v"))
 		require.NoError(t, v.Set(t.Context(), []byte("next")))
 		stop()
 		_, err = v.Update(t.Context(), func(b []byte) ([]byte, error) { return append(b, '!'), nil })
