@@ -96,13 +96,10 @@ func TestNamesAndInstancesOfSeveralServices(t *testing.T) {
 		names, err := d.Names(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b"}, names)
-		list, err := d.Lookup(ctx, "b")
-		require.NoError(t, err)
+		list := lookup(t, d, "b")
 		require.Equal(t, []string{"1", "2"}, ids(list))
 		require.Equal(t, "of 1", list[0].Payload)
-		w, err := reader.Watch(ctx, "a")
-		require.NoError(t, err)
-		defer w.Close()
+		w := watch(t, reader, "a")
 		require.Equal(t, []string{"1", "2"}, ids(w.Instances()))
 	}}})
 }
@@ -114,8 +111,7 @@ func TestWhatIsNotThereIsEmptyAndNoError(t *testing.T) {
 	names, err := d.Names(ctx)
 	require.NoError(t, err)
 	require.Empty(t, names)
-	list, err := d.Lookup(ctx, "orders")
-	require.NoError(t, err)
+	list := lookup(t, d, "orders")
 	require.Empty(t, list)
 	_, found, err := d.Get(ctx, "orders", "1")
 	require.NoError(t, err)
@@ -124,7 +120,6 @@ func TestWhatIsNotThereIsEmptyAndNoError(t *testing.T) {
 }
 
 func TestTheBaseMayBeTheRootAndANameMayHaveSlashes(t *testing.T) {
-	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
 	d, err := discovery.New[string](newClient(t, server), "/", discovery.WithUnreadable(func(path string, err error) { t.Error(path, err) }))
 	require.NoError(t, err)
@@ -132,8 +127,7 @@ func TestTheBaseMayBeTheRootAndANameMayHaveSlashes(t *testing.T) {
 	require.NoError(t, server.Create("/shop/1", []byte(`{"address":"h","port":1}`))) // Java refuses no name
 	require.Equal(t, "/shop/eu/2", r.Path())
 	for name, id := range map[string]string{"shop": "1", "shop/eu": "2"} {
-		list, err := d.Lookup(ctx, name)
-		require.NoError(t, err)
+		list := lookup(t, d, name)
 		require.Equal(t, []string{id}, ids(list))
 	}
 }
@@ -147,18 +141,13 @@ func TestServicesMayHavePathsOfTheirOwn(t *testing.T) {
 	d := newDiscovery[string](t, newClient(t, server), discovery.WithPaths(func(name string) string { return "/services/" + name + "/instances" }))
 	r := register(t, d, at("orders", "1"))
 	require.Equal(t, "/services/orders/instances/1", r.Path())
-	data, err := server.Get(r.Path())
-	require.NoError(t, err)
-	require.Contains(t, string(data), `{"name":"orders","id":"1",`)
+	require.Contains(t, testbed.ServerData(t, server, r.Path()), `{"name":"orders","id":"1",`)
 	require.NoError(t, server.Create("/services/orders/instances/2", []byte("{}")))
 	names, err := d.Names(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []string{"orders"}, names)
-	w, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
-	defer w.Close()
-	list, err := d.Lookup(ctx, "orders")
-	require.NoError(t, err)
+	w := watch(t, d, "orders")
+	list := lookup(t, d, "orders")
 	for _, list := range [][]discovery.Instance[string]{list, w.Instances()} {
 		require.Equal(t, []string{"1", "2"}, ids(list))
 		require.Equal(t, "orders", list[1].Name, "a name that the node does not say")
@@ -181,11 +170,9 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	require.NoError(t, server.Create("/services/orders/bad", []byte("10.0.0.1:80")))
 	require.NoError(t, server.Create("/services/orders/class", []byte(`{"name":"orders","payload":{"@class":"com.example.X"}}`)))
 	require.NoError(t, server.Create("/services/orders/empty", nil))
-	_, err := client.Create(ctx, "/services/orders/secret", []byte("{}"), framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/services/orders/secret", []byte("{}"), framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
 
-	list, err := d.Lookup(ctx, "orders")
-	require.NoError(t, err)
+	list := lookup(t, d, "orders")
 	require.Equal(t, []string{"good"}, ids(list))
 	var paths []string
 	for range 3 {
@@ -193,12 +180,10 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	}
 	slices.Sort(paths)
 	require.Equal(t, []string{"/services/orders/bad", "/services/orders/class", "/services/orders/secret"}, paths)
-	_, _, err = d.Get(ctx, "orders", "bad")
+	_, _, err := d.Get(ctx, "orders", "bad")
 	require.Error(t, err)
 
-	w, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
-	defer w.Close()
+	w := watch(t, d, "orders")
 	require.Equal(t, []string{"good"}, ids(w.Instances()))
 	for range 2 {
 		testbed.Receive(t, reports, "a report")
@@ -234,21 +219,17 @@ func (p *touchy) UnmarshalJSON(data []byte) error {
 }
 
 func TestAPayloadThatPanicsIsLeftOutAndReported(t *testing.T) {
-	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
 	reports := make(chan string, 10)
 	d := newDiscovery[touchy](t, newClient(t, server), discovery.WithUnreadable(func(path string, _ error) { reports <- path }))
 	for _, id := range []string{"1", "2"} {
 		require.NoError(t, server.Create("/services/orders/"+id, []byte(`{"payload":"good"}`)))
 	}
-	w, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
-	defer w.Close()
+	w := watch(t, d, "orders")
 	require.NoError(t, server.Set("/services/orders/1", []byte(`{"payload":"bad"}`)))
 	require.Equal(t, "/services/orders/1", testbed.Receive(t, reports, "a report"))
 	require.Equal(t, []string{"2"}, ids(w.Instances()), "an earlier version is no instance")
-	list, err := d.Lookup(ctx, "orders")
-	require.NoError(t, err)
+	list := lookup(t, d, "orders")
 	require.Equal(t, []string{"2"}, ids(list))
 	require.Equal(t, "/services/orders/1", testbed.Receive(t, reports, "a report"))
 }

@@ -58,12 +58,9 @@ func TestWithFormat(t *testing.T) {
 					require.ErrorContains(t, err, format.String())
 					skipped[path] = true
 				}))
-			list, err := d.Lookup(testbed.Context(t), "a/b/orders")
-			require.NoError(t, err)
+			list := lookup(t, d, "a/b/orders")
 			require.Len(t, skipped, len(nodes)-2-map[bool]int{true: 1}[format == discovery.HostPort])
-			w, err := d.Watch(testbed.Context(t), "a/b/orders")
-			require.NoError(t, err)
-			defer w.Close()
+			w := watch(t, d, "a/b/orders")
 			require.Equal(t, list, w.Instances())
 			got := map[string]string{}
 			for _, i := range list {
@@ -74,7 +71,7 @@ func TestWithFormat(t *testing.T) {
 			}
 			require.Equal(t, want[format], got)
 
-			_, err = d.Register(testbed.Context(t), discovery.Instance[map[string]any]{Name: "orders", Address: "h", Port: 1})
+			_, err := d.Register(testbed.Context(t), discovery.Instance[map[string]any]{Name: "orders", Address: "h", Port: 1})
 			require.ErrorIs(t, err, framework.ErrBadArgument)
 			_, err = d.Write(testbed.Context(t), discovery.Instance[map[string]any]{Name: "orders", Address: "h", Port: 1})
 			require.ErrorIs(t, err, framework.ErrBadArgument)

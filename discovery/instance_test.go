@@ -23,10 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *framework.Client {
 	t.Helper()
-	client, err := framework.New(server.Servers(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
+	return testbed.NewClient(t, server.Servers(), opts...)
 }
 
 func newDiscovery[T any](t *testing.T, client *framework.Client, opts ...discovery.Option) *discovery.Discovery[T] {
@@ -36,12 +33,30 @@ func newDiscovery[T any](t *testing.T, client *framework.Client, opts ...discove
 	return d
 }
 
+// register returns a registration that is closed when the test ends.
 func register[T any](t *testing.T, d *discovery.Discovery[T], i discovery.Instance[T]) *discovery.Registration[T] {
 	t.Helper()
 	r, err := d.Register(testbed.Context(t), i)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
+}
+
+// watch returns a watch that is closed when the test ends.
+func watch[T any](t *testing.T, d *discovery.Discovery[T], name string) *discovery.Watch[T] {
+	t.Helper()
+	w, err := d.Watch(testbed.Context(t), name)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+// lookup returns the instances of a service.
+func lookup[T any](t *testing.T, d *discovery.Discovery[T], name string) []discovery.Instance[T] {
+	t.Helper()
+	list, err := d.Lookup(testbed.Context(t), name)
+	require.NoError(t, err)
+	return list
 }
 
 // load is the payload of testdata/java.txt.
@@ -86,9 +101,7 @@ func sameAsJava[T any](t *testing.T, title string, i discovery.Instance[T], clas
 		} else {
 			register(t, d, i)
 		}
-		data, err := server.Get("/services/svc/id-1")
-		require.NoError(t, err)
-		assert.Equal(t, want, string(data))
+		assert.Equal(t, want, testbed.ServerData(t, server, "/services/svc/id-1"))
 
 		i.PayloadClass = class
 		i.Type = cmp.Or(i.Type, discovery.Dynamic)
@@ -225,14 +238,13 @@ func TestAPayloadWithManyFieldsHoldsNobodyUp(t *testing.T) {
 	for n := range 30000 {
 		payload[fmt.Sprint("field ", n)] = "value"
 	}
-	done := make(chan error, 1)
-	go func() { // ends with the round trip
+	done := testbed.Go(func() error { // ends with the round trip
 		data, err := discovery.Encode(discovery.Instance[map[string]string]{Payload: payload})
 		if err == nil {
 			_, err = discovery.Decode[map[string]string](data)
 		}
-		done <- err
-	}()
+		return err
+	})
 	// it takes 0.1 s; 2 minutes if each field is compared with each
 	require.NoError(t, testbed.Receive(t, done, "a node of less than a megabyte"))
 }

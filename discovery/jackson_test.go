@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
-	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -120,8 +119,7 @@ func TestLookup_ReadsScalarsOfOtherLanguages(t *testing.T) {
 	require.NoError(t, server.Create("/services/orders/node", []byte(
 		"\xef\xbb\xbf"+`{"name":"orders","id":17,"address":"10.0.0.1","port":"8080","sslPort":-1,"registrationTimeUTC":"1651140425000"}`+"\x00")))
 	d := newDiscovery[any](t, newClient(t, server), discovery.WithUnreadable(func(path string, err error) { t.Error(path, err) }))
-	list, err := d.Lookup(testbed.Context(t), "orders")
-	require.NoError(t, err)
+	list := lookup(t, d, "orders")
 	require.Len(t, list, 1)
 	require.Equal(t, "orders|17|10.0.0.1|8080|0|1651140425000|DYNAMIC||true", shown(list[0]))
 }

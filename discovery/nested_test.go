@@ -74,8 +74,7 @@ func TestUpdate_OfAnInstanceBuiltAnew(t *testing.T) {
 	anew := discovery.Instance[discovery.Metadata]{Name: "pay", Address: "127.0.0.1", Port: 2, Payload: i.Payload}
 	require.NoError(t, reg.Update(ctx, anew))
 	require.Equal(t, i.PayloadClass, reg.Instance().PayloadClass)
-	list, err := d.Lookup(ctx, "pay")
-	require.NoError(t, err)
+	list := lookup(t, d, "pay")
 	require.Equal(t, i.PayloadClass, list[0].PayloadClass)
 	require.Equal(t, 2, list[0].Port)
 	anew.PayloadClass = "java.util.LinkedHashMap"

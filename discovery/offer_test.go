@@ -26,9 +26,7 @@ func TestPick_WhileTheOnlyInstanceIsCreatedAgain(t *testing.T) {
 		d := newDiscovery[string](t, world.Client())
 		data := []byte(`{"name":"orders","id":"java","address":"h","port":1}`)
 		require.NoError(t, world.Server.Create("/services/orders/java", data))
-		w, err := d.Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Close()
+		w := watch(t, d, "orders")
 		require.NoError(t, world.Server.Delete("/services/orders/java"))
 		synctest.Wait() // the watch has the deletion
 		require.Empty(t, w.Instances(), "the truth")
@@ -41,7 +39,7 @@ func TestPick_WhileTheOnlyInstanceIsCreatedAgain(t *testing.T) {
 		time.Sleep(5*time.Second - time.Millisecond) // virtual time: just before the grace is over
 		require.Equal(t, "java", pick(t, w, discovery.RoundRobin))
 		time.Sleep(time.Millisecond)
-		_, err = w.Pick(discovery.RoundRobin)
+		_, err := w.Pick(discovery.RoundRobin)
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
 	})
 }
@@ -52,9 +50,7 @@ func TestPick_WhileAnInstanceIsReplaced(t *testing.T) {
 	client := newClient(t, server)
 	d := newDiscovery[string](t, client)
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"h","port":1}`)))
-	w, err := d.Watch(testbed.Context(t), "orders")
-	require.NoError(t, err)
-	defer w.Close()
+	w := watch(t, d, "orders")
 	over := make(chan error)
 	go func() { // ends with its transactions
 		for range 100 {
@@ -84,9 +80,7 @@ func TestPick_PrefersInstancesThatExist(t *testing.T) {
 		for _, id := range []string{"1", "2"} {
 			require.NoError(t, world.Server.Create("/services/orders/"+id, []byte(`{"address":"h","port":1}`)))
 		}
-		w, err := d.Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Close()
+		w := watch(t, d, "orders")
 		require.NoError(t, world.Server.Delete("/services/orders/1"))
 		synctest.Wait()
 		for range 5 {
@@ -95,7 +89,7 @@ func TestPick_PrefersInstancesThatExist(t *testing.T) {
 		w.ReportError(w.Instances()[0])
 		require.Equal(t, "1", pick(t, w, discovery.RoundRobin), "the other one fails")
 		notOne := func(i *discovery.Instance[string]) bool { return i.ID != "1" }
-		_, err = w.Pick(discovery.RoundRobin, notOne)
+		_, err := w.Pick(discovery.RoundRobin, notOne)
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
 	})
 }
@@ -120,20 +114,15 @@ func TestPick_AfterAGoodbye(t *testing.T) {
 		},
 	}
 	for name, leave := range goodbyes {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
-				d := newDiscovery[discovery.Metadata](t, world.Client())
-				r, err := d.Register(t.Context(), discovery.Spring("orders", "h", 1, nil))
-				require.NoError(t, err)
-				w, err := d.Watch(t.Context(), "orders")
-				require.NoError(t, err)
-				defer w.Close()
-				leave(t, world.Server, r)
-				synctest.Wait()
-				_, err = w.Pick(discovery.RoundRobin)
-				require.ErrorIs(t, err, discovery.ErrNoInstance)
-				require.NoError(t, r.Close())
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, world *testbed.World) {
+			d := newDiscovery[discovery.Metadata](t, world.Client())
+			r := register(t, d, discovery.Spring("orders", "h", 1, nil))
+			w := watch(t, d, "orders")
+			leave(t, world.Server, r)
+			synctest.Wait()
+			_, err := w.Pick(discovery.RoundRobin)
+			require.ErrorIs(t, err, discovery.ErrNoInstance)
+			require.NoError(t, r.Close())
 		})
 	}
 }
@@ -141,9 +130,7 @@ func TestPick_AfterAGoodbye(t *testing.T) {
 // Each of them adds to the data of one node, and the watch may read it once.
 func TestDrain_OfManyInstancesAtOnce(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
-		w, err := newDiscovery[string](t, world.Client()).Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Close()
+		w := watch(t, newDiscovery[string](t, world.Client()), "orders")
 		var all []*discovery.Registration[string]
 		for n := range 20 {
 			d := newDiscovery[string](t, world.Client())
@@ -156,7 +143,7 @@ func TestDrain_OfManyInstancesAtOnce(t *testing.T) {
 		}
 		drains.Wait()
 		time.Sleep(100 * time.Millisecond) // virtual time: the goodbyes arrive, and the grace of 5 s is not over
-		_, err = w.Pick(discovery.RoundRobin)
+		_, err := w.Pick(discovery.RoundRobin)
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
 	}, zktest.WithLatency(2*time.Millisecond))
 }
@@ -185,9 +172,7 @@ func TestPick_AGoodbyeDoesNotCountForALaterNode(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
 		d := newDiscovery[string](t, world.Client())
 		r := register(t, d, at("orders", "1"))
-		w, err := d.Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Close()
+		w := watch(t, d, "orders")
 		require.NoError(t, r.Drain(t.Context(), 0))
 		r = register(t, d, at("orders", "1"))
 		synctest.Wait()
@@ -216,8 +201,7 @@ func TestDrain_WritesNoGoodbyeBelowAnotherService(t *testing.T) {
 func TestAvailable(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
 		d := newDiscovery[string](t, world.Client(), discovery.WithGrace(3*time.Second))
-		w, err := d.Watch(t.Context(), "orders")
-		require.NoError(t, err)
+		w := watch(t, d, "orders")
 		lists := make(chan []string, 100)
 		ended := make(chan error, 1)
 		go func() { // ends with the watch
@@ -249,7 +233,7 @@ func TestAvailable(t *testing.T) {
 		require.Empty(t, <-lists)
 		require.Equal(t, 3*time.Second, time.Since(began))
 		require.NoError(t, w.Close())
-		err = <-ended
+		err := <-ended
 		require.ErrorIs(t, err, framework.ErrEnded)
 		testbed.OneOp(t, err, "available", "/services/orders")
 		require.Empty(t, lists)
@@ -278,9 +262,7 @@ func TestReportError_OfNodesOfOneTransaction(t *testing.T) {
 	_, err := client.Multi(testbed.Context(t), &zk.CreateRequest{Path: "/services"}, &zk.CreateRequest{Path: "/services/orders"},
 		&zk.CreateRequest{Path: "/services/orders/1", Data: []byte(`{}`)}, &zk.CreateRequest{Path: "/services/orders/2", Data: []byte(`{}`)})
 	require.NoError(t, err)
-	w, err := d.Watch(testbed.Context(t), "orders")
-	require.NoError(t, err)
-	defer w.Close()
+	w := watch(t, d, "orders")
 	for range 2 {
 		w.ReportError(w.Instances()[0])
 	}
@@ -325,8 +307,6 @@ func TestProblem_IsNilAfterAWriteOfAnotherClient(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, `{"address":"other"}`, string(data))
 		require.NoError(t, r.Update(t.Context(), r.Instance()))
-		data, err = w.Server.Get(r.Path())
-		require.NoError(t, err)
-		require.Contains(t, string(data), "10.0.0.1")
+		require.Contains(t, testbed.ServerData(t, w.Server, r.Path()), "10.0.0.1")
 	})
 }

@@ -23,8 +23,7 @@ func ten(t *testing.T, d *discovery.Discovery[string]) (*discovery.Watch[string]
 	for n := range 10 {
 		all = append(all, register(t, d, at("orders", fmt.Sprint(n))))
 	}
-	w, err := d.Watch(testbed.Context(t), "orders")
-	require.NoError(t, err)
+	w := watch(t, d, "orders")
 	t.Cleanup(func() { w.Close() })
 	return w, all
 }
@@ -125,10 +124,8 @@ func TestADisabledInstanceIsNotPicked(t *testing.T) {
 	i := at("orders", "1")
 	i.Disabled = true
 	r := register(t, d, i)
-	w, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
-	defer w.Close()
-	_, err = w.Pick(discovery.RoundRobin)
+	w := watch(t, d, "orders")
+	_, err := w.Pick(discovery.RoundRobin)
 	require.ErrorIs(t, err, discovery.ErrNoInstance)
 	require.Len(t, w.Instances(), 1)
 	i.Disabled = false
@@ -148,9 +145,7 @@ func TestAnInstanceThatFailsIsLeftOutForAWhile(t *testing.T) {
 		d := newDiscovery[string](t, world.Client())
 		one := register(t, d, at("orders", "1"))
 		two := register(t, d, at("orders", "2"))
-		w, err := d.Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Close()
+		w := watch(t, d, "orders")
 		offered := func() string {
 			return pick(t, w, discovery.RoundRobin) + pick(t, w, discovery.RoundRobin)
 		}
@@ -178,7 +173,7 @@ func TestAnInstanceThatFailsIsLeftOutForAWhile(t *testing.T) {
 			w.ReportError(i)
 			w.ReportError(i)
 		}
-		_, err = w.Pick(discovery.RoundRobin)
+		_, err := w.Pick(discovery.RoundRobin)
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
 		w.ReportError(discovery.Instance[string]{}) // has no effect
 		require.NoError(t, one.Close())
@@ -192,19 +187,15 @@ func TestPick_OfAClosedWatch(t *testing.T) {
 	client := newClient(t, server)
 	d := newDiscovery[string](t, client)
 	register(t, d, at("orders", "1"))
-	w, err := d.Watch(testbed.Context(t), "orders")
-	require.NoError(t, err)
-	other, err := newDiscovery[string](t, newClient(t, server)).Watch(testbed.Context(t), "orders")
-	require.NoError(t, err)
-	defer other.Close()
+	w := watch(t, d, "orders")
+	other := watch(t, newDiscovery[string](t, newClient(t, server)), "orders")
 	require.Equal(t, "1", pick(t, w, discovery.RoundRobin))
 	require.NoError(t, w.Close())
-	_, err = w.Pick(discovery.RoundRobin)
+	_, err := w.Pick(discovery.RoundRobin)
 	require.ErrorIs(t, err, w.Err())
 	testbed.OneOp(t, err, "pick", "/services/orders")
 	require.Equal(t, "1", pick(t, other, discovery.RoundRobin))
-	again, err := d.Watch(testbed.Context(t), "orders")
-	require.NoError(t, err)
+	again := watch(t, d, "orders")
 	require.NoError(t, client.Close())
 	_, err = again.Pick(discovery.RoundRobin)
 	require.ErrorIs(t, err, framework.ErrClosed)

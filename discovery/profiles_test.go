@@ -32,9 +32,7 @@ func TestProfilesWriteWhatSpringAndDubboRead(t *testing.T) {
 			`"payload":{"@class":"org.apache.dubbo.registry.zookeeper.ZookeeperInstance","id":"10.0.0.2:20880","name":"stock","metadata":{"dubbo.metadata.revision":"0"}},` +
 			`"registrationTimeUTC":1700000000000,"serviceType":"DYNAMIC","uriSpec":null}`,
 	} {
-		data, err := server.Get(path)
-		require.NoError(t, err)
-		require.Equal(t, want, string(data))
+		require.Equal(t, want, testbed.ServerData(t, server, path))
 	}
 	require.Equal(t, map[string]string{"instance_status": "DOWN"},
 		discovery.Spring("a", "h", 1, map[string]string{"instance_status": "DOWN"}).Payload.Metadata)
@@ -69,22 +67,19 @@ func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	r := register(t, newDiscovery[discovery.Metadata](t, client), discovery.Spring("orders", "h", 1, nil))
 	d := newDiscovery[map[string]any](t, client) // whatever a program reads payloads into
-	w, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
-	defer w.Close()
+	w := watch(t, d, "orders")
 	for status, disabled := range map[string]bool{"OUT_OF_SERVICE": true, "DOWN": true, "up": false, "UP": false, " ": false, "": false} {
 		i := r.Instance()
 		i.Payload.Metadata = map[string]string{"instance_status": status, "zone": "a"}
 		require.NoError(t, r.Update(ctx, i))
-		list, err := d.Lookup(ctx, "orders")
-		require.NoError(t, err)
+		list := lookup(t, d, "orders")
 		require.Equal(t, disabled, list[0].Disabled, status)
 		for list := range w.Observe(ctx) {
 			if list[0].Payload["metadata"].(map[string]any)["instance_status"] == status {
 				break
 			}
 		}
-		if _, err = w.Pick(discovery.RoundRobin); disabled {
+		if _, err := w.Pick(discovery.RoundRobin); disabled {
 			require.ErrorIs(t, err, discovery.ErrNoInstance, status)
 		} else {
 			require.NoError(t, err, status)
@@ -94,8 +89,7 @@ func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
 	// of another class, it may mean anything
 	other.Payload.Metadata = map[string]string{"instance_status": "DOWN"}
 	register(t, newDiscovery[discovery.Metadata](t, client), other)
-	list, err := d.Lookup(ctx, "other")
-	require.NoError(t, err)
+	list := lookup(t, d, "other")
 	require.False(t, list[0].Disabled)
 }
 
@@ -112,9 +106,7 @@ func TestAStatusOfSpringIsNotWrittenAsDisabled(t *testing.T) {
 	require.True(t, read.Disabled)
 	for status, want := range map[string]string{"DOWN": `"enabled":true`, "UP": `"enabled":false`} {
 		read.ID, read.Payload.Metadata = status, map[string]string{"instance_status": status}
-		data, err := server.Get(register(t, d, read).Path())
-		require.NoError(t, err)
-		require.Contains(t, string(data), want, "only what Disabled alone says")
+		require.Contains(t, testbed.ServerData(t, server, register(t, d, read).Path()), want, "only what Disabled alone says")
 	}
 }
 
@@ -170,11 +162,10 @@ func TestRegister_RefusesAnInstanceOfAnotherProfile(t *testing.T) {
 func TestRegister_WithoutThePermissionToReadTheService(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := newClient(t, zktest.NewServer(t))
-	_, err := client.Create(ctx, "/services/orders", nil, framework.PersistentParents(),
+	testbed.Create(t, client, "/services/orders", nil, framework.PersistentParents(),
 		framework.ACL([]zk.ACL{{Perms: zk.PermCreate | zk.PermDelete | zk.PermWrite, Scheme: "world", ID: "anyone"}}))
-	require.NoError(t, err)
 	register(t, newDiscovery[string](t, client), at("orders", "1"))
-	_, err = newDiscovery[discovery.Metadata](t, client).Register(ctx, discovery.Spring("orders", "h", 1, nil))
+	_, err := newDiscovery[discovery.Metadata](t, client).Register(ctx, discovery.Spring("orders", "h", 1, nil))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
@@ -219,7 +210,6 @@ func TestRegister_RefusesWhatJavaCallersFailOn(t *testing.T) {
 
 // What another program has registered is read, and logged.
 func TestAnInstanceOnWhichJavaCallersFailIsLogged(t *testing.T) {
-	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
 	var mu sync.Mutex
 	var log strings.Builder
@@ -235,14 +225,11 @@ func TestAnInstanceOnWhichJavaCallersFailIsLogged(t *testing.T) {
 	require.NoError(t, server.Create("/services/orders/3", []byte(`{"address":"h","port":1}`)))
 	read := map[string]func() int{
 		"lookup": func() int {
-			list, err := d.Lookup(ctx, "orders")
-			require.NoError(t, err)
+			list := lookup(t, d, "orders")
 			return len(list)
 		},
 		"watch": func() int {
-			w, err := d.Watch(ctx, "orders")
-			require.NoError(t, err)
-			defer w.Close()
+			w := watch(t, d, "orders")
 			return len(w.Instances())
 		},
 	}

@@ -42,8 +42,7 @@ func TestEachTypeHasItsNodeAndItsEnd(t *testing.T) {
 			} else {
 				require.Equal(t, "/services/orders/1", r.Path())
 			}
-			stat, err := server.Stat(r.Path())
-			require.NoError(t, err)
+			stat := testbed.ServerStat(t, server, r.Path())
 			assert.Equal(t, c.ephemeral, stat.EphemeralOwner != 0)
 			there, _ := r.Present()
 			assert.True(t, there)
@@ -52,9 +51,7 @@ func TestEachTypeHasItsNodeAndItsEnd(t *testing.T) {
 			i.Payload = "later"
 			require.NoError(t, r.Update(testbed.Context(t), i))
 			require.Equal(t, "later", r.Instance().Payload)
-			data, err := server.Get(r.Path())
-			require.NoError(t, err)
-			require.Contains(t, string(data), `"payload":"later"`)
+			require.Contains(t, testbed.ServerData(t, server, r.Path()), `"payload":"later"`)
 
 			require.NoError(t, r.Close())
 			require.NoError(t, r.Close())
@@ -76,8 +73,7 @@ func TestAPermanentInstanceStays(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, discovery.Permanent, written.Type)
 		require.False(t, written.RegistrationTime.IsZero())
-		list, err := d.Lookup(ctx, "orders")
-		require.NoError(t, err)
+		list := lookup(t, d, "orders")
 		require.Len(t, list, 1)
 		assert.EqualExportedValues(t, written, list[0])
 	}
@@ -129,14 +125,12 @@ func TestAReconnectOfALivingSessionWritesNothing(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		d := newDiscovery[string](t, w.Client())
 		r := register(t, d, at("orders", "1"))
-		before, err := w.Server.Stat(r.Path())
-		require.NoError(t, err)
+		before := testbed.ServerStat(t, w.Server, r.Path())
 		w.Server.CutConnections()
 		time.Sleep(time.Minute) // virtual time, in which nothing may be written
 		there, _ := r.Present()
 		require.True(t, there)
-		after, err := w.Server.Stat(r.Path())
-		require.NoError(t, err)
+		after := testbed.ServerStat(t, w.Server, r.Path())
 		require.Equal(t, before, after)
 		require.NoError(t, r.Close())
 	})
@@ -151,18 +145,14 @@ func TestARegistrationComesBackWithWhatWasUpdatedLast(t *testing.T) {
 	i := at("orders", "")
 	i.Payload = "later"
 	require.NoError(t, r.Update(ctx, i))
-	before, err := server.Stat(r.Path())
-	require.NoError(t, err)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
+	before := testbed.ServerStat(t, server, r.Path())
+	session := testbed.Session(t, client)
 	require.NoError(t, server.ExpireSession(session.ID()))
 	testbed.Eventually(t, func() bool {
 		stat, err := server.Stat(r.Path())
 		return err == nil && stat.Czxid != before.Czxid
 	}, "the node is made again")
-	data, err := server.Get(r.Path())
-	require.NoError(t, err)
-	require.Contains(t, string(data), `"payload":"later"`)
+	require.Contains(t, testbed.ServerData(t, server, r.Path()), `"payload":"later"`)
 }
 
 func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
@@ -170,17 +160,13 @@ func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
 	server := zktest.NewServer(t)
 	crashed := newDiscovery[string](t, newClient(t, server))
 	register(t, crashed, at("orders", "1"))
-	before, err := server.Stat("/services/orders/1")
-	require.NoError(t, err)
+	before := testbed.ServerStat(t, server, "/services/orders/1")
 	d := newDiscovery[string](t, newClient(t, server))
-	w, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
-	defer w.Close()
+	w := watch(t, d, "orders")
 	i := at("orders", "1")
 	i.Payload = "again"
 	register(t, d, i)
-	after, err := server.Stat("/services/orders/1")
-	require.NoError(t, err)
+	after := testbed.ServerStat(t, server, "/services/orders/1")
 	require.NotEqual(t, before.Czxid, after.Czxid)
 	for list, err := range w.Observe(ctx) {
 		require.NoError(t, err)
@@ -196,8 +182,7 @@ func TestAPermanentInstanceReplacesTheNodeOfASession(t *testing.T) {
 	_, err := newDiscovery[string](t, newClient(t, server)).Write(testbed.Context(t), at("orders", "1"))
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
-	stat, err := server.Stat("/services/orders/1")
-	require.NoError(t, err)
+	stat := testbed.ServerStat(t, server, "/services/orders/1")
 	require.Zero(t, stat.EphemeralOwner)
 }
 
@@ -229,17 +214,14 @@ func TestAnUpdateThatFailsIsWrittenLaterAlsoIfAnotherOneWaits(t *testing.T) {
 		go func() { first <- update(t.Context(), "first") }()
 		synctest.Wait()
 		require.Empty(t, first, "it waits for a connection")
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		short := testbed.Timeout(t, time.Second)
 		require.ErrorIs(t, update(short, "second"), context.DeadlineExceeded)
 		require.ErrorIs(t, update(short, "third"), context.DeadlineExceeded, "its context was done before")
 		require.ErrorIs(t, update(short, strings.Repeat("x", 1<<20)), framework.ErrTooLong)
 		require.Equal(t, "third", r.Instance().Payload)
 		w.Server.RefuseConnections(false)
 		require.NoError(t, <-first)
-		data, err := w.Server.Get(r.Path())
-		require.NoError(t, err)
-		require.Contains(t, string(data), `"payload":"third"`)
+		require.Contains(t, testbed.ServerData(t, w.Server, r.Path()), `"payload":"third"`)
 		require.NoError(t, r.Close())
 	})
 }
@@ -264,9 +246,7 @@ func TestAnUpdateWinsOverThoseThatWereGivenBefore(t *testing.T) {
 		wg.Wait()
 		last := fmt.Sprintf("last %d", n)
 		require.NoError(t, update(ctx, last))
-		data, err := server.Get(r.Path())
-		require.NoError(t, err)
-		require.Contains(t, string(data), last)
+		require.Contains(t, testbed.ServerData(t, server, r.Path()), last)
 		require.NoError(t, r.Problem())
 	}
 }
@@ -284,8 +264,7 @@ func TestDrainUnregistersAndThenWaits(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(began), 5*time.Second)
 
 		r = register(t, d, at("orders", "1"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		require.ErrorIs(t, r.Drain(ctx, time.Hour), context.DeadlineExceeded)
 		require.False(t, w.Server.Exists(r.Path()))
 	})
@@ -297,22 +276,20 @@ func TestRegisterWaitsForAServer(t *testing.T) {
 		"plain":  {Name: "orders", Address: "h"},
 		"Spring": discovery.Spring("orders", "h", 1, nil), // which looks for another profile first
 	} {
-		t.Run(kind, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				d := newDiscovery[discovery.Metadata](t, w.Client())
-				w.Server.Stop()
-				done := make(chan error)
-				go func() {
-					r, err := d.Register(t.Context(), i)
-					if err == nil {
-						err = r.Close()
-					}
-					done <- err
-				}()
-				time.Sleep(5 * time.Minute) // virtual time: the length of the outage
-				require.NoError(t, w.Server.Restart())
-				require.NoError(t, <-done)
-			})
+		testbed.RunWorld(t, kind, func(t *testing.T, w *testbed.World) {
+			d := newDiscovery[discovery.Metadata](t, w.Client())
+			w.Server.Stop()
+			done := make(chan error)
+			go func() {
+				r, err := d.Register(t.Context(), i)
+				if err == nil {
+					err = r.Close()
+				}
+				done <- err
+			}()
+			time.Sleep(5 * time.Minute) // virtual time: the length of the outage
+			require.NoError(t, w.Server.Restart())
+			require.NoError(t, <-done)
 		})
 	}
 }
@@ -323,21 +300,17 @@ func TestARegistrationSurvivesEveryFault(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		d := newDiscovery[string](t, s.Subject)
 		i := at("orders", "1")
-		r, err := d.Register(t.Context(), i)
-		require.NoError(t, err)
+		r := register(t, d, i)
 		i.Payload = "later"
 		require.NoError(t, r.Update(t.Context(), i))
 		permanent, err := d.Write(t.Context(), at("orders", "2"))
 		require.NoError(t, err)
 		// virtual time, in which a session that was lost is over for the servers, too
 		time.Sleep(2 * time.Minute)
-		data, err := s.Server.Get(r.Path())
-		require.NoError(t, err)
-		require.Contains(t, string(data), "later")
+		require.Contains(t, testbed.ServerData(t, s.Server, r.Path()), "later")
 		require.NoError(t, r.Close())
 		require.False(t, s.Server.Exists(r.Path()))
-		list, err := d.Lookup(t.Context(), "orders")
-		require.NoError(t, err)
+		list := lookup(t, d, "orders")
 		require.Len(t, list, 1)
 		require.Equal(t, permanent.ID, list[0].ID)
 	})
@@ -350,17 +323,14 @@ func TestAPermanentInstanceReplacesOneThatComesMeanwhile(t *testing.T) {
 		const path = "/services/orders/1"
 		subject, other := w.Client(), w.Client()
 		d := newDiscovery[string](t, subject)
-		session, err := subject.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, subject)
 		gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnPath(path), zktest.OnCreate())
-		written := make(chan error, 1)
-		go func() { // ends with the write
+		written := testbed.Go(func() error { // ends with the write
 			_, err := d.Write(t.Context(), at("orders", "1"))
-			written <- err
-		}()
+			return err
+		})
 		testbed.Receive(t, gate.Arrived(), "the create")
-		_, err = other.Create(t.Context(), path, nil, framework.As(framework.Ephemeral), framework.ContainerParents())
-		require.NoError(t, err)
+		testbed.Create(t, other, path, nil, framework.As(framework.Ephemeral), framework.ContainerParents())
 		gate.Open()
 		require.NoError(t, testbed.Receive(t, written, "the write"))
 		require.NoError(t, other.Close())

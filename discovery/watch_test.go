@@ -23,9 +23,7 @@ func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	d := newDiscovery[string](t, client)
-	w, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
-	defer w.Close()
+	w := watch(t, d, "orders")
 	require.Empty(t, w.Instances())
 	lists := make(chan []discovery.Instance[string], 100)
 	followed, stop := context.WithCancel(ctx)
@@ -54,9 +52,7 @@ func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 	require.NoError(t, one.Close())
 	require.Equal(t, []string{"2"}, ids(testbed.Receive(t, lists, "the end of the first")))
 
-	late, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
-	defer late.Close()
+	late := watch(t, d, "orders")
 	require.Equal(t, []string{"2"}, ids(late.Instances()), "complete from the start")
 	testbed.Eventually(t, func() bool { fresh, _ := late.Current(); return fresh }, "all has been read")
 	stop()
@@ -69,9 +65,7 @@ func TestAWatchKeepsItsListThroughAnOutageAndThenCatchesUp(t *testing.T) {
 		d := newDiscovery[string](t, world.Client())
 		r := register(t, d, at("orders", "1"))
 		reader := newDiscovery[string](t, world.Client())
-		w, err := reader.Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Close()
+		w := watch(t, reader, "orders")
 		world.Server.RefuseConnections(true)
 		world.Server.CutConnections()
 		synctest.Wait() // the loss is noticed
@@ -100,19 +94,17 @@ func TestAWatchEndsWithItsCloseAndWithItsClient(t *testing.T) {
 		{func(w *discovery.Watch[string]) error { return w.Close() }, framework.ErrEnded},
 		{func(*discovery.Watch[string]) error { return client.Close() }, framework.ErrClosed},
 	} {
-		w, err := d.Watch(ctx, "orders")
-		require.NoError(t, err)
-		ended := make(chan error, 1)
-		go func() {
+		w := watch(t, d, "orders")
+		ended := testbed.Go(func() error {
 			var last error
 			for _, err := range w.Observe(ctx) {
 				last = err
 			}
-			ended <- last
-		}()
+			return last
+		})
 		require.NoError(t, w.Err())
 		require.NoError(t, c.end(w))
-		err = testbed.Receive(t, ended, "the end of the iteration")
+		err := testbed.Receive(t, ended, "the end of the iteration")
 		require.ErrorIs(t, err, c.want)
 		testbed.OneOp(t, err, "observe", "/services/orders")
 		require.ErrorIs(t, w.Err(), c.want)
@@ -124,8 +116,7 @@ func TestAWatchThatFindsNoServerSaysSo(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		d := newDiscovery[string](t, w.Client())
 		w.Server.Stop()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		_, err := d.Watch(ctx, "orders")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)

@@ -1,7 +1,6 @@
 package zkconn_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -36,6 +35,11 @@ func virtual(t *testing.T, test func(t *testing.T, b *bench)) {
 	synctest.Test(t, func(t *testing.T) {
 		test(t, &bench{zktest.NewServer(t, zktest.WithInMemory()), t})
 	})
+}
+
+// virtualRun is a subtest of virtual's kind.
+func virtualRun(t *testing.T, name string, test func(t *testing.T, b *bench)) {
+	testbed.RunVirtual(t, name, func(t *testing.T) { test(t, &bench{zktest.NewServer(t, zktest.WithInMemory()), t}) })
 }
 
 // connect returns a Conn that is closed when the test ends.
@@ -133,11 +137,10 @@ func TestAnOperationThatWaitsMayBeSentInTheNextSession(t *testing.T) {
 		b.CutConnections()
 		synctest.Wait()
 		require.NoError(t, b.ExpireSession(first))
-		created := make(chan error, 1)
-		go func() {
+		created := testbed.Go(func() error {
 			_, err := conn.Create("/a", nil, zk.FlagEphemeral, world)
-			created <- err
-		}()
+			return err
+		})
 		synctest.Wait()
 		b.RefuseConnections(false)
 		require.NoError(t, testbed.Receive(t, created, "the node"))
@@ -163,30 +166,28 @@ func (c slowToRead) Read(p []byte) (int, error) {
 // as in go-zookeeper. If the handshake fails, the operation fails.
 func TestOperation_WaitsForAHandshake(t *testing.T) {
 	for name, fails := range map[string]bool{"succeeds": false, "fails": true} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				var open net.Conn
-				conn, _ := b.connect(zkconn.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-					nc, err := b.Dial(network, address, timeout)
-					open = nc
-					return slowToRead{nc, time.Now().Add(5 * time.Second)}, err
-				}))
-				if fails {
-					time.AfterFunc(3*time.Second, func() {
-						b.RefuseConnections(true)
-						open.Close()
-					})
-				}
-				began := time.Now()
-				_, _, err := conn.Exists("/a")
-				if fails {
-					require.Equal(t, zkconn.ErrNoServer, err)
-					require.Equal(t, 5*time.Second, time.Since(began), "the read of a closed connection")
-				} else {
-					require.NoError(t, err)
-					require.Equal(t, 5*time.Second, time.Since(began).Truncate(time.Second))
-				}
-			})
+		virtualRun(t, name, func(t *testing.T, b *bench) {
+			var open net.Conn
+			conn, _ := b.connect(zkconn.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+				nc, err := b.Dial(network, address, timeout)
+				open = nc
+				return slowToRead{nc, time.Now().Add(5 * time.Second)}, err
+			}))
+			if fails {
+				time.AfterFunc(3*time.Second, func() {
+					b.RefuseConnections(true)
+					open.Close()
+				})
+			}
+			began := time.Now()
+			_, _, err := conn.Exists("/a")
+			if fails {
+				require.Equal(t, zkconn.ErrNoServer, err)
+				require.Equal(t, 5*time.Second, time.Since(began), "the read of a closed connection")
+			} else {
+				require.NoError(t, err)
+				require.Equal(t, 5*time.Second, time.Since(began).Truncate(time.Second))
+			}
 		})
 	}
 }
@@ -231,22 +232,20 @@ func TestAWriteIsSentOnce(t *testing.T) {
 
 func TestAProtectedNodeIsCreatedOnceWhateverIsLost(t *testing.T) {
 	for _, fault := range testbed.Faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				conn, _ := b.connect()
-				b.create(conn, "/a")
-				injected := b.Inject(fault, 0, zktest.OnCreate())
-				path, err := conn.CreateProtectedEphemeralSequential("/a/n-", nil, world)
-				require.NoError(t, err)
-				require.True(t, injected.Met())
-				children, _, err := conn.Children("/a")
-				require.NoError(t, err)
-				require.Len(t, children, 1)
-				require.Equal(t, "/a/"+children[0], path)
-				stat, err := b.Stat(path)
-				require.NoError(t, err)
-				require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
-			})
+		virtualRun(t, fault.String(), func(t *testing.T, b *bench) {
+			conn, _ := b.connect()
+			b.create(conn, "/a")
+			injected := b.Inject(fault, 0, zktest.OnCreate())
+			path, err := conn.CreateProtectedEphemeralSequential("/a/n-", nil, world)
+			require.NoError(t, err)
+			require.True(t, injected.Met())
+			children, _, err := conn.Children("/a")
+			require.NoError(t, err)
+			require.Len(t, children, 1)
+			require.Equal(t, "/a/"+children[0], path)
+			stat, err := b.Stat(path)
+			require.NoError(t, err)
+			require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
 		})
 	}
 }
@@ -447,8 +446,7 @@ func TestARequestThatIsTooLongIsNotSent(t *testing.T) {
 func TestTheClientSharesTheSession(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		conn, _ := b.connect()
-		session, err := conn.Client().Session(context.Background())
-		require.NoError(t, err)
+		session := testbed.Session(t, conn.Client())
 		require.Equal(t, conn.SessionID(), session.ID())
 	})
 }
@@ -477,8 +475,7 @@ func TestNilDataAreNull(t *testing.T) {
 		require.NoError(t, err)
 		is("/multi", nil)
 		is("/ours", nil)
-		_, err = conn.Client().Create(t.Context(), "/theirs", nil)
-		require.NoError(t, err)
+		testbed.Create(t, conn.Client(), "/theirs", nil)
 		is("/theirs", []byte{})
 	})
 }

@@ -101,19 +101,17 @@ func TestALockThatWasLostSaysSoAndCanBeAcquiredAgain(t *testing.T) {
 		"session": {func(b *bench, conn *zkconn.Conn, _ *lock.Hold) error { return b.ExpireSession(conn.SessionID()) }, zkconn.ErrSessionExpired},
 		"node":    {func(b *bench, _ *zkconn.Conn, hold *lock.Hold) error { return b.Delete(hold.Path()) }, zkconn.ErrNoNode},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				conn, _ := b.connect()
-				l := zkconn.NewLock(conn, "/l", world)
-				require.NoError(t, l.Lock())
-				hold := l.Hold()
-				require.NoError(t, test.lose(b, conn, hold))
-				<-hold.Done()
-				require.Equal(t, test.want, l.Unlock())
-				require.Nil(t, l.Hold())
-				require.NoError(t, l.Lock())
-				require.NoError(t, l.Unlock())
-			})
+		virtualRun(t, name, func(t *testing.T, b *bench) {
+			conn, _ := b.connect()
+			l := zkconn.NewLock(conn, "/l", world)
+			require.NoError(t, l.Lock())
+			hold := l.Hold()
+			require.NoError(t, test.lose(b, conn, hold))
+			<-hold.Done()
+			require.Equal(t, test.want, l.Unlock())
+			require.Nil(t, l.Hold())
+			require.NoError(t, l.Lock())
+			require.NoError(t, l.Unlock())
 		})
 	}
 }
@@ -122,23 +120,21 @@ func TestALockThatWasLostSaysSoAndCanBeAcquiredAgain(t *testing.T) {
 func TestALockIsAcquiredWhateverIsLost(t *testing.T) {
 	for _, fault := range testbed.Faults {
 		for n := range 3 {
-			t.Run(fmt.Sprint(fault, " ", n), func(t *testing.T) {
-				virtual(t, func(t *testing.T, b *bench) {
-					conn, _ := b.connect()
-					b.create(conn, "/l")
-					injected := b.Inject(fault, n)
-					l := zkconn.NewLock(conn, "/l", world)
-					require.NoError(t, l.Lock())
-					if err := l.Unlock(); fault != zktest.ExpireAfter && fault != zktest.ExpireBefore {
-						require.NoError(t, err)
-					}
-					_ = injected.Met() // an acquire may have fewer requests
-					b.ClearFaults()
-					other, _ := b.connect()
-					last := zkconn.NewLock(other, "/l", world)
-					require.NoError(t, last.Lock())
-					require.NoError(t, last.Unlock())
-				})
+			virtualRun(t, fmt.Sprint(fault, " ", n), func(t *testing.T, b *bench) {
+				conn, _ := b.connect()
+				b.create(conn, "/l")
+				injected := b.Inject(fault, n)
+				l := zkconn.NewLock(conn, "/l", world)
+				require.NoError(t, l.Lock())
+				if err := l.Unlock(); fault != zktest.ExpireAfter && fault != zktest.ExpireBefore {
+					require.NoError(t, err)
+				}
+				_ = injected.Met() // an acquire may have fewer requests
+				b.ClearFaults()
+				other, _ := b.connect()
+				last := zkconn.NewLock(other, "/l", world)
+				require.NoError(t, last.Lock())
+				require.NoError(t, last.Unlock())
 			})
 		}
 	}
@@ -170,8 +166,7 @@ func TestNodesOfOthersAreUnderstood(t *testing.T) {
 		holder, err := conn.Create(kazoos, nil, zk.FlagEphemeralSequential, world)
 		require.NoError(t, err)
 		l := zkconn.NewLock(conn, "/l", world)
-		locked := make(chan error, 1)
-		go func() { locked <- l.Lock() }()
+		locked := testbed.Go(l.Lock)
 		synctest.Wait()
 		require.Empty(t, locked)
 		later, err := conn.Create(kazoos, nil, zk.FlagEphemeralSequential, world)

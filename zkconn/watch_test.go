@@ -69,51 +69,49 @@ func TestAWatchSurvivesAReconnect(t *testing.T) {
 		{"nothing", "exists", "/none", func(*bench) error { return nil }, 0},
 	} {
 		for _, when := range []string{"before", "during", "after"} {
-			t.Run(test.name+" "+when, func(t *testing.T) {
-				virtual(t, func(t *testing.T, b *bench) {
-					require.NoError(t, b.Create("/a", nil))
-					conn, events := b.connect()
-					ch, err := watches[test.watch](conn, test.path)
-					require.NoError(t, err)
-					second, err := watches[test.watch](conn, test.path)
-					require.NoError(t, err)
-					change := func(now string) {
-						if when == now {
-							require.NoError(t, test.change(b))
-						}
+			virtualRun(t, test.name+" "+when, func(t *testing.T, b *bench) {
+				require.NoError(t, b.Create("/a", nil))
+				conn, events := b.connect()
+				ch, err := watches[test.watch](conn, test.path)
+				require.NoError(t, err)
+				second, err := watches[test.watch](conn, test.path)
+				require.NoError(t, err)
+				change := func(now string) {
+					if when == now {
+						require.NoError(t, test.change(b))
 					}
-					change("before")
-					if when == "before" {
-						synctest.Wait()
-					}
-					steps(t, events, zk.StateHasSession)
-					b.reconnect(events, func() { change("during") })
-					if when == "after" {
-						require.Empty(t, ch)
-					}
-					change("after")
+				}
+				change("before")
+				if when == "before" {
 					synctest.Wait()
-					if test.event == 0 {
-						require.Empty(t, ch)
-						require.NoError(t, b.Create("/a/x", nil)) // the Conn continues
-						return
+				}
+				steps(t, events, zk.StateHasSession)
+				b.reconnect(events, func() { change("during") })
+				if when == "after" {
+					require.Empty(t, ch)
+				}
+				change("after")
+				synctest.Wait()
+				if test.event == 0 {
+					require.Empty(t, ch)
+					require.NoError(t, b.Create("/a/x", nil)) // the Conn continues
+					return
+				}
+				want := zk.Event{Type: test.event, State: zk.StateSyncConnected, Path: test.path}
+				for _, ch := range []<-chan zk.Event{ch, second} {
+					require.Equal(t, want, testbed.Receive(t, ch, "the event"))
+					_, open := <-ch
+					require.False(t, open)
+				}
+				count := 0
+				for len(events) > 0 {
+					if e := <-events; e == want {
+						count++
 					}
-					want := zk.Event{Type: test.event, State: zk.StateSyncConnected, Path: test.path}
-					for _, ch := range []<-chan zk.Event{ch, second} {
-						require.Equal(t, want, testbed.Receive(t, ch, "the event"))
-						_, open := <-ch
-						require.False(t, open)
-					}
-					count := 0
-					for len(events) > 0 {
-						if e := <-events; e == want {
-							count++
-						}
-					}
-					if when != "before" { // that one was read to reconnect
-						require.Equal(t, 1, count, "events for all watches of the node")
-					}
-				})
+				}
+				if when != "before" { // that one was read to reconnect
+					require.Equal(t, 1, count, "events for all watches of the node")
+				}
 			})
 		}
 	}
@@ -166,22 +164,20 @@ func TestWatchesSurviveManyReconnects(t *testing.T) {
 // Requests that set watches again fail, too: the watch waits for the next connection.
 func TestAWatchSurvivesFaultsWhileItIsSetAgain(t *testing.T) {
 	for name, watch := range watches {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				require.NoError(t, b.Create("/a", nil))
-				conn, events := b.connect()
-				ch, err := watch(conn, "/a")
-				require.NoError(t, err)
-				steps(t, events, zk.StateHasSession)
-				b.CutConnections()
-				for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-					<-b.Inject(fault, 0, zktest.OnOp("exists", "getChildren2")).Done()
-				}
-				synctest.Wait()
-				require.Empty(t, ch)
-				require.NoError(t, b.Delete("/a"))
-				require.Equal(t, zk.EventNodeDeleted, testbed.Receive(t, ch, "the event").Type)
-			})
+		virtualRun(t, name, func(t *testing.T, b *bench) {
+			require.NoError(t, b.Create("/a", nil))
+			conn, events := b.connect()
+			ch, err := watch(conn, "/a")
+			require.NoError(t, err)
+			steps(t, events, zk.StateHasSession)
+			b.CutConnections()
+			for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
+				<-b.Inject(fault, 0, zktest.OnOp("exists", "getChildren2")).Done()
+			}
+			synctest.Wait()
+			require.Empty(t, ch)
+			require.NoError(t, b.Delete("/a"))
+			require.Equal(t, zk.EventNodeDeleted, testbed.Receive(t, ch, "the event").Type)
 		})
 	}
 }
@@ -190,29 +186,27 @@ func TestAWatchSurvivesFaultsWhileItIsSetAgain(t *testing.T) {
 // Conn, also over a second reconnect.
 func TestAWatchOfANodeThatCannotBeReadAfterAReconnect(t *testing.T) {
 	for name, watch := range watches {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				conn, events := b.connect()
-				b.create(conn, "/a")
-				ch, err := watch(conn, "/a")
-				require.NoError(t, err)
-				steps(t, events, zk.StateHasSession)
-				owner, _ := b.connect()
-				require.NoError(t, owner.AddAuth("digest", []byte("user:password")))
-				_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
-				require.NoError(t, err)
-				for range 2 {
-					b.reconnect(events, func() {})
-					time.Sleep(time.Minute) // virtual time, in which the watch must not end
-					require.Empty(t, ch)
-				}
-				_, err = owner.SetACL("/a", world, -1)
-				require.NoError(t, err)
-				time.Sleep(time.Minute) // virtual time, in which the Conn reads the node again
+		virtualRun(t, name, func(t *testing.T, b *bench) {
+			conn, events := b.connect()
+			b.create(conn, "/a")
+			ch, err := watch(conn, "/a")
+			require.NoError(t, err)
+			steps(t, events, zk.StateHasSession)
+			owner, _ := b.connect()
+			require.NoError(t, owner.AddAuth("digest", []byte("user:password")))
+			_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
+			require.NoError(t, err)
+			for range 2 {
+				b.reconnect(events, func() {})
+				time.Sleep(time.Minute) // virtual time, in which the watch must not end
 				require.Empty(t, ch)
-				require.NoError(t, b.Delete("/a"))
-				require.Equal(t, zk.EventNodeDeleted, testbed.Receive(t, ch, "the event").Type)
-			})
+			}
+			_, err = owner.SetACL("/a", world, -1)
+			require.NoError(t, err)
+			time.Sleep(time.Minute) // virtual time, in which the Conn reads the node again
+			require.Empty(t, ch)
+			require.NoError(t, b.Delete("/a"))
+			require.Equal(t, zk.EventNodeDeleted, testbed.Receive(t, ch, "the event").Type)
 		})
 	}
 }
@@ -221,63 +215,57 @@ func TestAWatchOfANodeThatCannotBeReadAfterAReconnect(t *testing.T) {
 // of up to 10 s, which the end of the session ends.
 func TestAWatchOfANodeThatCannotBeReadEndsWithItsSession(t *testing.T) {
 	for name, watch := range watches {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				conn, events := b.connect()
-				b.create(conn, "/a")
-				ch, err := watch(conn, "/a")
-				require.NoError(t, err)
-				steps(t, events, zk.StateHasSession)
-				owner, _ := b.connect()
-				require.NoError(t, owner.AddAuth("digest", []byte("user:password")))
-				_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
-				require.NoError(t, err)
-				b.reconnect(events, func() {})
-				time.Sleep(time.Minute) // until the pauses are long
-				require.NoError(t, b.ExpireSession(conn.SessionID()))
-				began := time.Now()
-				require.Equal(t, zkconn.ErrSessionExpired, testbed.Receive(t, ch, "the end").Err)
-				require.Less(t, time.Since(began), time.Second)
-			})
+		virtualRun(t, name, func(t *testing.T, b *bench) {
+			conn, events := b.connect()
+			b.create(conn, "/a")
+			ch, err := watch(conn, "/a")
+			require.NoError(t, err)
+			steps(t, events, zk.StateHasSession)
+			owner, _ := b.connect()
+			require.NoError(t, owner.AddAuth("digest", []byte("user:password")))
+			_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
+			require.NoError(t, err)
+			b.reconnect(events, func() {})
+			time.Sleep(time.Minute) // until the pauses are long
+			require.NoError(t, b.ExpireSession(conn.SessionID()))
+			began := time.Now()
+			require.Equal(t, zkconn.ErrSessionExpired, testbed.Receive(t, ch, "the end").Err)
+			require.Less(t, time.Since(began), time.Second)
 		})
 	}
 }
 
 func TestAWatchEndsWithTheSession(t *testing.T) {
 	for name, watch := range watches {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				conn, _ := b.connect()
-				b.create(conn, "/a")
-				ch, err := watch(conn, "/a")
-				require.NoError(t, err)
-				require.NoError(t, b.ExpireSession(conn.SessionID()))
-				want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: zkconn.ErrSessionExpired}
-				require.Equal(t, want, testbed.Receive(t, ch, "the end"))
-				_, open := <-ch
-				require.False(t, open)
-			})
+		virtualRun(t, name, func(t *testing.T, b *bench) {
+			conn, _ := b.connect()
+			b.create(conn, "/a")
+			ch, err := watch(conn, "/a")
+			require.NoError(t, err)
+			require.NoError(t, b.ExpireSession(conn.SessionID()))
+			want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: zkconn.ErrSessionExpired}
+			require.Equal(t, want, testbed.Receive(t, ch, "the end"))
+			_, open := <-ch
+			require.False(t, open)
 		})
 	}
 }
 
 func TestAWatchEndsWithTheConn(t *testing.T) {
 	for _, connected := range []bool{true, false} {
-		t.Run(fmt.Sprint("connected ", connected), func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				conn, _ := b.connect()
-				b.create(conn, "/a")
-				_, _, ch, err := conn.GetW("/a")
-				require.NoError(t, err)
-				if !connected {
-					b.RefuseConnections(true)
-					b.CutConnections()
-					synctest.Wait()
-				}
-				conn.Close()
-				want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: zkconn.ErrClosing}
-				require.Equal(t, want, testbed.Receive(t, ch, "the end"))
-			})
+		virtualRun(t, fmt.Sprint("connected ", connected), func(t *testing.T, b *bench) {
+			conn, _ := b.connect()
+			b.create(conn, "/a")
+			_, _, ch, err := conn.GetW("/a")
+			require.NoError(t, err)
+			if !connected {
+				b.RefuseConnections(true)
+				b.CutConnections()
+				synctest.Wait()
+			}
+			conn.Close()
+			want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: zkconn.ErrClosing}
+			require.Equal(t, want, testbed.Receive(t, ch, "the end"))
 		})
 	}
 }
@@ -323,33 +311,29 @@ func TestTheEventChannelHasOneEventForAllWatchesOfANode(t *testing.T) {
 // As in go-zookeeper, the event that the session has expired precedes the ends of its watches.
 func TestTheSessionIsOverBeforeItsWatchesAre(t *testing.T) {
 	for name, connected := range map[string]bool{"said by a server": true, "by the clock": false} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, b *bench) {
-				conn, events := b.connect()
-				b.create(conn, "/a")
-				_, _, ch, err := conn.GetW("/a")
-				require.NoError(t, err)
-				session, err := conn.Client().Session(t.Context())
-				require.NoError(t, err)
-				// it is published later
-				_, err = session.Depend(connstate.LostEndsHold, func(error) { time.Sleep(5 * time.Second) })
-				require.NoError(t, err)
-				if connected {
-					require.NoError(t, b.ExpireSession(conn.SessionID()))
-				} else {
-					b.RefuseConnections(true)
-					b.CutConnections()
+		virtualRun(t, name, func(t *testing.T, b *bench) {
+			conn, events := b.connect()
+			b.create(conn, "/a")
+			_, _, ch, err := conn.GetW("/a")
+			require.NoError(t, err)
+			session := testbed.Session(t, conn.Client())
+			// it is published later
+			testbed.Depend(t, session, connstate.LostEndsHold, func(error) { time.Sleep(5 * time.Second) })
+			if connected {
+				require.NoError(t, b.ExpireSession(conn.SessionID()))
+			} else {
+				b.RefuseConnections(true)
+				b.CutConnections()
+			}
+			var states []zk.State
+			for e := range events {
+				if e.Type == zk.EventNotWatching {
+					break
 				}
-				var states []zk.State
-				for e := range events {
-					if e.Type == zk.EventNotWatching {
-						break
-					}
-					states = append(states, e.State)
-				}
-				require.Contains(t, states, zk.StateExpired)
-				require.Equal(t, zkconn.ErrSessionExpired, testbed.Receive(t, ch, "the end").Err)
-			})
+				states = append(states, e.State)
+			}
+			require.Contains(t, states, zk.StateExpired)
+			require.Equal(t, zkconn.ErrSessionExpired, testbed.Receive(t, ch, "the end").Err)
 		})
 	}
 }

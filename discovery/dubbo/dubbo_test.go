@@ -328,8 +328,7 @@ func TestRegister_DeletesTheRevisionsOfCrashedProcesses(t *testing.T) {
 			require.NoError(t, crashes.Close())
 		}
 		revisions := func(dir string) []string {
-			names, err := w.Server.Children(dir)
-			require.NoError(t, err)
+			names := testbed.ServerChildren(t, w.Server, dir)
 			return names
 		}
 		require.Len(t, revisions("/dubbo/orders"), 11, "they may be of processes that are about to register")

@@ -305,8 +305,7 @@ func TestARequestThatItsCallerGivesUpMarksNobodyDown(t *testing.T) {
 	virtual(t, func(t *testing.T, n *network) {
 		close(n.start(t, "a").hangs)
 		caller, w := n.caller(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://orders/7", nil)
 		require.NoError(t, err)
 		_, err = answer(caller, request)

@@ -18,7 +18,6 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/httpclient"
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/jvm"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testlevel"
@@ -38,9 +37,7 @@ func TestBesideSpring(t *testing.T) {
 		Start(t, "peer.App", "--server.port=0", "--spring.cloud.zookeeper.connect-string="+server.Servers()[0])
 	java.Await(t, "STARTED")
 	ctx := testbed.Context(t)
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, server.Servers())
 	d, err := discovery.New[discovery.Metadata](client, "/services")
 	require.NoError(t, err)
 	w, err := d.Watch(ctx, "spring-app")
@@ -86,8 +83,7 @@ func TestBesideSpring(t *testing.T) {
 		}))
 		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"))
 
-		session, err := client.Session(ctx)
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		require.NoError(t, server.ExpireSession(session.ID()))
 		// Java may see the list without the instance: how many calls fail depends on its timing.
 		t.Logf("while the session ended: %s", ask("/call?name=go-app&times=200"))
@@ -103,8 +99,7 @@ func TestBesideSpring(t *testing.T) {
 	})
 	t.Run("no call is lost while the session of Spring ends", func(t *testing.T) {
 		path := w.Instances()[0].Path()
-		before, err := server.Stat(path)
-		require.NoError(t, err)
+		before := testbed.ServerStat(t, server, path)
 		require.NoError(t, server.ExpireSession(before.EphemeralOwner))
 		for { // until Spring has created its node again
 			require.Equal(t, "spring", ask("/hello"))
@@ -120,8 +115,7 @@ func TestBesideSpring(t *testing.T) {
 		testlevel.Need(t, testlevel.Nightly)
 		for range 3 {
 			path := w.Instances()[0].Path()
-			before, err := server.Stat(path)
-			require.NoError(t, err)
+			before := testbed.ServerStat(t, server, path)
 			require.NoError(t, server.Restart())
 			for { // until Spring has created its node again
 				require.Equal(t, "spring", ask("/hello"))
@@ -193,8 +187,7 @@ func TestBesideSpring(t *testing.T) {
 		defer cancel()
 		_, err = election.Campaign(short)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "Spring leads")
-		stat, err := server.Stat(w.Instances()[0].Path())
-		require.NoError(t, err)
+		stat := testbed.ServerStat(t, server, w.Instances()[0].Path())
 		java.Kill()
 		require.NoError(t, server.ExpireSession(stat.EphemeralOwner)) // it would last for 10 s
 		term, err := election.Campaign(ctx)
