@@ -143,15 +143,13 @@ func TestCostDoesNotGrowWithWhatIsNotTouched(t *testing.T) {
 	session := func() {
 		owner := raw(t, s, nil)
 		mustCreate(t, owner, "/n/owned", 1)
-		_, err := owner.call(opClose, nil)
-		require.NoError(t, err)
+		ask(t, owner, opClose, nil)
 	}
 	setsAlone, sessionAlone := fastest(sets, time.Hour), fastest(session, time.Hour)
 	mustCreate(t, c, "/many", 0)
 	for i := range 20_000 {
 		path := mustCreate(t, c, fmt.Sprintf("/many/%d", i), 0)
-		_, err := other.call(opExists, watched(path, true))
-		require.NoError(t, err)
+		ask(t, other, opExists, watched(path, true))
 	}
 	require.Less(t, fastest(sets, 10*setsAlone), 10*setsAlone)
 	require.Less(t, fastest(session, 10*sessionAlone), 10*sessionAlone)

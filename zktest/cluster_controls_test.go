@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -20,11 +21,9 @@ import (
 func TestContainersOfAClusterAreReaped(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		a := raw(t, follower(t, c), nil)
-		_, err := a.call(opCreateContainer, create("/c", 4))
-		require.NoError(t, err)
+		ask(t, a, opCreateContainer, create("/c", 4))
 		mustCreate(t, a, "/c/x", 0)
-		_, err = a.call(opDelete, *new(buffer).text("/c/x").int(-1))
-		require.NoError(t, err)
+		ask(t, a, opDelete, *new(buffer).text("/c/x").int(-1))
 		c.Members()[0].ReapContainers()
 		time.Sleep(time.Second)
 		for i, m := range c.Members() {
@@ -48,24 +47,18 @@ func TestClusterOverTCP(t *testing.T) {
 // TestClientOfTheLibraryInVirtualTime has a client of package framework outlive every leader.
 func TestClientOfTheLibraryInVirtualTime(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		client, err := framework.New(c.Servers(), framework.WithDialer(c.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
-		_, err = client.Create(t.Context(), "/n", nil)
-		require.NoError(t, err)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		client := testbed.ClientOf(t, c)
+		testbed.Create(t, client, "/n", nil)
+		session := testbed.Session(t, client)
 		for i := range 20 {
 			lost, err := c.StopLeader()
 			require.NoError(t, err)
 			elected(t, c)
-			_, err = client.Set(t.Context(), "/n", []byte{byte(i)}, framework.IfVersion(int32(i)))
-			require.NoError(t, err)
+			testbed.Set(t, client, "/n", []byte{byte(i)}, framework.IfVersion(int32(i)))
 			require.NoError(t, lost.Restart())
 			time.Sleep(time.Second)
 		}
-		again, err := client.Session(t.Context())
-		require.NoError(t, err)
+		again := testbed.Session(t, client)
 		require.Equal(t, session.ID(), again.ID())
 	}, zktest.WithMemberLatency(5*time.Millisecond))
 }
@@ -186,8 +179,7 @@ func TestWaitForALeaderEndsWithItsContext(t *testing.T) {
 		for _, m := range c.Members() {
 			m.Stop()
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Hour)
 		_, err := c.WaitLeader(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	})

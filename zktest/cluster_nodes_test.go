@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -13,8 +14,7 @@ import (
 func TestANodeWhoseLeaderIsLost(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		l, f := leader(t, c), follower(t, c)
-		outcome := make(chan error, 1)
-		go func() { outcome <- f.Create("/lost", nil) }()
+		outcome := testbed.Go(func() error { return f.Create("/lost", nil) })
 		time.Sleep(time.Millisecond) // on its way between members for up to a second
 		l.Stop()
 		require.ErrorIs(t, <-outcome, zktest.ErrNoLeader)
@@ -26,8 +26,7 @@ func TestAClustersClockCountsWhatWasHeard(t *testing.T) {
 		f := follower(t, c)
 		client := raw(t, f, nil) // a session of 10 s
 		mustCreate(t, client, "/owned", 1)
-		_, err := client.call(opCreateTTL, *ptr(create("/ttl", 5)).long(60_000))
-		require.NoError(t, err)
+		ask(t, client, opCreateTTL, *ptr(create("/ttl", 5)).long(60_000))
 		time.Sleep(2 * time.Second) // the leader has heard of it by now
 		f.Advance(6 * time.Second)
 		time.Sleep(time.Second)

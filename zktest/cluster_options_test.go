@@ -1,13 +1,13 @@
 package zktest_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -88,11 +88,10 @@ func TestWriteOnItsWayIsLostWithTheLeader(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		a := raw(t, leader(t, c), nil)
 		mustCreate(t, a, "/n", 0)
-		answered := make(chan error, 1)
-		go func() {
+		answered := testbed.Go(func() error {
 			_, err := a.call(opSetData, setBody("/n", "lost"))
-			answered <- err
-		}()
+			return err
+		})
 		synctest.Wait()
 		_, err := c.StopLeader()
 		require.NoError(t, err)
@@ -115,8 +114,7 @@ func TestMembersGoOnWithTheirData(t *testing.T) {
 		for _, m := range c.Members() {
 			require.NoError(t, m.Restart())
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Minute)
 		l, err := c.WaitLeader(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "", get(t, raw(t, l, a), "/n"))

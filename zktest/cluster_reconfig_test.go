@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -65,8 +66,7 @@ func TestAMemberThatJoinsCountsOnlyWhenItHasTheLog(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		first := leader(t, c)
 		others := slices.DeleteFunc(c.Members(), func(s *zktest.Server) bool { return s == first })
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, 20*time.Second)
 		require.NoError(t, c.Partition(others[0])) // two of three go on
 		joined := make(chan *zktest.Server)
 		go func() { // ends with ctx
@@ -127,12 +127,10 @@ func TestAReconfigurationNeedsAMajorityOfTheNewConfiguration(t *testing.T) {
 		added, joined := joining(t, c)
 		added.Pause()
 		time.Sleep(3 * time.Second)
-		config, err := first.Get("/zookeeper/config")
-		require.NoError(t, err)
-		require.NotContains(t, string(config), added.Addr())
+		require.NotContains(t, testbed.ServerData(t, first, "/zookeeper/config"), added.Addr())
 		require.NoError(t, first.Restart())
 		time.Sleep(10 * time.Second)
-		_, err = c.Leader()
+		_, err := c.Leader()
 		require.ErrorIs(t, err, zktest.ErrNoLeader, "it has the proposal in its log")
 		_, err = first.Dial("", "", 0)
 		require.Error(t, err)
@@ -146,11 +144,10 @@ func TestAReconfigurationNeedsAMajorityOfTheNewConfiguration(t *testing.T) {
 // with it, which is still on its way.
 func joining(t *testing.T, c *zktest.Cluster) (added *zktest.Server, joined <-chan error) {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() { // ends with the cluster
+	done := testbed.Go(func() error { // ends with the cluster
 		_, err := c.Add(t.Context())
-		done <- err
-	}()
+		return err
+	})
 	synctest.Wait()
 	members := c.Members()
 	added = members[len(members)-1]
@@ -188,8 +185,7 @@ func TestAddAndRemoveEndWithTheirContextAndWithClose(t *testing.T) {
 		for _, s := range c.Members()[:2] {
 			s.Stop()
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		added, err := c.Add(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotNil(t, added)

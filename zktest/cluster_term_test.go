@@ -52,10 +52,8 @@ func TestReplacedLeaderServesItsClientsUntilItLooks(t *testing.T) {
 // are clients of it.
 func answersAlone(t *testing.T, old *zktest.Server, a, b *rawClient) {
 	t.Helper()
-	_, err := a.call(opPing, nil)
-	require.NoError(t, err)
-	_, err = a.call(opSync, *new(buffer).text("/n"))
-	require.NoError(t, err)
+	ask(t, a, opPing, nil)
+	ask(t, a, opSync, *new(buffer).text("/n"))
 	require.Equal(t, "", get(t, a, "/n"), "it does not know of its successor's writes")
 	require.Equal(t, b.id, raw(t, old, b).id, "a session that comes back")
 }

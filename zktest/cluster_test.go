@@ -1,7 +1,6 @@
 package zktest_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -33,11 +33,18 @@ func watched(path string, watch bool) buffer {
 	return b
 }
 
+// ask sends a request, and returns its answer.
+func ask(t *testing.T, c *rawClient, op int32, body buffer) reply {
+	t.Helper()
+	r, err := c.call(op, body)
+	require.NoError(t, err)
+	return r
+}
+
 // get reads a node's data, or "no node".
 func get(t *testing.T, c *rawClient, path string) string {
 	t.Helper()
-	r, err := c.call(opGetData, watched(path, false))
-	require.NoError(t, err)
+	r := ask(t, c, opGetData, watched(path, false))
 	if r.code == -101 {
 		return "no node"
 	}
@@ -48,8 +55,7 @@ func get(t *testing.T, c *rawClient, path string) string {
 // set writes a node's data.
 func set(t *testing.T, c *rawClient, path, data string) {
 	t.Helper()
-	r, err := c.call(opSetData, setBody(path, data))
-	require.NoError(t, err)
+	r := ask(t, c, opSetData, setBody(path, data))
 	require.Zero(t, r.code)
 }
 
@@ -77,8 +83,7 @@ func leader(t *testing.T, c *zktest.Cluster) *zktest.Server {
 // elected waits for a new leader.
 func elected(t *testing.T, c *zktest.Cluster) *zktest.Server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
+	ctx := testbed.Timeout(t, 10*time.Minute)
 	l, err := c.WaitLeader(ctx)
 	require.NoError(t, err)
 	return l
@@ -94,8 +99,7 @@ func TestFollowerServesTheOlderStateUntilItHasCaughtUp(t *testing.T) {
 		set(t, a, "/n", "new")
 		require.Equal(t, "", get(t, b, "/n"))
 		began := time.Now()
-		_, err := b.call(opSync, *new(buffer).text("/n"))
-		require.NoError(t, err)
+		ask(t, b, opSync, *new(buffer).text("/n"))
 		require.Equal(t, "new", get(t, b, "/n"), "after sync")
 		require.Equal(t, 3*time.Second, time.Since(began))
 		began = time.Now()
@@ -164,9 +168,7 @@ func TestWriteThatSomeHaveSurvivesIfTheyVote(t *testing.T) {
 		old.Stop()
 		c.Heal()
 		require.Equal(t, with, elected(t, c), "it has the longest log")
-		data, err = with.Get("/n")
-		require.NoError(t, err)
-		require.Equal(t, "survives", string(data))
+		require.Equal(t, "survives", testbed.ServerData(t, with, "/n"))
 	})
 }
 
@@ -211,8 +213,7 @@ func TestClientThatKnowsMoreIsRefused(t *testing.T) {
 		f := follower(t, c)
 		require.NoError(t, c.Lag(f, time.Minute))
 		a := raw(t, leader(t, c), nil)
-		r, err := a.call(opCreate, create("/n", 0))
-		require.NoError(t, err)
+		r := ask(t, a, opCreate, create("/n", 0))
 		a.seen = r.zxid
 		connect := func() error {
 			conn, err := f.Dial("", "", 0)
@@ -250,8 +251,7 @@ func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
 		mustCreate(t, a, "/n", 1)
 		for range 10 {
 			time.Sleep(8 * time.Second)
-			_, err := a.call(opPing, nil)
-			require.NoError(t, err)
+			ask(t, a, opPing, nil)
 		}
 		began := time.Now()
 		over(t, a)
@@ -338,8 +338,7 @@ func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
 			a := raw(t, follower(t, c), nil)
 			_, write := a.request(opCreate, create("/n", 2))
 			require.NoError(t, a.write(write))
-			r, err := a.call(op, create("/c", 4))
-			require.NoError(t, err)
+			r := ask(t, a, op, create("/c", 4))
 			require.EqualValues(t, -6, r.code, "unimplemented")
 			require.EqualValues(t, -1, r.zxid)
 			over(t, a)
@@ -409,8 +408,7 @@ func TestAMemberThatLagsKeepsTheTimeoutThatItHasGranted(t *testing.T) {
 		again, err := dialRaw(conn, raw(t, leader(t, c), nil), 30*time.Second)
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second) // virtual time
-		_, err = again.call(opPing, nil)
-		require.NoError(t, err)
+		ask(t, again, opPing, nil)
 		time.Sleep(20 * time.Second) // virtual time
 		require.Len(t, f.Sessions(), 1)
 		require.Equal(t, 30*time.Second, f.Sessions()[0].Timeout)
@@ -448,9 +446,7 @@ func TestPausedFollowerServesTheOldStateForAMomentAfterwards(t *testing.T) {
 		require.Equal(t, "", get(t, b, "/n"))
 		over(t, b) // it notices that it was given up
 		time.Sleep(time.Second)
-		data, err := f.Get("/n")
-		require.NoError(t, err)
-		require.Equal(t, "new", string(data))
+		require.Equal(t, "new", testbed.ServerData(t, f, "/n"))
 	})
 }
 
@@ -505,8 +501,7 @@ func TestSyncAsksTheLeader(t *testing.T) {
 			c.Heal()
 		}()
 		began := time.Now()
-		_, err := b.call(opSync, *new(buffer).text("/n"))
-		require.NoError(t, err)
+		ask(t, b, opSync, *new(buffer).text("/n"))
 		require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
 		require.Equal(t, "new", get(t, b, "/n"))
 	})
@@ -517,8 +512,7 @@ func TestSessionsOfAClusterEndAtTheEndOfATick(t *testing.T) {
 		began := time.Now()
 		a := raw(t, leader(t, c), nil)
 		time.Sleep(500 * time.Millisecond)
-		_, err := a.call(opPing, nil)
-		require.NoError(t, err)
+		ask(t, a, opPing, nil)
 		over(t, a)
 		// Heard at 0.5 s, plus 10 s, rounded up to the next 2 s.
 		require.Equal(t, 12*time.Second, time.Since(began))
@@ -541,8 +535,7 @@ func TestASessionThatIsBeingEndedIsRefused(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, ended.id)
 		exists := func() int32 {
-			r, err := raw(t, l, nil).call(opExists, watched("/n", false))
-			require.NoError(t, err)
+			r := ask(t, raw(t, l, nil), opExists, watched("/n", false))
 			return r.code
 		}
 		require.Zero(t, exists(), "it is still there")
@@ -582,14 +575,12 @@ func TestEachLeaderBeginsAnEpoch(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		for epoch := range int64(3) {
 			a := raw(t, elected(t, c), nil)
-			r, err := a.call(opPing, nil)
-			require.NoError(t, err)
+			r := ask(t, a, opPing, nil)
 			require.Equal(t, (epoch+1)<<32|1, r.zxid, "the session is the first transaction")
 			again, err := c.StopLeader()
 			require.NoError(t, err)
 			next := elected(t, c)
-			r, err = raw(t, next, a).call(opPing, nil)
-			require.NoError(t, err)
+			r = ask(t, raw(t, next, a), opPing, nil)
 			require.Equal(t, (epoch+2)<<32, r.zxid, "before any transaction")
 			require.NoError(t, again.Restart())
 			time.Sleep(time.Second)
@@ -606,8 +597,7 @@ func TestFollowerLearnsOfAnEpochWithItsFirstTransaction(t *testing.T) {
 		_, err := c.StopLeader()
 		require.NoError(t, err)
 		a = raw(t, elected(t, c), a)
-		r, err := a.call(opPing, nil)
-		require.NoError(t, err)
+		r := ask(t, a, opPing, nil)
 		a.seen = r.zxid
 		followers := 0
 		for _, m := range c.Members() {
@@ -676,8 +666,7 @@ func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
 				time.Sleep(time.Nanosecond) // virtual time: the server has it
 				b := raw(t, followers[1], a)
 				*b.numbers = number - 1 + test.more
-				r, err := b.call(test.op, *test.body)
-				require.NoError(t, err)
+				r := ask(t, b, test.op, *test.body)
 				require.Equal(t, test.code, r.code)
 			}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithSeed(2))
 		})

@@ -1,7 +1,6 @@
 package zktest_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -27,8 +27,7 @@ func TestJavaClientConnectsUnchanged(t *testing.T) {
 		t.Skipf("LEFT OUT, needs ZooKeeper's Java client: %v", err)
 	}
 	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
+	ctx := testbed.Timeout(t, 10*time.Minute)
 	client := exec.CommandContext(ctx, java, "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", filepath.Join(jars, "*"),
 		"org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", s.Addr())
 	client.Stdin = strings.NewReader(strings.Join([]string{

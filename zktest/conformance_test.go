@@ -145,8 +145,7 @@ func (s system) ask(t *testing.T, server int, old *rawClient, timeout time.Durat
 // look sends a request, fails the test if it has no answer, and checks that the zxid does not fall.
 func look(t *testing.T, c *rawClient, op int32, body buffer) reply {
 	t.Helper()
-	r, err := c.call(op, body)
-	require.NoError(t, err)
+	r := ask(t, c, op, body)
 	require.GreaterOrEqual(t, r.zxid, c.seen, "zxid")
 	c.seen = r.zxid
 	return r

@@ -145,8 +145,7 @@ func super(t *testing.T, address, credentials string) (seen []string) {
 	c := at(t, address, nil)
 	closed := "/closed-" + strings.ReplaceAll(credentials, ":", "-")
 	call := func(name string, op int32, body buffer) *cursor {
-		r, err := c.call(op, body)
-		require.NoError(t, err)
+		r := ask(t, c, op, body)
 		seen = append(seen, fmt.Sprintf("%s: %d", name, r.code))
 		return &cursor{b: r.body}
 	}
@@ -180,13 +179,10 @@ func wordsOf(t *testing.T, address string) (seen []string) {
 	mustCreate(t, c, "/words/owned", 1)
 	for _, path := range []string{"/words", "/none"} {
 		b := pathOf(path)
-		_, err := c.call(opExists, *b.bool(true))
-		require.NoError(t, err)
+		ask(t, c, opExists, *b.bool(true))
 	}
-	_, err := c.call(opAddWatch, addWatch("/words/owned", 1))
-	require.NoError(t, err)
-	_, err = c.call(opGetChildren, *ptr(pathOf("/words")).bool(true))
-	require.NoError(t, err)
+	ask(t, c, opAddWatch, addWatch("/words/owned", 1))
+	ask(t, c, opGetChildren, *ptr(pathOf("/words")).bool(true))
 	own := fmt.Sprintf("%#x", c.id)
 	volatile := regexp.MustCompile(`\w{3} \w{3} \d\d [\d:]+ \S+ \d{4}|=?0x[0-9a-f]+|\d+(?:\.\d+){3}:\d+|\d+ expire|\(\d+\)/\(\d+\)|=\d+`)
 	for _, word := range []string{"ruok", "isro", "wchs", "wchc", "wchp", "crst", "srst", "dump", "cons", "gtmk"} {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -19,30 +20,27 @@ func TestAnAnswerWaitsForTheNextRequest(t *testing.T) {
 		"a handshake":    func(t *testing.T, s *zktest.Server, _ *rawClient) { raw(t, s, nil) },
 		"no more faults": func(_ *testing.T, s *zktest.Server, _ *rawClient) { s.ClearFaults() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := zktest.NewServer(t, zktest.WithInMemory())
-				c := raw(t, s, nil)
-				lost := s.Inject(zktest.LoseWakeup, 1, zktest.OnCreate())
-				mustCreate(t, c, "/a", 0)
-				xid, b := c.request(opCreate, create("/b", 0))
-				require.NoError(t, c.write(b))
-				answered := make(chan reply, 1)
-				go func() {
-					r, err := c.answer(xid)
-					if err != nil {
-						r.code = -1
-					}
-					answered <- r
-				}()
-				time.Sleep(time.Second)
-				synctest.Wait()
-				require.Equal(t, "lose wake-up: create /b", lost.String())
-				require.True(t, s.Exists("/b"))
-				require.Empty(t, answered)
-				wake(t, s, c)
-				require.Zero(t, (<-answered).code)
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			s := zktest.NewServer(t, zktest.WithInMemory())
+			c := raw(t, s, nil)
+			lost := s.Inject(zktest.LoseWakeup, 1, zktest.OnCreate())
+			mustCreate(t, c, "/a", 0)
+			xid, b := c.request(opCreate, create("/b", 0))
+			require.NoError(t, c.write(b))
+			answered := testbed.Go(func() reply {
+				r, err := c.answer(xid)
+				if err != nil {
+					r.code = -1
+				}
+				return r
 			})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Equal(t, "lose wake-up: create /b", lost.String())
+			require.True(t, s.Exists("/b"))
+			require.Empty(t, answered)
+			wake(t, s, c)
+			require.Zero(t, (<-answered).code)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/proto"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -56,8 +57,7 @@ func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
 			stop()
 			if assert.Equal(t, contains(unknown, op), err != nil, "Keeper %s, op %d: %v", age, op, err) && err != nil {
 				again := raw(t, s, nil)
-				_, err = again.call(opPing, nil)
-				require.NoError(t, err)
+				ask(t, again, opPing, nil)
 				require.Zero(t, s.Requests().Requests[proto.Op(op).String()], "op %d was not applied", op)
 				if op != opSetWatches { // housekeeping is not traced
 					require.Len(t, lines, 1)
@@ -94,8 +94,7 @@ func TestKeeperNeverRestoresASession(t *testing.T) {
 		require.True(t, s.Exists("/owned"), "until the old session's time has passed")
 		for range 4 {
 			time.Sleep(3 * time.Second)
-			_, err := again.call(opPing, nil)
-			require.NoError(t, err)
+			ask(t, again, opPing, nil)
 		}
 		require.False(t, s.Exists("/owned"))
 		require.Len(t, s.Sessions(), 1)
@@ -106,14 +105,11 @@ func TestChildrenOfTTLNodesAreRefusedByNewKeepers(t *testing.T) {
 	for _, age := range []string{"new", "newest"} {
 		s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		c := raw(t, s, nil)
-		r, err := c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
-		require.NoError(t, err)
+		r := ask(t, c, opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
 		require.Zero(t, r.code)
-		r, err = c.call(opCreate, create("/ttl/child", 0))
-		require.NoError(t, err)
+		r = ask(t, c, opCreate, create("/ttl/child", 0))
 		require.EqualValues(t, -8, r.code)
-		r, err = c.call(opCreate, create("", 0))
-		require.NoError(t, err)
+		r = ask(t, c, opCreate, create("", 0))
 		require.EqualValues(t, -8, r.code, "a path that is none")
 	}
 }
@@ -121,8 +117,7 @@ func TestChildrenOfTTLNodesAreRefusedByNewKeepers(t *testing.T) {
 func TestKeeperNewAnswersContainers(t *testing.T) {
 	c := raw(t, zktest.NewServer(t, zktest.LikeKeeper("new")), nil)
 	for name, op := range map[string]int32{"/a": opCreate, "/b": opCreate2, "/c": opCreateContainer} {
-		r, err := c.call(op, create(name, 4))
-		require.NoError(t, err)
+		r := ask(t, c, op, create(name, 4))
 		require.EqualValues(t, -8, r.code, name)
 	}
 }
@@ -130,11 +125,9 @@ func TestKeeperNewAnswersContainers(t *testing.T) {
 func TestKeeperNewestMakesContainersAndShowsThemAsOwned(t *testing.T) {
 	s := zktest.NewServer(t, zktest.LikeKeeper("newest"))
 	c := raw(t, s, nil)
-	r, err := c.call(opCreateContainer, create("/c", 4))
-	require.NoError(t, err)
+	r := ask(t, c, opCreateContainer, create("/c", 4))
 	require.Zero(t, r.code)
-	stat, err := s.Stat("/c")
-	require.NoError(t, err)
+	stat := testbed.ServerStat(t, s, "/c")
 	require.EqualValues(t, math.MinInt64, stat.EphemeralOwner)
 	mustCreate(t, c, "/c/child", 0) // it is not an ephemeral node
 	require.NoError(t, s.Delete("/c/child"))
@@ -163,8 +156,7 @@ func TestAClientCannotChangeAKeepersOwnNodes(t *testing.T) {
 	for _, age := range []string{"recent", "new", "newest"} {
 		c := raw(t, zktest.NewServer(t, zktest.LikeKeeper(age)), nil)
 		for name, request := range alone {
-			r, err := c.call(request.op, request.body)
-			require.NoError(t, err)
+			r := ask(t, c, request.op, request.body)
 			require.EqualValues(t, -8, r.code, name)
 		}
 		mustCreate(t, c, "/keeper", 2) // another name
@@ -172,8 +164,7 @@ func TestAClientCannotChangeAKeepersOwnNodes(t *testing.T) {
 			var multi buffer
 			multi.int(op).bool(false).int(-1)
 			multi = append(append(multi, check...), *(&buffer{}).int(-1).bool(true).int(-1)...)
-			r, err := c.call(opMulti, multi)
-			require.NoError(t, err)
+			r := ask(t, c, opMulti, multi)
 			require.Equal(t, want, (&cursor{b: r.body}).int() == op, "Keeper %s, op %d: whether the first result is one of it", age, op)
 		}
 	}
@@ -193,8 +184,7 @@ func TestKeepersStatsOfParents(t *testing.T) {
 			s := zktest.NewServer(t, test.opts...)
 			stat := func(change error) zk.Stat {
 				require.NoError(t, change)
-				stat, err := s.Stat("/p")
-				require.NoError(t, err)
+				stat := testbed.ServerStat(t, s, "/p")
 				return stat
 			}
 			require.NoError(t, s.Create("/p", nil))
@@ -215,15 +205,13 @@ func TestKeepersStatsOfATransactionThatFails(t *testing.T) {
 	s := zktest.NewServer(t, zktest.LikeKeeper("recent"))
 	require.NoError(t, s.Create("/p", nil))
 	require.NoError(t, s.Create("/p/c", nil))
-	before, err := s.Stat("/p")
-	require.NoError(t, err)
+	before := testbed.ServerStat(t, s, "/p")
 	conn, _, err := zk.Connect(s.Servers(), 10*time.Second, zk.WithLogger(quiet{}))
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = conn.Multi(&zk.SetDataRequest{Path: "/p/c", Version: -1}, &zk.DeleteRequest{Path: "/missing", Version: -1})
 	require.ErrorIs(t, err, zk.ErrNoNode)
-	after, err := s.Stat("/p")
-	require.NoError(t, err)
+	after := testbed.ServerStat(t, s, "/p")
 	require.Equal(t, before, after)
 }
 
@@ -240,22 +228,18 @@ func TestKeeperReportsThePathOfARecursiveWatch(t *testing.T) {
 			s := zktest.NewServer(t, c.opts...)
 			client := raw(t, s, nil)
 			mustCreate(t, client, "/w", 0)
-			_, err := client.call(opAddWatch, addWatch("/w", 1))
-			require.NoError(t, err)
+			ask(t, client, opAddWatch, addWatch("/w", 1))
 			mustCreate(t, client, "/w/a", 0)
 			mustCreate(t, client, "/w/a/b", 0)
 			look := pathOf("/w/a/b")
 			look.bool(true) // a watch of the node's own reports the node's path
-			_, err = client.call(opGetData, look)
-			require.NoError(t, err)
+			ask(t, client, opGetData, look)
 			set := pathOf("/w/a/b")
 			set.bytes(nil).int(-1)
-			_, err = client.call(opSetData, set)
-			require.NoError(t, err)
+			ask(t, client, opSetData, set)
 			del := pathOf("/w/a/b")
 			del.int(-1)
-			_, err = client.call(opDelete, del)
-			require.NoError(t, err)
+			ask(t, client, opDelete, del)
 			require.Equal(t, c.want, client.events)
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -175,8 +176,7 @@ func TestTheClockMovesOn(t *testing.T) {
 		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000"}))
 		c := raw(t, s, nil) // a session of 10 s
 		mustCreate(t, c, "/owned", 1)
-		_, err := c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(60_000))
-		require.NoError(t, err)
+		ask(t, c, opCreateTTL, *ptr(create("/ttl", 5)).long(60_000))
 		s.Advance(-time.Hour)
 		s.Advance(7 * time.Second)
 		require.Len(t, s.Sessions(), 1)
@@ -192,8 +192,7 @@ func TestTheClockMovesOn(t *testing.T) {
 
 		began := time.Now()
 		require.NoError(t, s.Create("/later", nil))
-		stat, err := s.Stat("/later")
-		require.NoError(t, err)
+		stat := testbed.ServerStat(t, s, "/later")
 		require.Equal(t, began.Add(81*time.Second).UnixMilli(), stat.Ctime)
 		c = raw(t, s, nil)
 		time.Sleep(9 * time.Second)
@@ -225,11 +224,10 @@ func TestAClientOfAFrozenAddressReachesNothing(t *testing.T) {
 	again, err := net.Dial("tcp", l.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { again.Close() })
-	answered := make(chan error, 1)
-	go func() {
+	answered := testbed.Go(func() error {
 		_, err := dialRaw(again, nil, 10*time.Second)
-		answered <- err
-	}()
+		return err
+	})
 	for range 20 {
 		ping(t, other)
 	}

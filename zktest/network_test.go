@@ -12,8 +12,7 @@ func TestCredentialsAreRefusedForAWhile(t *testing.T) {
 	s := zktest.NewServer(t)
 	present := func(c *rawClient) int32 {
 		var b buffer
-		r, err := c.call(opAuth, *b.int(0).text("digest").bytes([]byte("user:secret")))
-		require.NoError(t, err)
+		r := ask(t, c, opAuth, *b.int(0).text("digest").bytes([]byte("user:secret")))
 		return r.code
 	}
 	before := raw(t, s, nil)

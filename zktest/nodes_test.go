@@ -15,14 +15,12 @@ import (
 // recursive has c notified of all that happens below path.
 func recursive(t *testing.T, c *rawClient, path string) {
 	t.Helper()
-	_, err := c.call(opAddWatch, addWatch(path, 1))
-	require.NoError(t, err)
+	ask(t, c, opAddWatch, addWatch(path, 1))
 }
 
 func ping(t *testing.T, c *rawClient) {
 	t.Helper()
-	_, err := c.call(opPing, nil)
-	require.NoError(t, err)
+	ask(t, c, opPing, nil)
 }
 
 func TestNodesAreMadeSetAndDeletedByTheTest(t *testing.T) {
@@ -90,14 +88,11 @@ func TestADumpCanBeLoaded(t *testing.T) {
 		mustCreate(t, c, "/text/n-", 2)
 	}
 	require.NoError(t, s.Delete("/text/n-0000000001"))
-	_, err := c.call(opCreateContainer, create("/container", 4))
-	require.NoError(t, err)
-	_, err = c.call(opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
-	require.NoError(t, err)
+	ask(t, c, opCreateContainer, create("/container", 4))
+	ask(t, c, opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
 	mustCreate(t, c, "/owned", 1)
 	closed := pathOf("/closed")
-	_, err = c.call(opCreate, *closed.bytes(nil).int(1).int(3).text("digest").text("no:body").int(0))
-	require.NoError(t, err)
+	ask(t, c, opCreate, *closed.bytes(nil).int(1).int(3).text("digest").text("no:body").int(0))
 	limit(t, c, "/text", "count=9")
 
 	dump := s.Dump()

@@ -60,7 +60,7 @@ func oddAddresses(t *testing.T, address string, version string) {
 	create := func(id string) (path string, code int32) {
 		made++
 		path = fmt.Sprintf("/address-%d", made)
-		return path, mustCall(t, c, opCreate, *ptr(pathOf(path)).bytes(nil).int(1).int(31).text("ip").text(id).int(0)).code
+		return path, ask(t, c, opCreate, *ptr(pathOf(path)).bytes(nil).int(1).int(31).text("ip").text(id).int(0)).code
 	}
 	for _, id := range valid {
 		_, code := create(id)
@@ -72,19 +72,19 @@ func oddAddresses(t *testing.T, address string, version string) {
 	}
 	for id, allowed := range map[string]int32{"0.0.0.0/00": 0, "1.2.3.4/00": 0, "001.2.3.4": -102, "001.2.3.4/+8": -102} {
 		path, _ := create(id)
-		assert.Equal(t, allowed, mustCall(t, c, opGetData, *ptr(pathOf(path)).bool(false)).code, id)
+		assert.Equal(t, allowed, ask(t, c, opGetData, *ptr(pathOf(path)).bool(false)).code, id)
 	}
 	// The address of this client, whatever it is.
 	_, who, _ := strings.Cut(whoAmI(t, c), "ip ")
 	if parts := strings.Split(who, "."); len(parts) == 4 {
 		path, _ := create("0" + strings.Join(parts, ".00"))
-		assert.Zero(t, mustCall(t, c, opGetData, *ptr(pathOf(path)).bool(false)).code, who)
+		assert.Zero(t, ask(t, c, opGetData, *ptr(pathOf(path)).bool(false)).code, who)
 	}
 }
 
 // whoAmI returns "ip" and the client's address.
 func whoAmI(t *testing.T, c *rawClient) string {
-	r := &cursor{b: mustCall(t, c, opWhoAmI, nil).body}
+	r := &cursor{b: ask(t, c, opWhoAmI, nil).body}
 	for range r.int() {
 		if scheme, user := r.text(), r.text(); scheme == "ip" {
 			return "ip " + user
@@ -98,18 +98,18 @@ func oddVectors(t *testing.T, address string, _ string) {
 	for i, length := range []int32{-2, -3, -1 << 31} {
 		path := fmt.Sprintf("/vector-%d", i)
 		for _, op := range []int32{opCreate, opCreate2} {
-			assert.EqualValues(t, -114, mustCall(t, c, op, *ptr(pathOf(path)).bytes(nil).int(length).int(0)).code)
+			assert.EqualValues(t, -114, ask(t, c, op, *ptr(pathOf(path)).bytes(nil).int(length).int(0)).code)
 		}
-		assert.EqualValues(t, -114, mustCall(t, c, opSetACL, *ptr(pathOf("/zookeeper")).int(length).int(-1)).code)
-		assert.Zero(t, mustCall(t, c, opSetWatches, *new(buffer).long(0).int(length).int(length).int(length)).code)
-		r := &cursor{b: mustCall(t, c, opMulti, multiOf(opCreate, *ptr(pathOf(path)).bytes(nil).int(length).int(0))).body}
+		assert.EqualValues(t, -114, ask(t, c, opSetACL, *ptr(pathOf("/zookeeper")).int(length).int(-1)).code)
+		assert.Zero(t, ask(t, c, opSetWatches, *new(buffer).long(0).int(length).int(length).int(length)).code)
+		r := &cursor{b: ask(t, c, opMulti, multiOf(opCreate, *ptr(pathOf(path)).bytes(nil).int(length).int(0))).body}
 		r.take(9)
 		assert.EqualValues(t, -114, r.int(), "the result of the part of a multi")
 		for _, body := range []buffer{*new(buffer).int(length).bytes(nil).int(0).int(0), *ptr(pathOf(path)).int(length).int(0).int(0)} {
-			assert.EqualValues(t, -5, mustCall(t, c, opCreate, body).code, "of a string or of data")
+			assert.EqualValues(t, -5, ask(t, c, opCreate, body).code, "of a string or of data")
 		}
 	}
-	assert.EqualValues(t, -5, mustCall(t, c, opSetWatches, *new(buffer).long(0).int(-1).int(-1).int(-1)).code)
+	assert.EqualValues(t, -5, ask(t, c, opSetWatches, *new(buffer).long(0).int(-1).int(-1).int(-1)).code)
 }
 
 func notUTF8(t *testing.T, address string, _ string) {
@@ -125,18 +125,18 @@ func notUTF8(t *testing.T, address string, _ string) {
 	} {
 		t.Run(fmt.Sprintf("%q", sent), func(t *testing.T) {
 			made++
-			answer := &cursor{b: mustCall(t, c, opSync, pathOf("/"+sent)).body}
+			answer := &cursor{b: ask(t, c, opSync, pathOf("/"+sent)).body}
 			assert.Equal(t, "/"+read, answer.text(), "of a sync")
 			c.events = nil
-			mustCall(t, c, opSetWatches, *new(buffer).long(0).texts("/" + sent).texts().texts())
+			ask(t, c, opSetWatches, *new(buffer).long(0).texts("/" + sent).texts().texts())
 			assert.Equal(t, []string{"event 2 /" + read}, c.events)
 			path := fmt.Sprintf("/text-%d", made)
 			list := ptr(pathOf(path)).bytes(nil).int(2).int(31).text("digest").text(sent + ":x").int(31).text("world").text("anyone")
-			require.Zero(t, mustCall(t, c, opCreate, *list.int(0)).code)
-			answer = &cursor{b: mustCall(t, c, opGetACL, pathOf(path)).body}
+			require.Zero(t, ask(t, c, opCreate, *list.int(0)).code)
+			answer = &cursor{b: ask(t, c, opGetACL, pathOf(path)).body}
 			assert.Equal(t, "[31 digest "+read+":x, 31 world anyone]", answer.acls())
-			assert.EqualValues(t, -8, mustCall(t, c, opCreate, create("/"+sent, 0)).code)
-			assert.EqualValues(t, -101, mustCall(t, c, opExists, *ptr(pathOf("/" + sent)).bool(false)).code)
+			assert.EqualValues(t, -8, ask(t, c, opCreate, create("/"+sent, 0)).code)
+			assert.EqualValues(t, -101, ask(t, c, opExists, *ptr(pathOf("/" + sent)).bool(false)).code)
 		})
 	}
 }
@@ -165,7 +165,7 @@ func countedNodes(t *testing.T, address string, _ string) {
 		require.NoError(t, err)
 		return srvr, mntr
 	}
-	r := &cursor{b: mustCall(t, c, opAllChildren, pathOf("/")).body}
+	r := &cursor{b: ask(t, c, opAllChildren, pathOf("/")).body}
 	below := int(r.int())
 	srvr, mntr := count()
 	assert.Equal(t, below+2, srvr, "the root counts twice")
@@ -180,13 +180,6 @@ func dial(t *testing.T, address string) *rawClient {
 	c, err := dialRaw(conn, nil, conformanceTimeout)
 	require.NoError(t, err)
 	return c
-}
-
-func mustCall(t *testing.T, c *rawClient, op int32, body buffer) reply {
-	t.Helper()
-	answer, err := c.call(op, body)
-	require.NoError(t, err)
-	return answer
 }
 
 // TestMonitor compares the rows that both have in mntr, and the form of their values, with a member

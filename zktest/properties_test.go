@@ -52,30 +52,30 @@ func checkProperties(t *testing.T, address string) {
 	assert.Contains(t, wordAt(t, address, "wchs"), "whitelist", "4lw.commands.whitelist")
 
 	ttl := append(create("/ttl", 5), *new(buffer).long(3_600_000)...)
-	assert.Zero(t, mustCall(t, c, opCreateTTL, ttl).code, "extendedTypesEnabled")
-	assert.EqualValues(t, -6, mustCall(t, c, opReconfig, *new(buffer).text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)).code, "reconfigEnabled")
+	assert.Zero(t, ask(t, c, opCreateTTL, ttl).code, "extendedTypesEnabled")
+	assert.EqualValues(t, -6, ask(t, c, opReconfig, *new(buffer).text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)).code, "reconfigEnabled")
 
 	// An unused container is deleted, and the check is often.
-	require.Zero(t, mustCall(t, c, opCreateContainer, create("/container", 4)).code)
-	for mustCall(t, c, opExists, *ptr(pathOf("/container")).bool(false)).code == 0 {
+	require.Zero(t, ask(t, c, opCreateContainer, create("/container", 4)).code)
+	for ask(t, c, opExists, *ptr(pathOf("/container")).bool(false)).code == 0 {
 		time.Sleep(10 * time.Millisecond) // no verdict depends on it
 	}
 
 	mustCreate(t, c, "/limited", 0)
 	for _, path := range []string{"/zookeeper/quota/limited", "/zookeeper/quota/limited/zookeeper_stats"} {
-		require.Zero(t, mustCall(t, c, opCreate, *ptr(pathOf(path)).bytes([]byte("count=1,bytes=0")).int(1).int(31).text("world").text("anyone").int(0)).code)
+		require.Zero(t, ask(t, c, opCreate, *ptr(pathOf(path)).bytes([]byte("count=1,bytes=0")).int(1).int(31).text("world").text("anyone").int(0)).code)
 	}
 	limits := *ptr(pathOf("/zookeeper/quota/limited/zookeeper_limits")).bytes([]byte("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"))
-	require.Zero(t, mustCall(t, c, opCreate, *limits.int(1).int(31).text("world").text("anyone").int(0)).code)
-	assert.EqualValues(t, -125, mustCall(t, c, opCreate, create("/limited/more", 0)).code, "enforceQuota")
+	require.Zero(t, ask(t, c, opCreate, *limits.int(1).int(31).text("world").text("anyone").int(0)).code)
+	assert.EqualValues(t, -125, ask(t, c, opCreate, create("/limited/more", 0)).code, "enforceQuota")
 
-	require.Zero(t, mustCall(t, c, opCreate, *ptr(pathOf("/closed")).bytes(nil).int(1).int(31).text("digest").text("some:body").int(0)).code)
-	assert.EqualValues(t, -102, mustCall(t, c, opGetData, *ptr(pathOf("/closed")).bool(false)).code)
-	require.Zero(t, mustCall(t, c, opAuth, *new(buffer).int(0).text("digest").bytes([]byte("super:secret"))).code)
-	assert.Zero(t, mustCall(t, c, opGetData, *ptr(pathOf("/closed")).bool(false)).code, "superDigest")
+	require.Zero(t, ask(t, c, opCreate, *ptr(pathOf("/closed")).bytes(nil).int(1).int(31).text("digest").text("some:body").int(0)).code)
+	assert.EqualValues(t, -102, ask(t, c, opGetData, *ptr(pathOf("/closed")).bool(false)).code)
+	require.Zero(t, ask(t, c, opAuth, *new(buffer).int(0).text("digest").bytes([]byte("super:secret"))).code)
+	assert.Zero(t, ask(t, c, opGetData, *ptr(pathOf("/closed")).bool(false)).code, "superDigest")
 
 	long := dial(t, address)
-	assert.Zero(t, mustCall(t, long, opExists, *ptr(pathOf("/" + strings.Repeat("x", 4000))).bool(false)).code+101)
+	assert.Zero(t, ask(t, long, opExists, *ptr(pathOf("/" + strings.Repeat("x", 4000))).bool(false)).code+101)
 	_, err = long.call(opExists, *ptr(pathOf("/" + strings.Repeat("x", 4100))).bool(false))
 	assert.Error(t, err, "jute.maxbuffer")
 
@@ -99,7 +99,7 @@ func checkProperties(t *testing.T, address string) {
 		require.NoError(t, conn.Close())
 	}
 	for _, other := range others {
-		mustCall(t, other, opPing, nil)
+		ask(t, other, opPing, nil)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -17,24 +18,21 @@ func createData(t *testing.T, c *rawClient, path, data string) int32 {
 	t.Helper()
 	b := pathOf(path)
 	b.text(data).int(1).int(31).text("world").text("anyone").int(0)
-	r, err := c.call(opCreate, b)
-	require.NoError(t, err)
+	r := ask(t, c, opCreate, b)
 	return r.code
 }
 
 func setBytes(t *testing.T, c *rawClient, path, data string) int32 {
 	t.Helper()
 	b := pathOf(path)
-	r, err := c.call(opSetData, *b.text(data).int(-1))
-	require.NoError(t, err)
+	r := ask(t, c, opSetData, *b.text(data).int(-1))
 	return r.code
 }
 
 func deleteNode(t *testing.T, c *rawClient, path string) int32 {
 	t.Helper()
 	b := pathOf(path)
-	r, err := c.call(opDelete, *b.int(-1))
-	require.NoError(t, err)
+	r := ask(t, c, opDelete, *b.int(-1))
 	return r.code
 }
 
@@ -61,11 +59,9 @@ func TestQuotasAreCounted(t *testing.T) {
 	createData(t, c, "/qq", "not below")
 	limit(t, c, "/q", "count=1,bytes=1;byteHardLimit=1;countHardLimit=1")
 	require.Equal(t, "count=2,bytes=8", usage(t, s, "/q"), "what was there before")
-	before, err := s.Stat("/zookeeper/quota/q/zookeeper_stats")
-	require.NoError(t, err)
+	before := testbed.ServerStat(t, s, "/zookeeper/quota/q/zookeeper_stats")
 	look := pathOf("/zookeeper/quota/q/zookeeper_stats")
-	_, err = c.call(opGetData, *look.bool(true))
-	require.NoError(t, err)
+	ask(t, c, opGetData, *look.bool(true))
 
 	require.Zero(t, createData(t, c, "/q/y", "1"), "not enforced")
 	createData(t, c, "/qq/z", "not below either")
@@ -79,8 +75,7 @@ func TestQuotasAreCounted(t *testing.T) {
 	require.NoError(t, s.ExpireSession(c.id))
 	require.Equal(t, "count=2,bytes=7", usage(t, s, "/q"))
 
-	after, err := s.Stat("/zookeeper/quota/q/zookeeper_stats")
-	require.NoError(t, err)
+	after := testbed.ServerStat(t, s, "/zookeeper/quota/q/zookeeper_stats")
 	require.Equal(t, before.Mzxid, after.Mzxid, "the node's own stat does not change")
 	require.Equal(t, before.Version, after.Version)
 	over(t, c)
@@ -149,8 +144,7 @@ func TestAMultiIsMeasuredByWhatWasBefore(t *testing.T) {
 			b = append(b, create(path, 0)...)
 		}
 		b.int(-1).bool(true).int(-1)
-		r, err := c.call(opMulti, b)
-		require.NoError(t, err)
+		r := ask(t, c, opMulti, b)
 		require.Zero(t, r.code)
 	}
 	multi("/q/a", "/q/b")
@@ -170,8 +164,7 @@ func TestAMultiIsMeasuredByWhatWasBefore(t *testing.T) {
 	both = append(both, b...)
 	both.int(opCreate).bool(false).int(-1)
 	both = append(both, create("/other", 0)...)
-	_, err := c.call(opMulti, *both.int(-1).bool(true).int(-1))
-	require.NoError(t, err)
+	ask(t, c, opMulti, *both.int(-1).bool(true).int(-1))
 	require.True(t, s.Exists("/other"), "limits do not hold in the transaction that makes them")
 	require.Equal(t, "count=1,bytes=0", usage(t, s, "/other"))
 }
@@ -185,30 +178,25 @@ func TestSuperUserMayDoEverything(t *testing.T) {
 	auth := func(credentials string) *rawClient {
 		c := raw(t, s, nil)
 		var b buffer
-		r, err := c.call(opAuth, *b.int(0).text("digest").bytes([]byte(credentials)))
-		require.NoError(t, err)
+		r := ask(t, c, opAuth, *b.int(0).text("digest").bytes([]byte(credentials)))
 		require.Zero(t, r.code)
 		return c
 	}
 	c, other := auth("super:secret"), auth("super:wrong")
-	r, err := other.call(opCreate, closed("/closed"))
-	require.NoError(t, err)
+	r := ask(t, other, opCreate, closed("/closed"))
 	require.Zero(t, r.code)
 	require.EqualValues(t, -102, setBytes(t, other, "/closed", "x"))
 	require.Zero(t, setBytes(t, c, "/closed", "x"))
 	require.Zero(t, createData(t, c, "/closed/child", ""))
 	require.Zero(t, deleteNode(t, c, "/closed/child"))
-	r, err = c.call(opGetACL, pathOf("/closed"))
-	require.NoError(t, err)
+	r = ask(t, c, opGetACL, pathOf("/closed"))
 	require.Equal(t, "[31 digest no:body]", (&cursor{b: r.body}).acls(), "hash and all")
-	r, err = c.call(opWhoAmI, nil)
-	require.NoError(t, err)
+	r = ask(t, c, opWhoAmI, nil)
 	require.Equal(t, "[digest super ip somewhere super ]", (&cursor{b: r.body}).who())
 
 	s = zktest.NewServer(t)
 	other = auth("super:secret")
-	_, err = other.call(opCreate, closed("/closed"))
-	require.NoError(t, err)
+	ask(t, other, opCreate, closed("/closed"))
 	require.EqualValues(t, -102, setBytes(t, other, "/closed", "x"), "nobody is super by default")
 	for _, digest := range []string{"", "super", "super:secret", ":" + base64.StdEncoding.EncodeToString(make([]byte, 20))} {
 		_, err := zktest.Start(zktest.WithProperties(map[string]string{"DigestAuthenticationProvider.superDigest": digest}))
@@ -221,10 +209,9 @@ func TestReconfigurationIsAnsweredAsByALoneServer(t *testing.T) {
 	b.text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)
 	for code, opts := range map[int32][]zktest.Option{-123: nil, -6: {zktest.WithProperties(map[string]string{"reconfigEnabled": "true"})}} {
 		c := raw(t, zktest.NewServer(t, opts...), nil)
-		r, err := c.call(opReconfig, b)
-		require.NoError(t, err)
+		r := ask(t, c, opReconfig, b)
 		require.Equal(t, code, r.code)
-		_, err = c.call(opPing, nil)
+		_, err := c.call(opPing, nil)
 		require.NoError(t, err, "the connection goes on")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -39,8 +40,7 @@ func create(path string, flags int32) buffer {
 // mustCreate creates a node and returns its path.
 func mustCreate(t *testing.T, c *rawClient, path string, flags int32) string {
 	t.Helper()
-	r, err := c.call(opCreate, create(path, flags))
-	require.NoError(t, err)
+	r := ask(t, c, opCreate, create(path, flags))
 	require.Zero(t, r.code)
 	return (&cursor{b: r.body}).text()
 }
@@ -95,12 +95,11 @@ func TestFaults(t *testing.T) {
 			s := zktest.NewServer(t)
 			client := raw(t, s, nil)
 			injected := s.Inject(c.fault, 1, zktest.OnOp("create"), zktest.OnPath("/n"), zktest.OnSession(client.id))
-			_, err := client.call(opPing, nil)
-			require.NoError(t, err)
+			ask(t, client, opPing, nil)
 			mustCreate(t, client, "/x", 0)
 			mustCreate(t, client, "/n0", 0)
 			require.False(t, injected.Met())
-			_, err = client.call(opCreate, create("/n1", 0))
+			_, err := client.call(opCreate, create("/n1", 0))
 			require.Error(t, err, "no answer")
 			require.True(t, injected.Met())
 			require.Equal(t, c.fault.String()+": create /n1", injected.String())
@@ -121,13 +120,11 @@ func TestExpiredSessionTakesItsNodesAlong(t *testing.T) {
 	mustCreate(t, owner, "/owned", 1)
 	var exists buffer
 	exists.text("/owned").bool(true)
-	_, err := other.call(opExists, exists)
-	require.NoError(t, err)
+	ask(t, other, opExists, exists)
 	require.Equal(t, 1, s.WatchCount())
 	require.NoError(t, s.ExpireSession(owner.id))
 	over(t, owner)
-	_, err = other.call(opPing, nil)
-	require.NoError(t, err)
+	ask(t, other, opPing, nil)
 	require.Equal(t, []string{"event 2 /owned"}, other.events)
 	require.Zero(t, s.WatchCount())
 	require.Zero(t, raw(t, s, owner).id, "the client is notified when it comes back")
@@ -145,13 +142,11 @@ func TestNothingComesInAnOrderToRelyOn(t *testing.T) {
 		path := mustCreate(t, owner, "/dir/n-", 3)
 		want, wanted = append(want, strings.TrimPrefix(path, "/dir/")), append(wanted, "event 2 "+path)
 		var b buffer
-		_, err := other.call(opExists, *b.text(path).bool(true))
-		require.NoError(t, err)
+		ask(t, other, opExists, *b.text(path).bool(true))
 	}
 	list := func() (names []string) {
 		var b buffer
-		r, err := other.call(opGetChildren, *b.text("/dir").bool(false))
-		require.NoError(t, err)
+		r := ask(t, other, opGetChildren, *b.text("/dir").bool(false))
 		c := &cursor{b: r.body}
 		for range c.int() {
 			names = append(names, c.text())
@@ -166,8 +161,7 @@ func TestNothingComesInAnOrderToRelyOn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, sorted, "a test sees them sorted")
 	require.NoError(t, s.ExpireSession(owner.id))
-	_, err = other.call(opPing, nil)
-	require.NoError(t, err)
+	ask(t, other, opPing, nil)
 	require.ElementsMatch(t, wanted, other.events)
 	require.NotEqual(t, wanted, other.events)
 }
@@ -211,11 +205,10 @@ func TestBlockedReplyComesWhenTheGateOpens(t *testing.T) {
 	s := zktest.NewServer(t)
 	client := raw(t, s, nil)
 	gate := s.BlockReplies(zktest.OnOp("create"))
-	answered := make(chan error, 1)
-	go func() {
+	answered := testbed.Go(func() error {
 		_, err := client.call(opCreate, create("/node", 0))
-		answered <- err
-	}()
+		return err
+	})
 	<-gate.Arrived()
 	_, err := s.Get("/node")
 	require.NoError(t, err, "applied")
@@ -268,8 +261,7 @@ func TestSessionEndsAtTheEndOfATick(t *testing.T) {
 		began := time.Now()
 		client := raw(t, s, nil)
 		time.Sleep(500 * time.Millisecond)
-		_, err := client.call(opPing, nil)
-		require.NoError(t, err)
+		ask(t, client, opPing, nil)
 		over(t, client)
 		// Heard at 0.5 s, plus 10 s, rounded up to the next 2 s.
 		require.Equal(t, 12*time.Second, time.Since(began))
@@ -284,21 +276,18 @@ func TestFrozenServerGoesOnCountingAndAPausedOneDoesNot(t *testing.T) {
 		"frozen": {func(s *zktest.Server) { s.Freeze() }, func(s *zktest.Server) { s.Thaw() }, false},
 		"paused": {(*zktest.Server).Pause, (*zktest.Server).Resume, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := zktest.NewServer(t, zktest.WithInMemory())
-				client := raw(t, s, nil)
-				c.stop(s)
-				time.Sleep(time.Minute)
-				require.Equal(t, c.lives, len(s.Sessions()) == 1)
-				c.goOn(s)
-				if c.lives {
-					_, err := client.call(opPing, nil)
-					require.NoError(t, err)
-				} else {
-					over(t, client)
-				}
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			s := zktest.NewServer(t, zktest.WithInMemory())
+			client := raw(t, s, nil)
+			c.stop(s)
+			time.Sleep(time.Minute)
+			require.Equal(t, c.lives, len(s.Sessions()) == 1)
+			c.goOn(s)
+			if c.lives {
+				ask(t, client, opPing, nil)
+			} else {
+				over(t, client)
+			}
 		})
 	}
 }
@@ -322,22 +311,19 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 		client := raw(t, s, nil)
 		container := func(path string) {
-			_, err := client.call(opCreateContainer, create(path, 4))
-			require.NoError(t, err)
+			ask(t, client, opCreateContainer, create(path, 4))
 		}
 		container("/used")
 		container("/used/deeper")
 		container("/fresh")
 		child := mustCreate(t, client, "/used/deeper/child-", 1)
-		_, err := client.call(opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
-		require.NoError(t, err)
+		ask(t, client, opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
 		time.Sleep(3 * time.Second)
 		require.Contains(t, s.Tree(), child)
 		require.Contains(t, s.Tree(), "/ttl \"\" ttl 5s")
 		var b buffer
 		b.text(child).int(-1)
-		_, err = client.call(opDelete, b)
-		require.NoError(t, err)
+		ask(t, client, opDelete, b)
 		time.Sleep(4 * time.Second)
 		require.Equal(t, "/fresh \"\" container\n", s.Tree(), "one that never had a child is spared")
 	})
@@ -346,8 +332,7 @@ func TestContainersAndTTLNodesAreReaped(t *testing.T) {
 func TestContainersThatWereNeverUsedAreReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"znode.container.checkIntervalMs": "1000", "znode.container.maxNeverUsedIntervalMs": "10000"}))
-		r, err := raw(t, s, nil).call(opCreateContainer, create("/c", 4))
-		require.NoError(t, err)
+		r := ask(t, raw(t, s, nil), opCreateContainer, create("/c", 4))
 		require.Zero(t, r.code)
 		time.Sleep(9 * time.Second)
 		require.True(t, s.Exists("/c"))
@@ -380,17 +365,13 @@ func TestRequestsAreCountedAndTraced(t *testing.T) {
 	mustCreate(t, client, "/a-", 2)
 	var b buffer
 	b.text("/a-0000000000").bool(true)
-	_, err := client.call(opGetData, b)
-	require.NoError(t, err)
+	ask(t, client, opGetData, b)
 	b = nil
 	b.text("/a-0000000000").int(-1)
-	_, err = client.call(opDelete, b)
-	require.NoError(t, err)
-	_, err = client.call(opDelete, b)
-	require.NoError(t, err)
+	ask(t, client, opDelete, b)
+	ask(t, client, opDelete, b)
 	stop()
-	_, err = client.call(opPing, nil)
-	require.NoError(t, err)
+	ask(t, client, opPing, nil)
 	require.Equal(t, []string{
 		"create /a- sequential -> /a-0000000000", "getData+watch /a-0000000000 -> ok", "deleted /a-0000000000",
 		"delete /a-0000000000 -> ok", "delete /a-0000000000 -> no node",
@@ -431,8 +412,7 @@ func TestTooLongARequestCutsTheConnection(t *testing.T) {
 
 func TestOldServersDoNotKnowContainers(t *testing.T) {
 	s := zktest.NewServer(t, zktest.WithoutContainers())
-	r, err := raw(t, s, nil).call(opCreateContainer, create("/c", 4))
-	require.NoError(t, err)
+	r := ask(t, raw(t, s, nil), opCreateContainer, create("/c", 4))
 	require.EqualValues(t, -6, r.code)
 }
 
@@ -486,8 +466,7 @@ func FuzzFrames(f *testing.F) {
 		defer other.Close()
 		c, err = dialRaw(other, nil, time.Second)
 		require.NoError(t, err)
-		_, err = c.call(opPing, nil)
-		require.NoError(t, err)
+		ask(t, c, opPing, nil)
 	})
 }
 
@@ -498,39 +477,36 @@ func TestAHandshakeIsLostWithTheProcess(t *testing.T) {
 		"stop":    (*zktest.Server).Stop,
 		"restart": func(*zktest.Server) {},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := zktest.NewServer(t, zktest.WithInMemory())
-				c := raw(t, s, nil)
-				first := make(chan struct{}, 1)
-				first <- struct{}{}
-				gate := s.Block(zktest.OnOp("connect"), zktest.On(func(zktest.Request) bool {
-					select {
-					case <-first:
-						return true
-					default:
-						return false
-					}
-				}))
-				late, err := s.Dial("", "", 0)
-				require.NoError(t, err)
-				refused := make(chan error, 1)
-				go func() {
-					_, err := dialRaw(late, c, 10*time.Second)
-					refused <- err
-				}()
-				<-gate.Arrived()
-				end(s)
-				require.NoError(t, s.Restart())
-				require.Error(t, <-refused)
-				again := raw(t, s, c)
-				gate.Open()
-				synctest.Wait()
-				require.Len(t, s.Sessions(), 1)
-				require.True(t, s.Sessions()[0].Connected)
-				mustCreate(t, again, "/a", 0)
-				require.NoError(t, late.Close())
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			s := zktest.NewServer(t, zktest.WithInMemory())
+			c := raw(t, s, nil)
+			first := make(chan struct{}, 1)
+			first <- struct{}{}
+			gate := s.Block(zktest.OnOp("connect"), zktest.On(func(zktest.Request) bool {
+				select {
+				case <-first:
+					return true
+				default:
+					return false
+				}
+			}))
+			late, err := s.Dial("", "", 0)
+			require.NoError(t, err)
+			refused := testbed.Go(func() error {
+				_, err := dialRaw(late, c, 10*time.Second)
+				return err
 			})
+			<-gate.Arrived()
+			end(s)
+			require.NoError(t, s.Restart())
+			require.Error(t, <-refused)
+			again := raw(t, s, c)
+			gate.Open()
+			synctest.Wait()
+			require.Len(t, s.Sessions(), 1)
+			require.True(t, s.Sessions()[0].Connected)
+			mustCreate(t, again, "/a", 0)
+			require.NoError(t, late.Close())
 		})
 	}
 }

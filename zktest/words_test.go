@@ -41,8 +41,7 @@ func TestWordsShowSessionsAndWatches(t *testing.T) {
 	mustCreate(t, b, "/p/other", 1)
 	watch := func(c *rawClient, op int32, path string) {
 		body := pathOf(path)
-		_, err := c.call(op, *body.bool(true))
-		require.NoError(t, err)
+		ask(t, c, op, *body.bool(true))
 	}
 	watch(a, opGetData, "/p")
 	watch(b, opGetData, "/p")
