@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -24,9 +25,7 @@ func TestChroot(t *testing.T) {
 		require.Zero(t, code, text)
 		require.True(t, server.Exists(chroot+"/services/stock"), chroot)
 	}
-	children, err := server.Children("/")
-	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"a", "app", "zookeeper"}, children, "nothing is created elsewhere")
+	require.ElementsMatch(t, []string{"a", "app", "zookeeper"}, testbed.ServerChildren(t, server, "/"), "nothing is created elsewhere")
 }
 
 // TestLsQuotesForeignText: text that another client wrote adds no line or column, and sends nothing

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
@@ -99,9 +98,7 @@ func TestARealPrometheusFindsTheInstancesAndForgetsThoseThatGo(t *testing.T) {
 	out, end := begin(t, server, "http", "--connect", "2s", "--listen", "127.0.0.1:0")
 	address := prometheus(t, out.await(t, `serving http_sd at (\S+)`))
 	defer http.DefaultClient.CloseIdleConnections()
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, server.Servers())
 	d, err := discovery.New[discovery.Metadata](client, "/services")
 	require.NoError(t, err)
 

@@ -190,9 +190,7 @@ func TestWriteErrors(t *testing.T) {
 // TestProfiles: register writes what discovery reads as an application of Spring Cloud or Dubbo.
 func TestProfiles(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, server.Servers())
 	d, err := discovery.New[discovery.Metadata](client, "/services")
 	require.NoError(t, err)
 	read := func(name, id string, flags ...string) discovery.Instance[discovery.Metadata] {
@@ -236,11 +234,8 @@ func TestProfiles(t *testing.T) {
 // TestCredentials: flags are zklock's, with the scheme, in a file or in the environment.
 func TestCredentials(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
-	_, err = client.Create(t.Context(), "/services/orders", nil, framework.PersistentParents(), framework.ACL(zk.DigestACL(zk.PermAll, "ada", "secret")))
-	require.NoError(t, err)
+	client := testbed.NewClient(t, server.Servers())
+	testbed.Create(t, client, "/services/orders", nil, framework.PersistentParents(), framework.ACL(zk.DigestACL(zk.PermAll, "ada", "secret")))
 	file := filepath.Join(t.TempDir(), "credentials")
 	require.NoError(t, os.WriteFile(file, []byte("digest:ada:secret\n"), 0o600))
 	for auth, want := range map[string]int{

@@ -68,8 +68,7 @@ func begin(t *testing.T, server *zktest.Server, args ...string) (out *output, en
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	out = &output{}
-	code := make(chan int, 1)
-	go func() { code <- zkdiscover(ctx, with(server, args), out, out) }()
+	code := testbed.Go(func() int { return zkdiscover(ctx, with(server, args), out, out) })
 	return out, func() int { cancel(); return <-code }
 }
 
@@ -126,9 +125,7 @@ func TestRegisterRegistersACommandAsLongAsItRuns(t *testing.T) {
 	out, end := begin(t, server, append(flags, "--", "sh", "-c", `trap 'echo stopped; exit 7' TERM; echo up; while :; do sleep 0.01; done`)...)
 	out.await(t, "up")
 	testbed.Eventually(t, func() bool { return server.Exists("/services/stock/me") }, "registered")
-	data, err := server.Get("/services/stock/me")
-	require.NoError(t, err)
-	require.Contains(t, string(data), `"address":"10.0.0.9","port":99,"sslPort":null,"payload":{"@class":"com.example.C","k":"v"}`)
+	require.Contains(t, testbed.ServerData(t, server, "/services/stock/me"), `"address":"10.0.0.9","port":99,"sslPort":null,"payload":{"@class":"com.example.C","k":"v"}`)
 	require.Equal(t, 7, end())
 	require.Contains(t, out.String(), "stopped")
 	require.False(t, server.Exists("/services/stock/me"))
@@ -195,11 +192,8 @@ func TestHTTPServesWhatPrometheusReads(t *testing.T) {
 	_, body = get("/stock")
 	require.Equal(t, "[]\n", body)
 
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
-	_, err = client.Create(t.Context(), "/services/secret", nil, framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
-	require.NoError(t, err)
+	client := testbed.NewClient(t, server.Servers())
+	testbed.Create(t, client, "/services/secret", nil, framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
 	_, body = get("/")
 	require.Equal(t, one, body, "a service that may not be read hides no other")
 	text, code := runs(t, server, "ls")

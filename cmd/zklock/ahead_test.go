@@ -44,12 +44,11 @@ func waitBehind(t *testing.T, l *locking, names []string, test func(w *waiting))
 		ctx, w := context.Background(), &waiting{done: make(chan error, 1)}
 		for _, name := range names {
 			q := queue(name)
-			held := make(chan *lock.Hold, 1)
-			go func() { // ends when it holds
+			held := testbed.Go(func() *lock.Hold { // ends when it holds
 				hold, err := q.Acquire(ctx)
 				assert.NoError(t, err)
-				held <- hold
-			}()
+				return hold
+			})
 			synctest.Wait()
 			w.leave = append(w.leave, func() { assert.NoError(t, (<-held).Release()) })
 		}
@@ -114,8 +113,7 @@ func TestRunSaysWhoIsAhead(t *testing.T) {
 	server := zktest.NewServer(t)
 	q, err := new(locking).queue(newClient(t, server), "/lock")
 	require.NoError(t, err)
-	hold, err := q.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, q)
 	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	require.NoError(t, err)
 	p := prepare(t, server.Servers(), "run", "-v", "/lock", "true")

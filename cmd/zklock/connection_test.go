@@ -47,8 +47,7 @@ func newSecured(t *testing.T) *secured {
 	require.NoError(t, err)
 	s.address = l.Addr()
 	client := testbed.On(s.Server).Client(t)
-	_, err = client.Create(testbed.Context(t), "/billing", nil, framework.As(framework.Container), framework.ACL(zk.DigestACL(zk.PermAll, "billing", "secret")))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/billing", nil, framework.As(framework.Container), framework.ACL(zk.DigestACL(zk.PermAll, "billing", "secret")))
 	return s
 }
 

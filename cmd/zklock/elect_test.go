@@ -17,7 +17,6 @@ import (
 	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -95,12 +94,11 @@ func TestElectIsACandidateAmongOthers(t *testing.T) {
 	all := candidates(t, e, 1)
 	assert.Equal(t, []any{"host-7", true, token}, []any{all[0].ID, all[0].Leads, all[0].Token})
 
-	next := make(chan *leader.Term, 1)
-	go func() { // ends when the first one has
+	next := testbed.Go(func() *leader.Term { // ends when the first one has
 		term, err := e.Campaign(testbed.Context(t))
 		assert.NoError(t, err)
-		next <- term
-	}()
+		return term
+	})
 	candidates(t, e, 2)
 	second := elects(t, server, served)
 	candidates(t, e, 3)
@@ -392,8 +390,7 @@ func TestElectDoesNotCampaignForABadCommand(t *testing.T) {
 	assert.Equal(t, cli.ExitCannotRun, code)
 	assert.NotContains(t, stderr, "campaigning again")
 	assertNothingStays(t, server, "/election")
-	m, err := mutex.New(newClient(t, server), "/election")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/election")
 	hold, err := m.TryAcquire(testbed.Context(t))
 	require.NoError(t, err)
 	require.NoError(t, hold.Release())

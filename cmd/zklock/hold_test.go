@@ -17,7 +17,6 @@ import (
 	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/transcript"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -35,17 +34,10 @@ func script(t *testing.T, server *zktest.Server, does string) *process {
 	return start(t, p)
 }
 
-func newNightly(t *testing.T, server *zktest.Server) *mutex.Mutex {
-	t.Helper()
-	m, err := mutex.New(newClient(t, server), "/jobs/nightly")
-	require.NoError(t, err)
-	return m
-}
-
 // TestHoldEndsWithItsScript, also if no process can signal hold.
 func TestHoldEndsWithItsScript(t *testing.T) {
 	server := zktest.NewServer(t)
-	m := newNightly(t, server)
+	m := newMutex(t, server, "/jobs/nightly")
 	file := filepath.Join(t.TempDir(), "pid")
 	p := script(t, server, sayPid(file)+works)
 	begun(t, file)
@@ -65,7 +57,7 @@ func TestHoldEndsWithItsScript(t *testing.T) {
 func TestHoldLastsAsLongAsWhatTheScriptHasStarted(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
-	m := newNightly(t, server)
+	m := newMutex(t, server, "/jobs/nightly")
 	file := filepath.Join(t.TempDir(), "pid")
 	p := script(t, server, "sh -c '"+sayPid(file)+"exec sleep 1000' & wait")
 	pid, err := strconv.Atoi(begun(t, file))
@@ -82,9 +74,8 @@ func TestHoldLastsAsLongAsWhatTheScriptHasStarted(t *testing.T) {
 // TestHoldStopsWaitingWithItsScript, and reports that to a script that has closed the pipe.
 func TestHoldStopsWaitingWithItsScript(t *testing.T) {
 	server := zktest.NewServer(t)
-	m := newNightly(t, server)
-	held, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	m := newMutex(t, server, "/jobs/nightly")
+	held := testbed.Acquire(t, m)
 	p := script(t, server, "echo in")
 	queued(t, m, 2)
 	require.NoError(t, p.Process.Kill())

@@ -23,7 +23,6 @@ import (
 	"github.com/gocurator/curator/cmd/internal/cli"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -62,8 +61,7 @@ func TestCtrlCEndsTheScript(t *testing.T) {
 		want    syscall.Signal
 	}{{"sh", "\x03", syscall.SIGINT}, {"sh", "\x1c", syscall.SIGQUIT}, {"bash", "\x03", syscall.SIGINT}} {
 		server := zktest.NewServer(t)
-		m, err := mutex.New(newClient(t, server), "/lock")
-		require.NoError(t, err)
+		m := newMutex(t, server, "/lock")
 		ended := scriptEndedByKey(t, server, c.sh, c.key, func(read func(string)) { read("ready") })
 		assert.Equal(t, c.want, ended, c.sh)
 		queued(t, m, 0)
@@ -75,10 +73,8 @@ func TestCtrlCEndsTheScript(t *testing.T) {
 func TestCtrlCEndsTheScriptThatWaits(t *testing.T) {
 	for _, sh := range []string{"sh", "bash"} {
 		server := zktest.NewServer(t)
-		m, err := mutex.New(newClient(t, server), "/lock")
-		require.NoError(t, err)
-		hold, err := m.Acquire(testbed.Context(t))
-		require.NoError(t, err)
+		m := newMutex(t, server, "/lock")
+		hold := testbed.Acquire(t, m)
 		ended := scriptEndedByKey(t, server, sh, "\x03", func(func(string)) { queued(t, m, 2) })
 		assert.Equal(t, syscall.SIGINT, ended, sh)
 		queued(t, m, 1)
@@ -89,10 +85,8 @@ func TestCtrlCEndsTheScriptThatWaits(t *testing.T) {
 // TestACodeOf130IsNoCtrlC: a command may exit with 130 by itself, and --exit-code may be 130.
 func TestACodeOf130IsNoCtrlC(t *testing.T) {
 	server := zktest.NewServer(t)
-	m, err := mutex.New(newClient(t, server), "/held")
-	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	m := newMutex(t, server, "/held")
+	hold := testbed.Acquire(t, m)
 	t.Cleanup(func() { _ = hold.Release() })
 	for _, args := range [][]string{{"run", "/lock", "sh", "-c", "exit 130"}, {"run", "--wait", "1ms", "--exit-code", "130", "/held", "true"}} {
 		_, shell := openPty(t)
@@ -246,8 +240,7 @@ func (s *shell) interrupt() {
 // holderStops waits until the zklock that holds is stopped.
 func holderStops(t *testing.T, server *zktest.Server) {
 	t.Helper()
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
 	_, pid, _ := strings.Cut(string(queued(t, m, 1)[0].Data), ":")
 	pid, _, _ = strings.Cut(pid, " ")
 	testbed.Eventually(t, func() bool { return stateOf(pid) == "T" }, "zklock is stopped")
@@ -383,8 +376,7 @@ func TestStoppedByWhoKnowsTheJob(t *testing.T) {
 	sh.enter("kill -CONT %1\n")
 	testbed.Eventually(t, c.moves, "the command goes on")
 	sh.enter("kill %1\n")
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
 	queued(t, m, 0)
 	assert.Empty(t, stateOf(c.pid()), "the command has ended before the lock is free")
 }
@@ -407,8 +399,7 @@ func lostWhileStopped(t *testing.T, prefix string) {
 	c := newCounter(t)
 	sh.enter("$ZKLOCK run --session 4s --grace 1s /lock " + prefix + c.script() + "\n")
 	sh.read("begun")
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
 	session := queued(t, m, 1)[0].SessionID
 	sh.enter("\x1a")
 	sh.read("stopped; if it is not continued within")
@@ -550,8 +541,7 @@ func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 	stderr, err := p.StderrPipe()
 	require.NoError(t, err)
 	start(t, p)
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
 	session := queued(t, m, 1)[0].SessionID
 	line, err := bufio.NewReader(stderr).ReadString('\n')
 	require.NoError(t, err)
@@ -575,8 +565,7 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 		if name == "signal" {
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 		} else {
-			m, err := mutex.New(newClient(t, server), "/lock")
-			require.NoError(t, err)
+			m := newMutex(t, server, "/lock")
 			require.NoError(t, server.ExpireSession(queued(t, m, 1)[0].SessionID))
 		}
 		testbed.Eventually(t, func() bool { return dead(pid) }, "the command is ended: "+name)
@@ -672,12 +661,11 @@ func TestElectIsStoppedWhileItWaits(t *testing.T) {
 	sh := interactive(t, server)
 	sh.enter("$ZKLOCK elect /election sh -c 'echo be''gun; exec sleep 1000'\n")
 	sh.read("begun")
-	next := make(chan *leader.Term, 1)
-	go func() { // ends when zklock gives the leadership up
+	next := testbed.Go(func() *leader.Term { // ends when zklock gives the leadership up
 		term, err := e.Campaign(testbed.Context(t))
 		assert.NoError(t, err)
-		next <- term
-	}()
+		return term
+	})
 	candidates(t, e, 2)
 	code, _, stderr := call(t, server, "revoke", "/election")
 	require.Zero(t, code, stderr)
@@ -717,8 +705,7 @@ func TestNobodyReadsWhatZklockSays(t *testing.T) {
 				code, _, stderr := call(t, server, "revoke", "/lock")
 				require.Zero(t, code, stderr)
 			} else {
-				m, err := mutex.New(newClient(t, server), "/lock")
-				require.NoError(t, err)
+				m := newMutex(t, server, "/lock")
 				session := queued(t, m, 1)[0].SessionID
 				require.NoError(t, os.Remove(file)) // before the next command writes it
 				require.NoError(t, server.ExpireSession(session))
@@ -750,8 +737,7 @@ func TestNobodyTakesWhatZklockSays(t *testing.T) {
 	pid, err := strconv.Atoi(begun(t, file))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
 	session := queued(t, m, 1)[0].SessionID
 	code, _, stderr := call(t, server, "revoke", "/lock")
 	require.Zero(t, code, stderr)

@@ -31,8 +31,7 @@ func TestListRecursively(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Acquire(ctx)
 	require.NoError(t, err)
-	_, err = client.Create(ctx, "/app/other/node", nil, framework.PersistentParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/app/other/node", nil, framework.PersistentParents())
 	require.NoError(t, server.Create("/app/a.zklock/_c_x-lock-0000000000", []byte("{}")))
 
 	want := map[string]string{"/app/a": "mutex", "/app/locks/nightly": "mutex", "/app/pool": "semaphore"}

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/once"
 	"github.com/gocurator/curator/zktest"
 )
@@ -49,9 +48,7 @@ func TestRunOnce(t *testing.T) {
 	text, err = os.ReadFile(file)
 	require.NoError(t, err)
 	require.Len(t, strings.Split(string(text), "\n"), 3, "another key runs")
-	children, err := server.Children("/jobs/nightly")
-	require.NoError(t, err)
-	require.Equal(t, []string{"once"}, children)
+	require.Equal(t, []string{"once"}, testbed.ServerChildren(t, server, "/jobs/nightly"))
 }
 
 func TestRunOnce_Failures(t *testing.T) {
@@ -68,10 +65,8 @@ func TestRunOnce_Failures(t *testing.T) {
 	require.Equal(t, exitNoLock, code)
 	require.Contains(t, stderr, "/job has no records")
 
-	m, err := mutex.New(newClient(t, server), "/job")
-	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	m := newMutex(t, server, "/job")
+	hold := testbed.Acquire(t, m)
 	for _, flags := range [][]string{{"--try"}, {"-w", "100ms"}} {
 		code, stderr = run(append(flags, "/job", "true")...)
 		require.Equal(t, exitNotAcquired, code)
@@ -115,8 +110,7 @@ func TestRunOnce_TheLockIsLost(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "begun")
 		p := start(t, prepare(t, server.Servers(), "run", "--on-loss", onLoss, "--once", "a", "/job", "sh", "-c", "echo > "+file+"; sleep 1"))
 		begun(t, file)
-		children, err := server.Children("/job")
-		require.NoError(t, err)
+		children := testbed.ServerChildren(t, server, "/job")
 		for _, child := range children {
 			if child != "once" {
 				require.NoError(t, server.Delete("/job/"+child))

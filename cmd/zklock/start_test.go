@@ -46,8 +46,7 @@ func TestNothingIsStartedWithoutTheLock(t *testing.T) {
 		j, err := newJob([]string{"/lock", "--", "sh", "-c", "echo > " + file})
 		require.NoError(t, err)
 		armed.Store(true)
-		ended := make(chan error, 1)
-		go func() { ended <- r.hold(t.Context(), app, q, hold, j) }() // ends with the command
+		ended := testbed.Go(func() error { return r.hold(t.Context(), app, q, hold, j) }) // ends with the command
 		testbed.Receive(t, asked, "the question for the token")
 		require.NoError(t, server.Delete(hold.Path()))
 		testbed.Receive(t, hold.Done(), "word of the loss")

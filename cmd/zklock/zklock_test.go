@@ -184,6 +184,14 @@ func newClient(t *testing.T, server *zktest.Server) *framework.Client {
 	return testbed.On(server).Client(t)
 }
 
+// newMutex returns a mutex of a client of its own.
+func newMutex(t *testing.T, server *zktest.Server, path string, opts ...lock.Option) *mutex.Mutex {
+	t.Helper()
+	m, err := mutex.New(newClient(t, server), path, opts...)
+	require.NoError(t, err)
+	return m
+}
+
 // begun waits until a command has created a file, and returns its content.
 func begun(t *testing.T, file string) string {
 	t.Helper()
@@ -359,10 +367,8 @@ func TestNoServerAnswers(t *testing.T) {
 func TestNoServerSaysWhy(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
-	m, err := mutex.New(newClient(t, server), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
-	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
+	hold := testbed.Acquire(t, m)
 	p := start(t, prepare(t, server.Servers(), "run", "--wait", "10s", "/lock", "true")) // longer than it takes to cut it off
 	queued(t, m, 2)
 	server.RefuseConnections(true)
@@ -383,10 +389,8 @@ func TestConnectString(t *testing.T) {
 
 func TestExitCodeOfWhoDoesNotAcquire(t *testing.T) {
 	server := zktest.NewServer(t)
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
+	hold := testbed.Acquire(t, m)
 	for _, flags := range [][]string{{"-E", "9"}, {"--exit-code", "9"}} {
 		for _, how := range [][]string{{"--try"}, {"-w", "0"}, {"--wait=0s"}, {"--wait", "50ms"}} {
 			code, _, stderr := call(t, server, slices.Concat([]string{"run"}, flags, how, []string{"/lock", "true"})...)
@@ -452,8 +456,7 @@ func TestNobodyReadsWhatHoldSays(t *testing.T) {
 	p = prepare(t, server.Servers(), "hold", "/lock")
 	p.Stderr = closed()
 	start(t, p)
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
 	queued(t, m, 1)
 	code, _, stderr := call(t, server, "revoke", "/lock")
 	require.Zero(t, code, stderr)
@@ -542,10 +545,8 @@ func TestNamespace(t *testing.T) {
 
 func TestNotAcquiredNamesTheHolder(t *testing.T) {
 	server := zktest.NewServer(t)
-	m, err := mutex.New(newClient(t, server), "/lock", lock.WithData([]byte("the nightly job")))
-	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock", lock.WithData([]byte("the nightly job")))
+	hold := testbed.Acquire(t, m)
 	for _, flags := range [][]string{{"--try"}, {"--wait", "100ms"}} {
 		code, out, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "echo", "in")...)
 		assert.Equal(t, exitNotAcquired, code)
@@ -561,8 +562,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	server := zktest.NewServer(t)
 	l, err := rwlock.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
-	hold, err := l.Read().Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, l.Read())
 	code, _, _ := call(t, server, "run", "--try", "--read", "/lock", "true")
 	assert.Zero(t, code)
 	code, _, _ = call(t, server, "run", "--try", "--write", "/lock", "true")
@@ -576,12 +576,10 @@ func TestPermits(t *testing.T) {
 	server := zktest.NewServer(t)
 	s, err := semaphore.New(newClient(t, server), "/pool", 2)
 	require.NoError(t, err)
-	first, err := s.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	first := testbed.Acquire(t, s)
 	code, _, _ := call(t, server, "run", "--try", "--permits", "2", "/pool", "true")
 	assert.Zero(t, code)
-	second, err := s.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	second := testbed.Acquire(t, s)
 	code, _, stderr := call(t, server, "run", "--try", "--permits", "2", "/pool", "true")
 	assert.Equal(t, exitNotAcquired, code)
 	assert.Contains(t, stderr, "and 1 more")
@@ -604,10 +602,8 @@ func TestSignalsReachTheCommandAndWhatItStarted(t *testing.T) {
 
 func TestSignalEndsTheWaiting(t *testing.T) {
 	server := zktest.NewServer(t)
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
+	hold := testbed.Acquire(t, m)
 	p := start(t, prepare(t, server.Servers(), "run", "/lock", "echo", "in"))
 	queued(t, m, 2)
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
@@ -639,8 +635,7 @@ func holder(t *testing.T, server *zktest.Server, prepares, works string, flags .
 	file := filepath.Join(t.TempDir(), "pid")
 	p = start(t, prepare(t, server.Servers(), append(append([]string{"run"}, flags...), "/lock", "sh", "-c", prepares+"; "+sayPid(file)+works)...))
 	begun(t, file)
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
 	return p, queued(t, m, 1)[0].SessionID
 }
 
@@ -683,8 +678,7 @@ func TestCommandIsDeadBeforeTheNextOneStarts(t *testing.T) {
 		server := zktest.NewServer(t)
 		p, session := holder(t, server, "echo $$; trap '' TERM", works, flags...)
 		next := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", "ps -o pid= -o stat= -A"))
-		m, err := mutex.New(newClient(t, server), "/lock")
-		require.NoError(t, err)
+		m := newMutex(t, server, "/lock")
 		queued(t, m, 2)
 		require.NoError(t, server.ExpireSession(session))
 		require.Zero(t, next.end(), next.err.String())
@@ -706,8 +700,7 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	shadow := func(text string) {
-		_, err := client.Create(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000", []byte(text), framework.ContainerParents())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/lock.zklock/_c_x-lock-0000000000", []byte(text), framework.ContainerParents())
 	}
 	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine \u001b[2J that crashed","gone_within_ms":3600000}`)
 	for _, flags := range [][]string{{"--try"}, {"--wait", "10s"}} { // time to acquire a free lock
@@ -734,9 +727,8 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 func TestWhoDoesNotWaitCountsForThoseWhoComeLater(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
-	_, err := newClient(t, server).Create(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000",
+	testbed.Create(t, newClient(t, server), "/lock.zklock/_c_x-lock-0000000000",
 		[]byte(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine that crashed","gone_within_ms":3000}`), framework.ContainerParents())
-	require.NoError(t, err)
 	try := func() int {
 		code, _, _ := call(t, server, "run", "--try", "/lock", "true")
 		return code
@@ -839,8 +831,7 @@ func TestListing(t *testing.T) {
 	assert.Equal(t, exitNoLock, code)
 	assert.Empty(t, out)
 	assert.Contains(t, stderr, "no lock at /nothing (idle")
-	_, err := client.Create(ctx, "/jobs/nightly", nil, framework.PersistentParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/jobs/nightly", nil, framework.PersistentParents())
 	code, out, stderr = call(t, server, "ls", "--json", "/jobs")
 	assert.Equal(t, exitNoLock, code)
 	assert.Empty(t, out)
@@ -920,8 +911,7 @@ func TestListing(t *testing.T) {
 	}
 	_, out, _ = call(t, server, "ls", "/kazoo-rw")
 	assert.Equal(t, 2, strings.Count(out, "holds  read  kazoo"), "readers hold together: %s", out)
-	hold, err := m.Acquire(ctx)
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, m)
 	_, out, _ = call(t, server, "ls", "/mutex")
 	assert.Contains(t, out, `"a\nb"`, "data cannot write on the terminal what they like")
 	code, _, stderr = call(t, server, "ls", hold.Path())
@@ -947,8 +937,7 @@ func TestRevoke(t *testing.T) {
 	assert.Equal(t, "asked\n", p.out.String())
 
 	p, _ = holder(t, server, "trap '' TERM", works, "--grace", "100ms")
-	m, err := mutex.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	m := newMutex(t, server, "/lock")
 	code, _, stderr = call(t, server, "revoke", "--force", "100ms", queued(t, m, 1)[0].Path)
 	require.Zero(t, code, stderr)
 	assert.Equal(t, exitLost, p.end(), "it ignores the signal")
@@ -960,22 +949,18 @@ func TestRevoke(t *testing.T) {
 func TestRevokeOfWhatIsNoLock(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	_, err := client.Create(testbed.Context(t), "/services/host-1", []byte("address"), framework.PersistentParents(), framework.As(framework.Ephemeral))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/services/host-1", []byte("address"), framework.PersistentParents(), framework.As(framework.Ephemeral))
 	for _, flags := range [][]string{nil, {"--force", "0s"}} {
 		code, out, stderr := call(t, server, append(append([]string{"revoke"}, flags...), "/services/host-1")...)
 		assert.Equal(t, exitNoLock, code)
 		assert.Empty(t, out)
 		assert.Contains(t, stderr, "/services/host-1 is not a node of a lock")
-		data, err := server.Get("/services/host-1")
-		require.NoError(t, err)
-		assert.Equal(t, "address", string(data))
+		assert.Equal(t, "address", testbed.ServerData(t, server, "/services/host-1"))
 	}
 
 	s, err := semaphore.New(client, "/pool", 1)
 	require.NoError(t, err)
-	hold, err := s.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, s)
 	code, _, stderr := call(t, server, "revoke", hold.Path())
 	assert.Zero(t, code, stderr)
 	require.NoError(t, hold.Release())
@@ -1075,14 +1060,12 @@ func TestKindsAreCheckedAgainByWhoHolds(t *testing.T) {
 	client := newClient(t, server)
 	m, err := mutex.New(client, "/lock")
 	require.NoError(t, err)
-	first, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	first := testbed.Acquire(t, m)
 	p := start(t, prepare(t, server.Servers(), "run", "/lock", "echo", "in"))
 	queued(t, m, 2)
 	s, err := semaphore.New(client, "/lock", 1)
 	require.NoError(t, err)
-	second, err := s.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	second := testbed.Acquire(t, s)
 	require.NoError(t, first.Release())
 	assert.Equal(t, exitConflict, p.end())
 	assert.Empty(t, p.out.String())

@@ -182,17 +182,13 @@ func TestSomeServersKnowLess(t *testing.T) {
 func TestUsersOfSASL(t *testing.T) {
 	p := run(t, "--listen", "127.0.0.1:0", "--sasl", "user:se:cret", "--sasl", "other:secret2", "--require-sasl")
 	for user, password := range map[string]string{"user": "se:cret", "other": "secret2"} {
-		client, err := framework.New(p.addresses, framework.WithSASL(sasl.DigestMD5(user, password)))
-		require.NoError(t, err)
-		defer client.Close()
+		client := testbed.NewClient(t, p.addresses, framework.WithSASL(sasl.DigestMD5(user, password)))
 		who, err := admin.WhoAmI(t.Context(), client)
 		require.NoError(t, err)
 		require.Contains(t, who, admin.Identity{Scheme: "sasl", User: user})
 	}
-	client, err := framework.New(p.addresses, framework.WithRetryPolicy(retry.Never()))
-	require.NoError(t, err)
-	defer client.Close()
-	_, _, err = client.Get(t.Context(), "/")
+	client := testbed.NewClient(t, p.addresses, framework.WithRetryPolicy(retry.Never()))
+	_, _, err := client.Get(t.Context(), "/")
 	require.ErrorIs(t, err, framework.ErrAuthRequired)
 }
 
