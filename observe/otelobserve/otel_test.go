@@ -2,7 +2,6 @@ package otelobserve_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,12 +16,12 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/metered"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
-	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -55,20 +54,22 @@ func (b *bed) client(t *testing.T) *framework.Client {
 	return testbed.On(b.server).Client(t, b.observed)
 }
 
-// value returns the value of the series with these attributes (name, value, ...): for a histogram
-// the number of observations. sum is the sum of the observations.
-func (b *bed) value(t *testing.T, name string, attrs ...string) (v, sum float64, ok bool) {
+func (b *bed) Option() framework.Option { return b.observed }
+
+func (b *bed) EmptyHistograms() bool { return false }
+
+func (b *bed) Value(t *testing.T, name string, attrs ...string) (v, sum float64, ok bool) {
 	t.Helper()
 	var set []attribute.KeyValue
 	for i := 0; i < len(attrs); i += 2 {
-		set = append(set, attribute.String(attrs[i], attrs[i+1]))
+		set = append(set, attribute.String("curator."+attrs[i], attrs[i+1]))
 	}
 	want := attribute.NewSet(set...)
 	var all metricdata.ResourceMetrics
 	require.NoError(t, b.reader.Collect(t.Context(), &all))
 	for _, s := range all.ScopeMetrics {
 		for _, m := range s.Metrics {
-			if m.Name != name {
+			if m.Name != "curator."+name {
 				continue
 			}
 			switch data := m.Data.(type) {
@@ -108,21 +109,6 @@ func (b *bed) value(t *testing.T, name string, attrs ...string) (v, sum float64,
 	return 0, 0, false
 }
 
-func (b *bed) is(t *testing.T, want float64, name string, attrs ...string) {
-	t.Helper()
-	got, _, ok := b.value(t, name, attrs...)
-	assert.True(t, ok, "%s %v is there", name, attrs)
-	assert.Equal(t, want, got, "%s %v", name, attrs)
-}
-
-func (b *bed) becomes(t *testing.T, want float64, name string, attrs ...string) {
-	t.Helper()
-	testbed.Eventually(t, func() bool {
-		got, _, _ := b.value(t, name, attrs...)
-		return got == want
-	}, fmt.Sprint(name, attrs))
-}
-
 // spans are those with a name that have ended.
 func (b *bed) spans(name string) []sdktrace.ReadOnlySpan {
 	var spans []sdktrace.ReadOnlySpan
@@ -150,42 +136,39 @@ func attrs(s sdktrace.ReadOnlySpan) map[string]any {
 	return m
 }
 
-func TestLocksAcquiredAndContended(t *testing.T) {
-	b := newBed(t, otelobserve.WithLockLabel(func(path, kind string) string { return kind + " at " + path }))
+// TestSeries: the series are those of every adapter.
+func TestSeries(t *testing.T) {
+	metered.Run(t, func(t *testing.T, label metered.Label) metered.Adapter {
+		if label == nil {
+			return newBed(t)
+		}
+		return newBed(t, otelobserve.WithLockLabel(label))
+	})
+}
+
+func TestSpansOfLocksThatAreNotAcquired(t *testing.T) {
+	b := newBed(t)
 	first, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
 	second, err := mutex.New(b.client(t), "/lock")
 	require.NoError(t, err)
-	of := []string{"curator.lock", "mutex at /lock", "curator.kind", "mutex"}
-	and := func(more ...string) []string { return append(more, of...) }
-
-	hold, err := first.Acquire(testbed.Context(t))
-	require.NoError(t, err)
-	b.is(t, 1, "curator.lock.held", of...)
-	b.is(t, 0, "curator.lock.waiting", of...)
-	b.is(t, 1, "curator.lock.wait.duration", of...)
-	b.is(t, 1, "curator.lock.queue_length", of...)
-
+	hold := testbed.Acquire(t, first)
 	_, err = second.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	b.is(t, 1, "curator.lock.not_acquired", and("curator.reason", "held")...)
 	require.Len(t, b.spans("lock acquire"), 2)
 	assert.Equal(t, codes.Unset, b.spans("lock acquire")[1].Status().Code, "held is an answer")
 
 	impatient, cancel := context.WithCancel(testbed.Context(t))
-	done := make(chan error, 1)
-	go func() {
+	done := testbed.Go(func() error {
 		_, err := second.Acquire(impatient)
-		done <- err
-	}()
-	b.becomes(t, 2, "curator.lock.queue_length", of...)
-	b.is(t, 1, "curator.lock.waiting", of...)
-	_, ahead, _ := b.value(t, "curator.lock.queue_length", of...)
-	assert.Equal(t, 1.0, ahead, "nobody was ahead of the first, and one of the second")
+		return err
+	})
+	testbed.Eventually(t, func() bool {
+		joined, _, _ := b.Value(t, "lock.queue_length", "kind", "mutex")
+		return joined == 2
+	}, "the second in the queue")
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
-	b.is(t, 1, "curator.lock.not_acquired", and("curator.reason", "canceled")...)
-	b.is(t, 0, "curator.lock.waiting", of...)
 	gaveUp := b.spans("lock acquire")[2]
 	assert.Equal(t, codes.Error, gaveUp.Status().Code)
 	assert.Equal(t, "canceled", attrs(gaveUp)["curator.reason"])
@@ -193,16 +176,7 @@ func TestLocksAcquiredAndContended(t *testing.T) {
 	require.NotEmpty(t, gaveUp.Events())
 	assert.Equal(t, "joined", gaveUp.Events()[0].Name)
 	assert.Equal(t, []attribute.KeyValue{attribute.Int("curator.ahead", 1)}, gaveUp.Events()[0].Attributes)
-
 	require.NoError(t, hold.Release())
-	b.is(t, 0, "curator.lock.held", of...)
-	b.is(t, 1, "curator.lock.hold.duration", of...)
-	_, held, _ := b.value(t, "curator.lock.hold.duration", of...)
-	assert.Positive(t, held)
-	_, _, lost := b.value(t, "curator.lock.losses", and("curator.cause", "released")...)
-	assert.False(t, lost, "a release is no loss")
-	b.is(t, 2, "curator.operation.duration", "curator.op", "create", "curator.result", "ok")
-	b.is(t, 0, "curator.operation.retries", "curator.op", "create")
 }
 
 func TestSpansHangTogether(t *testing.T) {
@@ -245,35 +219,16 @@ func TestOperationsStartNoTraces(t *testing.T) {
 	_, _, err := b.client(t).Exists(testbed.Context(t), "/a")
 	require.NoError(t, err)
 	assert.Empty(t, b.recorder.Started())
-	b.is(t, 1, "curator.operation.duration", "curator.op", "exists", "curator.result", "ok")
+	count, _, _ := b.Value(t, "operation.duration", "op", "exists", "result", "ok")
+	assert.Equal(t, 1.0, count)
 }
 
-// TestWhatHasNotHappenedIsZero: a series that begins with 1 is no rise to Prometheus.
-func TestWhatHasNotHappenedIsZero(t *testing.T) {
+func TestSpanOfALostHold(t *testing.T) {
 	b := newBed(t)
-	b.is(t, 0, "curator.connection.transitions", "curator.state", "lost")
-	b.is(t, 0, "curator.connection.state", "curator.state", "suspended")
-	m, err := mutex.New(b.client(t), "/lock")
+	m, err := mutex.New(b.client(t), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 	require.NoError(t, err)
-	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
-	for _, cause := range []string{"session_lost", "suspended", "node_deleted", "revoked", "max_hold", "closed", "other"} {
-		b.is(t, 0, "curator.lock.losses", "curator.kind", "mutex", "curator.cause", cause)
-	}
-}
-
-func TestLossesByCause(t *testing.T) {
-	b := newBed(t)
-	client := b.client(t)
-	m, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
-	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, m)
 	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
-	b.becomes(t, 1, "curator.lock.losses", "curator.kind", "mutex", "curator.cause", "session_lost")
-	b.is(t, 0, "curator.lock.held", "curator.kind", "mutex")
-	b.is(t, 1, "curator.lock.hold.duration", "curator.kind", "mutex")
-	b.becomes(t, 1, "curator.connection.transitions", "curator.state", "reconnected")
-	b.is(t, 1, "curator.connection.transitions", "curator.state", "lost")
 	testbed.Eventually(t, func() bool { return len(b.spans("lock hold")) == 1 }, "the end of the hold")
 	held := b.span(t, "lock hold")
 	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "session_lost"}, held.Status())
@@ -283,7 +238,7 @@ func TestLossesByCause(t *testing.T) {
 	assert.Equal(t, "exception", held.Events()[0].Name)
 }
 
-func TestRetriesAndResults(t *testing.T) {
+func TestSpansOfOperations(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
 	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
@@ -292,30 +247,13 @@ func TestRetriesAndResults(t *testing.T) {
 	_, _, err := client.Exists(ctx, "/a")
 	require.NoError(t, err)
 	require.True(t, lost.Met())
-	b.is(t, 1, "curator.operation.retries", "curator.op", "exists")
-	b.is(t, 1, "curator.operation.duration", "curator.op", "exists", "curator.result", "ok")
 	assert.Equal(t, int64(2), attrs(b.span(t, "zookeeper exists"))["curator.attempts"])
 
 	client.Close()
 	_, _, err = client.Get(ctx, "/a")
 	require.ErrorIs(t, err, framework.ErrClosed)
-	b.is(t, 1, "curator.operation.duration", "curator.op", "get", "curator.result", "closed")
 	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "closed"}, b.span(t, "zookeeper get").Status())
 	assert.Equal(t, "closed", attrs(b.span(t, "zookeeper get"))["error.type"])
-}
-
-func TestStatesOfSeveralClients(t *testing.T) {
-	b := newBed(t)
-	first, second := b.client(t), b.client(t)
-	b.becomes(t, 2, "curator.connection.state", "curator.state", "connected")
-	b.server.CutConnections()
-	b.becomes(t, 2, "curator.connection.transitions", "curator.state", "reconnected")
-	b.becomes(t, 2, "curator.connection.state", "curator.state", "connected")
-	b.is(t, 2, "curator.connection.transitions", "curator.state", "suspended")
-	first.Close()
-	second.Close()
-	b.is(t, 0, "curator.connection.state", "curator.state", "connected")
-	b.is(t, 2, "curator.connection.transitions", "curator.state", "none")
 }
 
 // TestObserverThatDropsTheContext: another observer returns a context that is not derived from that
@@ -355,51 +293,17 @@ func TestSpansSayWhoAndWhere(t *testing.T) {
 	assert.NotEmpty(t, all.ScopeMetrics[0].Scope.Version)
 }
 
-// TestKindsHaveSeriesOfTheirOwn: readers, writers and a mutex on one path.
-func TestKindsHaveSeriesOfTheirOwn(t *testing.T) {
-	b := newBed(t)
-	client := b.client(t)
-	rw, err := rwlock.New(client, "/lock")
-	require.NoError(t, err)
-	m, err := mutex.New(client, "/lock")
-	require.NoError(t, err)
-	for range 2 {
-		require.NoError(t, rw.Read().Do(testbed.Context(t), func(context.Context) error { return nil }))
-	}
-	require.NoError(t, rw.Write().Do(testbed.Context(t), func(context.Context) error { return nil }))
-	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
-	for kind, want := range map[string]float64{"mutex": 1, "write": 1, "read": 2} {
-		b.is(t, want, "curator.lock.wait.duration", "curator.kind", kind)
-	}
-}
-
-// TestTermsAreOfKindElection: a latch's terms have series of their own; a selector's nodes are a
-// mutex's.
-func TestTermsAreOfKindElection(t *testing.T) {
+// TestSpansOfTerms: a latch's terms have a kind of their own; a selector's nodes are a mutex's.
+func TestSpansOfTerms(t *testing.T) {
 	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.WithSelector()}} {
 		b := newBed(t)
 		e, err := leader.New(b.client(t), "/election", opts...)
 		require.NoError(t, err)
 		term, err := e.Campaign(testbed.Context(t))
 		require.NoError(t, err)
-		b.is(t, 1, "curator.lock.held", "curator.kind", kind)
 		require.NoError(t, term.Release())
-		b.is(t, 0, "curator.lock.held", "curator.kind", kind)
-		b.is(t, 1, "curator.lock.hold.duration", "curator.kind", kind)
 		assert.Equal(t, kind, attrs(b.span(t, "lock hold"))["curator.kind"])
 	}
-}
-
-// TestALabelThatIsCutInTheMiddleOfACharacter: the export of everything else would fail with text
-// that is not UTF-8.
-func TestALabelThatIsCutInTheMiddleOfACharacter(t *testing.T) {
-	b := newBed(t, otelobserve.WithLockLabel(func(path, _ string) string { return path[:len("/caf\xc3")] }))
-	m, err := mutex.New(b.client(t), "/caf\u00e9")
-	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
-	b.is(t, 1, "curator.lock.held", "curator.lock", "/caf\ufffd", "curator.kind", "mutex")
-	require.NoError(t, hold.Release())
 }
 
 func TestBadArgumentsAreRefused(t *testing.T) {

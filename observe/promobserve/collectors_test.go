@@ -26,109 +26,30 @@ func (b *bed) watched(t *testing.T, client *framework.Client, path, name string)
 	return c
 }
 
-func TestACacheIsMeasured(t *testing.T) {
-	b := newBed(t)
-	require.NoError(t, b.server.Create("/config", nil))
-	require.NoError(t, b.server.Create("/config/db", []byte("12345")))
-	require.NoError(t, b.server.Create("/config/web", []byte("123")))
-	require.NoError(t, b.server.Create("/other", []byte("1")))
-	client := b.client(t)
-	c := b.watched(t, client, "/config", "configuration")
-	other := b.watched(t, client, "/other", "other")
-	require.NoError(t, c.Sync(testbed.Context(t)))
-	require.NoError(t, other.Sync(testbed.Context(t)))
-
-	of := []string{"cache", "configuration"}
-	b.is(t, 3, "curator_cache_nodes", of...)
-	b.is(t, 8, "curator_cache_bytes", of...)
-	b.is(t, 0, "curator_cache_age_seconds", of...)
-	b.is(t, 1, "curator_cache_resyncs_total", of...)
-	b.is(t, float64(c.Stats().Reads), "curator_cache_reads_total", of...)
-	b.is(t, 1, "curator_cache_nodes", "cache", "other")
-	b.is(t, 1, "curator_cache_bytes", "cache", "other")
-	for _, total := range []string{"curator_cache_reads_total", "curator_cache_resyncs_total"} {
-		assert.NotNil(t, b.series(t, total, of...).Counter, "%s is a counter", total)
-	}
-
-	before, _ := b.value(t, "curator_cache_reads_total", of...)
-	require.NoError(t, b.server.Delete("/config/web"))
-	require.NoError(t, b.server.Set("/config/db", []byte("1234567")))
-	require.NoError(t, c.Sync(testbed.Context(t)))
-	b.is(t, 2, "curator_cache_nodes", of...)
-	b.is(t, 7, "curator_cache_bytes", of...)
-	after, _ := b.value(t, "curator_cache_reads_total", of...)
-	assert.Greater(t, after, before)
-
-	// Without a server the copy stays, and grows old; with one again everything is read again.
-	b.server.RefuseConnections(true)
-	b.server.CutConnections()
-	rises := func(than float64) float64 {
-		var age float64
-		testbed.Eventually(t, func() bool {
-			age, _ = b.value(t, "curator_cache_age_seconds", of...)
-			return age > than
-		}, "the age of the copy")
-		return age
-	}
-	rises(rises(0))
-	b.is(t, 2, "curator_cache_nodes", of...)
-	b.server.RefuseConnections(false)
-	b.becomes(t, 0, "curator_cache_age_seconds", of...)
-	b.is(t, 2, "curator_cache_resyncs_total", of...)
-
-	require.NoError(t, c.Close())
-	rises(rises(0))
-	b.is(t, 2, "curator_cache_nodes", of...)
+func (b *bed) Rises(t *testing.T, name string, labels ...string) bool {
+	t.Helper()
+	return b.series(t, seriesName(name), labels...).Counter != nil
 }
 
-// TestAScrapeAsksNoServer: a scrape succeeds while no server answers.
-func TestAScrapeAsksNoServer(t *testing.T) {
-	b := newBed(t)
-	client := b.client(t)
-	c := b.watched(t, client, "/config", "configuration")
-	require.NoError(t, c.Sync(testbed.Context(t)))
-	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
-	require.NoError(t, err)
-	defer n.Close()
-	collector, err := promobserve.NewNodeCollector(n, "worker")
+func (b *bed) ObserveCache(t *testing.T, c *cache.Cache, name string) {
+	t.Helper()
+	collector, err := promobserve.NewCacheCollector(c, name)
 	require.NoError(t, err)
 	require.NoError(t, b.registry.Register(collector))
-
-	b.server.Pause()
-	b.is(t, 0, "curator_cache_nodes", "cache", "configuration")
-	b.is(t, 1, "curator_node_present", "node", "worker")
-	b.server.Resume()
 }
 
-func TestAKeptNodeIsPresentOrNot(t *testing.T) {
-	b := newBed(t)
-	client := b.client(t)
-	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
+func (b *bed) ObserveNode(t *testing.T, n *node.Node, name string) {
+	t.Helper()
+	collector, err := promobserve.NewNodeCollector(n, name)
 	require.NoError(t, err)
-	m, err := node.Join(testbed.Context(t), client, "/group", "7", nil)
-	require.NoError(t, err)
-	ofNode, err := promobserve.NewNodeCollector(n, "worker")
-	require.NoError(t, err)
-	ofMember, err := promobserve.NewMemberCollector(m, "member")
-	require.NoError(t, err)
-	b.registry.MustRegister(ofNode, ofMember)
-	worker, member := []string{"node", "worker"}, []string{"node", "member"}
-	b.is(t, 1, "curator_node_present", worker...)
-	b.is(t, 1, "curator_node_present", member...)
+	require.NoError(t, b.registry.Register(collector))
+}
 
-	b.server.RefuseConnections(true)
-	b.server.CutConnections()
-	b.becomes(t, 0, "curator_node_present", worker...)
-	b.becomes(t, 0, "curator_node_present", member...)
-	b.server.RefuseConnections(false)
-	b.becomes(t, 1, "curator_node_present", worker...)
-	b.becomes(t, 1, "curator_node_present", member...)
-
-	require.NoError(t, m.Close())
-	b.is(t, 0, "curator_node_present", member...)
-	b.is(t, 1, "curator_node_present", worker...)
-	require.NoError(t, n.Close())
-	b.is(t, 0, "curator_node_present", worker...)
+func (b *bed) ObserveMember(t *testing.T, m *node.Member, name string) {
+	t.Helper()
+	collector, err := promobserve.NewMemberCollector(m, name)
+	require.NoError(t, err)
+	require.NoError(t, b.registry.Register(collector))
 }
 
 func TestNamesOfCollectorsAreTheirOwn(t *testing.T) {

@@ -60,6 +60,6 @@ var programBugs = []mutation{
 		name:  "an election in which no process has led has no gauge",
 		file:  "observe/promobserve/prometheus.go",
 		edits: []edit{{old: "\tm.held.WithLabelValues(of.lock, of.kind)\n", new: ""}},
-		pkg:   "./observe/promobserve", test: "TestGaugesExistFromTheFirstCampaign",
+		pkg:   "./observe/promobserve", test: "TestSeries",
 	},
 }
