@@ -197,6 +197,7 @@ func TestPick_OfAClosedWatch(t *testing.T) {
 	require.Equal(t, "1", pick(t, other, discovery.RoundRobin))
 	again := watch(t, d, "orders")
 	require.NoError(t, client.Close())
+	testbed.Eventually(t, func() bool { return again.Err() != nil }, "word of the client's end")
 	_, err = again.Pick(discovery.RoundRobin)
 	require.ErrorIs(t, err, framework.ErrClosed)
 }
