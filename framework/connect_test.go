@@ -255,9 +255,7 @@ func TestSyncNeedsNoNode(t *testing.T) {
 	client.Close()
 	err := client.Sync(context.Background())
 	require.ErrorIs(t, err, framework.ErrClosed)
-	var op *framework.OpError
-	require.ErrorAs(t, err, &op)
-	require.Equal(t, "sync", op.Op)
+	testbed.OneOp(t, err, "sync", "/")
 }
 
 // TestAServerThatIsTooBusyToCatchUpIsLeft: its later answers may be old.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,18 +107,4 @@ func TestAProtectedNodeIsFoundAgainBehindAReplacedLeader(t *testing.T) {
 		})
 	}
 	require.NotZero(t, asked.Load(), "requests to the old leader")
-}
-
-func TestAPrefixIsNoProtectionUnlessItsIDIsOne(t *testing.T) { // issue 10, B7
-	const id = "0a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d"
-	name, got := framework.Unprotected("_c_" + id + "-lock-1")
-	require.Equal(t, []string{"lock-1", id}, []string{name, got})
-	for _, foreign := range []string{
-		"_c_" + strings.Repeat("x", 36) + "-lock-1",
-		"_c_" + strings.ReplaceAll(id, "-", "_") + "-lock-1",
-		"_c_" + id + "_lock-1",
-	} {
-		name, got := framework.Unprotected(foreign)
-		require.Equal(t, []string{foreign, ""}, []string{name, got})
-	}
 }

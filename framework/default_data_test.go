@@ -37,11 +37,6 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		t.Helper()
 		require.NoError(t, err)
 	}
-	hold := func(t *testing.T, h interface{ Path() string }, err error) string {
-		t.Helper()
-		require.NoError(t, err)
-		return h.Path()
-	}
 	kinds := []struct {
 		name string
 		node func(t *testing.T, ctx context.Context, c *framework.Client) string
@@ -50,44 +45,39 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		{"a mutex", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			m, err := mutex.New(c, "/mutex")
 			must(t, err)
-			h, err := m.Acquire(ctx)
-			return hold(t, h, err)
+			return testbed.Acquire(t, m).Path()
 		}, ""},
 		{"a mutex with retention", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			m, err := mutex.New(c, "/retention", lock.WithRetention(time.Minute))
 			must(t, err)
-			h, err := m.Acquire(ctx)
-			return hold(t, h, err)
+			return testbed.Acquire(t, m).Path()
 		}, ""},
 		{"a driver of one's own", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			q, err := lock.New(c, "/driver", "n-", ownDriver{})
 			must(t, err)
-			h, err := q.Acquire(ctx)
-			return hold(t, h, err)
+			return testbed.Acquire(t, q).Path()
 		}, "own "},
 		{"a writer", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			l, err := rwlock.New(c, "/rw")
 			must(t, err)
-			h, err := l.Write().Acquire(ctx)
-			return hold(t, h, err)
+			return testbed.Acquire(t, l.Write()).Path()
 		}, ""},
 		{"a reader", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			l, err := rwlock.New(c, "/ro")
 			must(t, err)
-			h, err := l.Read().Acquire(ctx)
-			return hold(t, h, err)
+			return testbed.Acquire(t, l.Read()).Path()
 		}, ""},
 		{"a lease", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			s, err := semaphore.New(c, "/sem", 2)
 			must(t, err)
-			h, err := s.Acquire(ctx)
-			return hold(t, h, err)
+			return testbed.Acquire(t, s).Path()
 		}, ""},
 		{"a LeaderSelector", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			e, err := leader.New(c, "/selector", leader.WithSelector())
 			must(t, err)
 			term, err := e.Campaign(ctx)
-			return hold(t, term, err)
+			must(t, err)
+			return term.Path()
 		}, ""},
 		{"a barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			b, err := barrier.New(c, "/barrier")
@@ -100,9 +90,7 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 			must(t, err)
 			_, err = d.Enter(ctx)
 			must(t, err)
-			names, _, err := c.Children(ctx, "/member")
-			must(t, err)
-			for _, name := range names {
+			for _, name := range testbed.Children(t, c, "/member") {
 				if name != "ready" {
 					return "/member/" + name
 				}
@@ -118,7 +106,8 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		}, ""},
 		{"a kept node", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			n, err := node.Keep(ctx, c, "/kept", nil)
-			return hold(t, n, err)
+			must(t, err)
+			return n.Path()
 		}, ""},
 		{"a kept node after Set", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			n, err := node.Keep(ctx, c, "/set", []byte("first"))

@@ -53,11 +53,13 @@ func TestWhatIsLostStaysLost(t *testing.T) {
 // TestErrorsOfWaitingAndListeningNameTheirOperation, as errors of operations do.
 func TestErrorsOfWaitingAndListeningNameTheirOperation(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
+	require.Equal(t, connstate.Connected, client.State())
 	_, err := client.Listen(nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	testbed.OneOp(t, err, "listen", "/")
 
 	require.NoError(t, client.Close())
+	require.Zero(t, client.State())
 	_, err = client.Listen(func(connstate.State) {})
 	require.ErrorIs(t, err, framework.ErrClosed)
 	testbed.OneOp(t, err, "listen", "/")
