@@ -19,16 +19,24 @@ import (
 // ourCaches runs this library's program in this process.
 func ourCaches(t *testing.T, s *servers) *peer {
 	t.Helper()
+	return peerHere(t, "ours", func(in io.Reader, out io.Writer) error {
+		return serveCaches(t.Context(), strings.Join(s.addresses, ","), in, out)
+	})
+}
+
+// peerHere is a peer in this process.
+func peerHere(t *testing.T, who string, serve func(in io.Reader, out io.Writer) error) *peer {
+	t.Helper()
 	in, asked := io.Pipe()
 	answers, out := io.Pipe()
 	ended := make(chan error, 1)
-	go func() {
-		err := serveCaches(t.Context(), strings.Join(s.addresses, ","), in, out)
+	go func() { // ends with its input
+		err := serve(in, out)
 		in.CloseWithError(io.ErrClosedPipe)
 		out.Close()
 		ended <- err
 	}()
-	p := &peer{"ours", asked, bufio.NewReader(answers), func() error {
+	p := &peer{who, asked, bufio.NewReader(answers), func() error {
 		asked.Close()
 		err := <-ended
 		ended <- err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -86,23 +85,9 @@ func TestAnElectionHasOneLeader(t *testing.T) {
 // candidateFor is a candidate in this process.
 func candidateFor(t *testing.T, who string, server *zktest.Server) *peer {
 	t.Helper()
-	in, asked := io.Pipe()
-	answers, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		err := serveElections(t.Context(), who, server.Servers(), 10*time.Second, in, out)
-		in.CloseWithError(io.ErrClosedPipe)
-		out.Close()
-		ended <- err
-	}()
-	p := &peer{who, asked, bufio.NewReader(answers), func() error {
-		asked.Close()
-		err := <-ended
-		ended <- err
-		return err
-	}}
-	t.Cleanup(func() { _ = p.stop() })
-	return p
+	return peerHere(t, who, func(in io.Reader, out io.Writer) error {
+		return serveElections(t.Context(), who, server.Servers(), 10*time.Second, in, out)
+	})
 }
 
 func TestACandidateThatFailsSaysWhy(t *testing.T) {
