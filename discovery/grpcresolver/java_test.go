@@ -15,8 +15,8 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/dubbo"
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/jvm"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
@@ -64,9 +64,7 @@ func TestDubbo_ConsumersInJavaCallAServiceInGo(t *testing.T) {
 
 func javaCallsGo(t *testing.T, group string) {
 	server := zktest.NewServer(t)
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, server.Servers())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	service := grpc.NewServer()
@@ -85,8 +83,7 @@ func javaCallsGo(t *testing.T, group string) {
 		}
 		app.Services = append(app.Services, s)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), javaTimeout)
-	defer cancel()
+	ctx := testbed.Timeout(t, javaTimeout)
 	var opts []dubbo.Option
 	root := "/dubbo"
 	if group != "" {
@@ -136,9 +133,7 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 	testlevel.Need(t, testlevel.Test)
 	server := zktest.NewServer(t)
 	provider := dubboPeer(t, server, "provide", "java-provider", freePort(t), freePort(t))
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, server.Servers())
 	d, err := discovery.New[discovery.Metadata](client, "/services")
 	require.NoError(t, err)
 	b := builder(t, d)
@@ -147,8 +142,7 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), javaTimeout)
-	defer cancel()
+	ctx := testbed.Timeout(t, javaTimeout)
 	call := func() error {
 		answer := new(wrapperspb.StringValue)
 		err := conn.Invoke(ctx, "/demo.Greeter/greet", wrapperspb.String("ann"), answer)
@@ -165,8 +159,7 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 	}()
 	require.NoError(t, call()) // from now on the list is watched
 	for n := range testlevel.Pick(1, 1, 5) {
-		before, err := server.Stat(path)
-		require.NoError(t, err)
+		before := testbed.ServerStat(t, server, path)
 		if n == 0 {
 			require.NoError(t, server.ExpireSession(before.EphemeralOwner))
 		} else {

@@ -149,8 +149,7 @@ func TestNoCallIsLostWhileServersAreDrainedAndKilled(t *testing.T) {
 	until(t, conn, "killed", "stays")
 	service.GracefulStop()
 
-	stat, err := server.Stat("/services/orders/killed")
-	require.NoError(t, err)
+	stat := testbed.ServerStat(t, server, "/services/orders/killed")
 	kill() // it is in the list as long as its session lives
 	until(t, conn, "stays")
 	require.True(t, server.Exists("/services/orders/killed"))

@@ -190,8 +190,7 @@ func build(t *testing.T, b resolver.Builder, target string) (*recorder, resolver
 	}}))
 	require.NoError(t, err)
 	defer conn.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := testbed.Cancelled(t)
 	// makes gRPC call Build
 	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	return r, built, err

@@ -68,7 +68,5 @@ func TestAKratosClientCallsTheApplicationsThatRun(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.NoError(t, two.Stop())
 	require.NoError(t, <-twoEnded)
-	children, err := server.Children("/microservices/orders")
-	require.NoError(t, err)
-	require.Empty(t, children)
+	require.Empty(t, testbed.ServerChildren(t, server, "/microservices/orders"))
 }

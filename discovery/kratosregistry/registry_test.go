@@ -62,11 +62,8 @@ func TestTheNodesAreThoseOfKratosOwnRegistry(t *testing.T) {
 			`"endpoints":["http://127.0.0.1:8000?isSecure=false\u0026w=1","grpc://[::1]:9000"]}`,
 		"/microservices/orders/bare": `{"id":"bare","name":"orders","version":"","metadata":null,"endpoints":null}`,
 	} {
-		data, err := server.Get(path)
-		require.NoError(t, err)
-		require.Equal(t, want, string(data), path)
-		stat, err := server.Stat(path)
-		require.NoError(t, err)
+		require.Equal(t, want, testbed.ServerData(t, server, path), path)
+		stat := testbed.ServerStat(t, server, path)
 		require.Equal(t, len(path) > len("/microservices/orders"), stat.EphemeralOwner != 0, "%s: an instance is ephemeral, a parent is persistent", path)
 	}
 	list, err := r.GetService(ctx, "orders")
@@ -92,17 +89,13 @@ func TestNothingComesBackAfterDeregister(t *testing.T) {
 		s.Spare(true)
 		// virtual time, in which a lost session expires, and kept nodes are recreated
 		time.Sleep(2 * time.Minute)
-		children, err := s.Server.Children("/microservices/orders")
-		require.NoError(t, err)
+		children := testbed.ServerChildren(t, s.Server, "/microservices/orders")
 		require.Equal(t, []string{"2"}, children)
 
-		session, err := s.Subject.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, s.Subject)
 		require.NoError(t, s.Server.ExpireSession(session.ID()))
 		time.Sleep(2 * time.Minute) // virtual time, as before
-		children, err = s.Server.Children("/microservices/orders")
-		require.NoError(t, err)
-		require.Equal(t, []string{"2"}, children)
+		require.Equal(t, []string{"2"}, testbed.ServerChildren(t, s.Server, "/microservices/orders"))
 		require.NoError(t, r.Deregister(t.Context(), orders("2")))
 	})
 }
@@ -113,8 +106,7 @@ func TestDeregisterEndsInTheBackgroundWhenItsContextIsDone(t *testing.T) {
 		require.NoError(t, r.Register(t.Context(), orders("1")))
 		w.Server.RefuseConnections(true)
 		w.Server.CutConnections()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		require.ErrorIs(t, r.Deregister(ctx, orders("1")), context.DeadlineExceeded)
 		require.True(t, w.Server.Exists("/microservices/orders/1"))
 		w.Server.RefuseConnections(false)
@@ -133,8 +125,7 @@ func TestDeregisterEndsARegisterThatWaits(t *testing.T) {
 		again := make(chan error)
 		go func() { again <- r.Register(t.Context(), orders("1")) }() // waits for the first
 		synctest.Wait()                                               // both wait
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := testbed.Timeout(t, time.Second)
 		go func() { done <- r.Deregister(ctx, orders("1")) }()
 		for range 2 {
 			if err := <-done; err != nil {
@@ -168,15 +159,11 @@ func TestToRegisterAgainWritesTheInstance(t *testing.T) {
 	server, r := inProcess(t)
 	i := orders("1")
 	require.NoError(t, r.Register(ctx, i))
-	before, err := server.Stat("/microservices/orders/1")
-	require.NoError(t, err)
+	before := testbed.ServerStat(t, server, "/microservices/orders/1")
 	i.Version = "v2"
 	require.NoError(t, r.Register(ctx, i))
-	data, err := server.Get("/microservices/orders/1")
-	require.NoError(t, err)
-	require.Contains(t, string(data), `"version":"v2"`)
-	after, err := server.Stat("/microservices/orders/1")
-	require.NoError(t, err)
+	require.Contains(t, testbed.ServerData(t, server, "/microservices/orders/1"), `"version":"v2"`)
+	after := testbed.ServerStat(t, server, "/microservices/orders/1")
 	require.Equal(t, before.Czxid, after.Czxid, "watchers see one instance that has changed")
 	require.NoError(t, r.Deregister(ctx, i))
 	require.False(t, server.Exists("/microservices/orders/1"))
@@ -188,12 +175,10 @@ func TestTheNodeOfAnEarlierProcessIsReplaced(t *testing.T) {
 	ctx := testbed.Context(t)
 	server, crashed := inProcess(t)
 	require.NoError(t, crashed.Register(ctx, orders("1")))
-	before, err := server.Stat("/microservices/orders/1")
-	require.NoError(t, err)
+	before := testbed.ServerStat(t, server, "/microservices/orders/1")
 	require.NoError(t, newRegistry(t, testbed.On(server).Client(t)).Register(ctx, orders("1")))
 	require.NoError(t, server.ExpireSession(before.EphemeralOwner))
-	after, err := server.Stat("/microservices/orders/1")
-	require.NoError(t, err)
+	after := testbed.ServerStat(t, server, "/microservices/orders/1")
 	require.NotEqual(t, before.EphemeralOwner, after.EphemeralOwner)
 }
 
@@ -243,8 +228,7 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	for id, data := range map[string]string{"text": "10.0.0.1:80", "null": "null", "other": `{"id":"x","name":"stock"}`, "type": `{"name":"orders","endpoints":"a"}`, "empty": ""} {
 		require.NoError(t, server.Create("/microservices/orders/"+id, []byte(data)))
 	}
-	_, err := client.Create(ctx, "/microservices/orders/secret", []byte("{}"), framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/microservices/orders/secret", []byte("{}"), framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
 	list, err := r.GetService(ctx, "orders")
 	require.NoError(t, err)
 	require.Equal(t, []string{"good"}, ids(list))

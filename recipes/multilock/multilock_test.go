@@ -68,8 +68,7 @@ func three(t *testing.T, client *framework.Client, path string) (*multilock.Lock
 func free(t *testing.T, locks []lock.Locker) {
 	t.Helper()
 	for _, l := range locks {
-		h, err := l.Acquire(testbed.Context(t))
-		require.NoError(t, err)
+		h := testbed.Acquire(t, l)
 		require.NoError(t, h.Release())
 	}
 }
@@ -77,8 +76,7 @@ func free(t *testing.T, locks []lock.Locker) {
 func allHeld(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	l, locks := three(t, client, testbed.Path(t))
-	group, err := l.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	group := testbed.Acquire(t, l)
 	require.Len(t, group.Holds(), 3)
 	for _, one := range locks {
 		_, err := one.TryAcquire(testbed.Context(t))
@@ -96,9 +94,8 @@ func noneHeld(t *testing.T, bed *testbed.Bed) {
 	l, locks := three(t, bed.Client(t), path)
 	_, others := three(t, bed.Client(t), path)
 	for i := range others {
-		taken, err := others[i].Acquire(testbed.Context(t))
-		require.NoError(t, err)
-		_, err = l.TryAcquire(testbed.Context(t))
+		taken := testbed.Acquire(t, others[i])
+		_, err := l.TryAcquire(testbed.Context(t))
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err = l.Acquire(ctx)
@@ -119,13 +116,11 @@ func lostWhileWaiting(t *testing.T, bed *testbed.Bed) {
 	l, locks := three(t, bed.Client(t), path)
 	other := bed.Client(t)
 	_, others := three(t, other, path)
-	taken, err := others[2].Acquire(testbed.Context(t))
-	require.NoError(t, err)
-	done := make(chan error, 1)
-	go func() {
+	taken := testbed.Acquire(t, others[2])
+	done := testbed.Go(func() error {
 		_, err := l.Acquire(testbed.Context(t))
-		done <- err
-	}()
+		return err
+	})
 	var first string
 	testbed.Eventually(t, func() bool {
 		ps, err := others[0].(*mutex.Mutex).Participants(testbed.Context(t))
@@ -222,9 +217,7 @@ func TestLocksBeforeOneThatFailsAreReleased(t *testing.T) { // CUR-MUL-02, -06
 		_, err = l.TryAcquire(ctx)
 		require.ErrorIs(t, err, failure)
 		require.ErrorIs(t, l.Do(ctx, func(context.Context) error { panic("not held") }), failure)
-		there, _, err := client.Exists(ctx, "/c")
-		require.NoError(t, err)
-		require.False(t, there, "the third was not asked")
+		require.False(t, testbed.Exists(t, client, "/c"), "the third was not asked")
 		free(t, []lock.Locker{a})
 	}
 }
@@ -254,7 +247,6 @@ func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 
 // TestGroupReentersByItsOwnHolds has the hold end that the group's context comes from.
 func TestGroupReentersByItsOwnHolds(t *testing.T) {
-	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
 	a, err := mutex.New(client, "/a", lock.WithReentry())
 	require.NoError(t, err)
@@ -262,8 +254,7 @@ func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	require.NoError(t, err)
 	l, err := multilock.New(a, b)
 	require.NoError(t, err)
-	outer, err := l.Acquire(ctx)
-	require.NoError(t, err)
+	outer := testbed.Acquire(t, l)
 	middle, err := l.Acquire(outer.Context())
 	require.NoError(t, err)
 	require.NoError(t, outer.Release())

@@ -37,17 +37,14 @@ func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 		require.NoError(t, err)
 		taken, err := mutex.New(other, path(last))
 		require.NoError(t, err)
-		hold, err := taken.Acquire(t.Context())
-		require.NoError(t, err)
+		hold := testbed.Acquire(t, taken)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		done := make(chan error, 1)
-		go func() {
+		done := testbed.Go(func() error {
 			_, err := l.Acquire(ctx)
-			done <- err
-		}()
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+			return err
+		})
+		session := testbed.Session(t, client)
 		synctest.Wait() // it has all locks but one
 		server.Freeze(session.ID())
 		began := time.Now()
@@ -78,19 +75,15 @@ func TestLossThatEndedTheWaitingIsReturned(t *testing.T) {
 		require.NoError(t, err)
 		taken, err := mutex.New(other, "/b")
 		require.NoError(t, err)
-		hold, err := taken.Acquire(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		done := make(chan error, 1)
-		go func() {
+		hold := testbed.Acquire(t, taken)
+		ctx := testbed.Timeout(t, 5*time.Second)
+		done := testbed.Go(func() error {
 			_, err := l.Acquire(ctx)
-			done <- err
-		}()
+			return err
+		})
 		// virtual time: the caller's is over while it gives up, which takes a second
 		time.Sleep(4800 * time.Millisecond)
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		defer server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()
 		require.NoError(t, other.Delete(t.Context(), first.hold.Path()))
 		err = testbed.Receive(t, done, "the end")

@@ -52,8 +52,7 @@ func newMutex(t *testing.T, bed *testbed.Bed, path string) (*mutex.Mutex, *frame
 
 func acquire(t *testing.T, m *mutex.Mutex) *lock.Hold {
 	t.Helper()
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, m)
 	require.NoError(t, hold.Err())
 	return hold
 }
@@ -105,8 +104,7 @@ func strangersQueue(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, m)
 	_, err = m.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "the same client is no reason to come in")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx := testbed.Timeout(t, 20*time.Millisecond)
 	_, err = m.Acquire(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, hold.Err())
@@ -126,14 +124,11 @@ func TestLostReplyUnderAHoldsContextIsUnknown(t *testing.T) {
 			client := w.Client()
 			m, err := mutex.New(client, "/lock")
 			require.NoError(t, err)
-			hold, err := m.Acquire(testbed.Context(t))
-			require.NoError(t, err)
-			_, before, err := client.Exists(testbed.Context(t), "/n")
-			require.NoError(t, err)
+			hold := testbed.Acquire(t, m)
+			before := testbed.Stat(t, client, "/n")
 			w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"))
 			_, failed := client.Multi(hold.Context(), hold.Guard(), &zk.SetDataRequest{Path: "/n", Data: []byte("x"), Version: -1})
-			_, after, err := client.Exists(testbed.Context(t), "/n")
-			require.NoError(t, err)
+			after := testbed.Stat(t, client, "/n")
 			if failed != nil && after.Version != before.Version {
 				require.True(t, retry.Unknown(failed), "%v", failed)
 			}

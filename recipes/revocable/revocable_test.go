@@ -96,8 +96,7 @@ func newLock(t *testing.T, locker lock.Locker) *revocable.Lock {
 
 func acquire(t *testing.T, l *revocable.Lock) *revocable.Hold {
 	t.Helper()
-	hold, err := l.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, l)
 	return hold
 }
 
@@ -142,12 +141,11 @@ func queued(t *testing.T, p revocable.Participants, n int) {
 func acquiring(t *testing.T, l *revocable.Lock, p revocable.Participants, n int) <-chan *revocable.Hold {
 	t.Helper()
 	ctx := testbed.Context(t)
-	done := make(chan *revocable.Hold, 1)
-	go func() {
+	done := testbed.Go(func() *revocable.Hold {
 		hold, err := l.Acquire(ctx)
 		assert.NoError(t, err)
-		done <- hold
-	}()
+		return hold
+	})
 	queued(t, p, n)
 	return done
 }
@@ -157,11 +155,10 @@ func handsOver(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	m := newMutex(t, bed.Client(t), path)
 	hold := acquire(t, newLock(t, m))
-	released := make(chan error, 1)
-	go func() {
+	released := testbed.Go(func() error {
 		<-hold.Revoked()
-		released <- hold.Release()
-	}()
+		return hold.Release()
+	})
 
 	client := bed.Client(t)
 	other := newMutex(t, client, path)
@@ -170,8 +167,7 @@ func handsOver(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	require.Len(t, ps, 1)
 	require.NoError(t, revocable.Revoke(ctx, client, ps[0].Path))
-	next, err := other.Acquire(ctx)
-	require.NoError(t, err)
+	next := testbed.Acquire(t, other)
 	require.NoError(t, testbed.Receive(t, released, "the release"))
 	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
 	require.NoError(t, next.Release())
@@ -200,21 +196,17 @@ func messages(t *testing.T, bed *testbed.Bed) {
 	for _, message := range []string{"__REVOKE__", "unlock"} {
 		hold := acquire(t, l)
 		for _, other := range []string{"", "UNLOCK", "unlock\n", "__REVOKE__ ", "hello"} {
-			_, err := client.Set(ctx, hold.Path(), []byte(other))
-			require.NoError(t, err)
+			testbed.Set(t, client, hold.Path(), []byte(other))
 			settle(t, client, hold)
 			notAsked(t, hold)
 		}
-		_, err := client.Set(ctx, hold.Path(), []byte(message))
-		require.NoError(t, err)
+		testbed.Set(t, client, hold.Path(), []byte(message))
 		asked(t, hold)
 		require.NoError(t, hold.Release())
 	}
 	hold := acquire(t, l)
 	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
-	data, _, err := client.Get(ctx, hold.Path())
-	require.NoError(t, err)
-	require.Equal(t, "__REVOKE__", string(data), "Curator's")
+	require.Equal(t, "__REVOKE__", testbed.Get(t, client, hold.Path()), "Curator's")
 	require.NoError(t, hold.Release())
 }
 
@@ -265,8 +257,7 @@ func reentered(t *testing.T, bed *testbed.Bed) {
 
 func messageBeforeWatch(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	hold, err := newMutex(t, client, testbed.Path(t)).Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, newMutex(t, client, testbed.Path(t)))
 	require.NoError(t, revocable.Revoke(testbed.Context(t), client, hold.Path()))
 	h, err := revocable.Watch(hold)
 	require.NoError(t, err)
@@ -300,8 +291,7 @@ func ownDataAreNoMessage(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t), lock.WithData([]byte("unlock")))))
 	settle(t, client, hold)
 	notAsked(t, hold)
-	_, err := client.Set(testbed.Context(t), hold.Path(), []byte("unlock"))
-	require.NoError(t, err)
+	testbed.Set(t, client, hold.Path(), []byte("unlock"))
 	asked(t, hold)
 	require.NoError(t, hold.Release())
 }
@@ -373,8 +363,7 @@ func forceAndConsent(t *testing.T, bed *testbed.Bed) {
 
 	hold := acquire(t, newLock(t, m))
 	impatient, cancel := context.WithCancelCause(ctx)
-	done := make(chan error, 1)
-	go func() { done <- revocable.Revoke(impatient, client, hold.Path(), revocable.WithForce(time.Hour)) }()
+	done := testbed.Go(func() error { return revocable.Revoke(impatient, client, hold.Path(), revocable.WithForce(time.Hour)) })
 	asked(t, hold)
 	cancel(assert.AnError)
 	err = testbed.Receive(t, done, "the end of the call")
@@ -550,8 +539,7 @@ func sessionLost(t *testing.T, bed *testbed.Bed) {
 func inNamespace(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t, framework.WithNamespace("billing"))
 	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
-	root, err := client.Namespace("")
-	require.NoError(t, err)
+	root := testbed.Namespace(t, client, "")
 	require.ErrorIs(t, revocable.Revoke(testbed.Context(t), root, hold.Path()), zk.ErrNoNode)
 	require.NoError(t, revocable.Revoke(testbed.Context(t), root, "/billing"+hold.Path()))
 	asked(t, hold)
@@ -664,8 +652,7 @@ func TestForceDoesNotHurryABusyServer(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		bed := testbed.On(server)
 		dial := framework.WithDialer(server.DialContext)
-		hold, err := newMutex(t, bed.Client(t, dial), "/lock").Acquire(t.Context())
-		require.NoError(t, err)
+		hold := testbed.Acquire(t, newMutex(t, bed.Client(t, dial), "/lock"))
 		client := bed.Client(t, dial, framework.WithRetryPolicy(retry.Never()))
 		idle := testbed.Busy(server)
 		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(time.Second)))
@@ -681,14 +668,12 @@ func TestForceSurvivesAServerThatRefusesCredentials(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		bed := testbed.On(server)
 		dial := framework.WithDialer(server.DialContext)
-		hold, err := newMutex(t, bed.Client(t, dial, framework.WithErrorPolicy(connstate.LostEndsHold)), "/lock").Acquire(t.Context())
-		require.NoError(t, err)
+		hold := testbed.Acquire(t, newMutex(t, bed.Client(t, dial, framework.WithErrorPolicy(connstate.LostEndsHold)), "/lock"))
 		refuses := testbed.RefuseCredentials(server)
 		client := bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")))
-		done := make(chan error, 1)
-		go func() {
-			done <- revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(10*time.Second))
-		}()
+		done := testbed.Go(func() error {
+			return revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(10*time.Second))
+		})
 		synctest.Wait()
 		refuses.Store(true)
 		server.CutConnections()
@@ -717,8 +702,7 @@ func groupOfLocks(t *testing.T, bed *testbed.Bed) {
 	a, b := newMutex(t, client, path+"-a"), newMutex(t, client, path+"-b")
 	both, err := multilock.New(a, b)
 	require.NoError(t, err)
-	group, err := both.Acquire(ctx)
-	require.NoError(t, err)
+	group := testbed.Acquire(t, both)
 	holds := watched(t, group)
 
 	n, err := revocable.RevokeAll(ctx, b)

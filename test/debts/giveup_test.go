@@ -17,6 +17,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -196,8 +197,7 @@ func newScene(t *testing.T) *scene {
 	s.client, err = framework.New(s.server.Servers(), framework.WithDialer(s.server.DialContext), framework.WithExpirationPercent(50),
 		framework.WithSessionTimeout(10*time.Second), framework.WithLogger(slog.New(slog.NewTextHandler(&s.log, nil))))
 	require.NoError(t, err)
-	s.session, err = s.client.Session(t.Context())
-	require.NoError(t, err)
+	s.session = testbed.Session(t, s.client)
 	return s
 }
 
