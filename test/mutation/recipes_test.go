@@ -345,7 +345,7 @@ var recipeBugs = []mutation{
 	{
 		name:  "recipes may write nodes without data",
 		file:  "framework/options.go",
-		edits: []edit{{old: "c.Data = append([]byte{}, data...)", new: "c.data = data"}},
+		edits: []edit{{old: "c.Data = append([]byte{}, data...)", new: "c.Data = data"}},
 		pkg:   "framework", test: "TestDefaultDataAreNeverNoData",
 	},
 	{
