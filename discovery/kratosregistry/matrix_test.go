@@ -2,6 +2,7 @@ package kratosregistry_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-kratos/kratos/v2/registry"
 
 	"github.com/gocurator/curator/discovery/kratosregistry"
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/matrix"
 )
 
@@ -36,7 +38,23 @@ func registers(s *matrix.Scene) error {
 		defer cancel()
 		_ = a.Deregister(ctx, service) // the first error is returned
 	}()
-	w, err := b.Watch(s.Peer, "orders")
+	// If A is closed, its node may be deleted before B reads it: B waits no longer.
+	watching, stop := context.WithCancelCause(s.Peer)
+	defer stop(nil)
+	go func() { // ends with watching
+		for watching.Err() == nil {
+			session, err := s.A.Session(watching)
+			if err != nil {
+				stop(err)
+				return
+			}
+			select {
+			case <-session.Done():
+			case <-watching.Done():
+			}
+		}
+	}()
+	w, err := b.Watch(watching, "orders")
 	if err != nil {
 		return s.Other(err)
 	}
@@ -44,7 +62,10 @@ func registers(s *matrix.Scene) error {
 	seen := func(version string) error {
 		for {
 			list, err := w.Next()
-			if err != nil {
+			switch closed := context.Cause(watching); {
+			case err != nil && errors.Is(closed, framework.ErrClosed):
+				return closed
+			case err != nil:
 				return s.Other(err)
 			}
 			if slices.ContainsFunc(list, func(i *registry.ServiceInstance) bool { return i.ID == service.ID && i.Version == version }) {

@@ -346,7 +346,7 @@ var recipeBugs = []mutation{
 		name:  "recipes may write nodes without data",
 		file:  "framework/options.go",
 		edits: []edit{{old: "c.Data = append([]byte{}, data...)", new: "c.Data = data"}},
-		pkg:   "framework", test: "TestDefaultDataAreNeverNoData",
+		pkg:   "framework", test: "TestDefaultDataAreNeverNil",
 	},
 	{
 		name:  "a foreign child is a member of a double barrier",
