@@ -211,7 +211,7 @@ func (q *Queue) join(ctx context.Context, session *framework.Session, how lockin
 	if v == nil {
 		err = joined.listed.checkReadable(ctx)
 	}
-	if front := q.cfg.front; err == nil && front != nil && !how.Wait {
+	if front := q.cfg.recipe.Front; err == nil && front != nil && !how.Wait {
 		err = front.refuse(ctx, n.client, front.view(session), front.notEmpty)
 	}
 	if err != nil {
@@ -325,7 +325,7 @@ func (q *Queue) listAfter(ctx context.Context, client *framework.Client) (_ *fra
 // looked at. Nor with retention: an existing node may be a kept one, which is deleted when a new
 // one is created.
 func (q *Queue) look(ctx context.Context, client *framework.Client, v *view.View) error {
-	if !q.cfg.numbered || q.keeps() {
+	if !q.cfg.recipe.Numbered || q.keeps() {
 		return nil
 	}
 	leases := q.maxLeases()

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/go-zookeeper/zk"
@@ -54,11 +55,9 @@ func with(s locking.Settings[*Queue]) Option {
 		if s.SuspensionEndsNothing {
 			c.policy = connstate.LostEndsHold
 		}
-		if s.Noun != "" {
-			c.noun = s.Noun
-		}
-		c.another, c.unobserved, c.front, c.remains = s.Another, s.Unobserved, s.Front, s.Remains
-		c.numbered = c.numbered || s.Numbered
+		s.Noun = cmp.Or(s.Noun, c.recipe.Noun)
+		s.Numbered = s.Numbered || c.recipe.Numbered
+		c.recipe = s
 	}))
 }
 

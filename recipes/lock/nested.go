@@ -37,7 +37,7 @@ const (
 )
 
 func nestingOf(c config) (nesting, error) {
-	switch several := c.another || c.maxLeases > 1; {
+	switch several := c.recipe.Another || c.maxLeases > 1; {
 	case several && c.reentry:
 		return another, fmt.Errorf("%w: WithReentry requires a lock with one lease", framework.ErrBadArgument)
 	case several:

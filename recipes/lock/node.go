@@ -427,7 +427,7 @@ func (q *Queue) rewind(ctx context.Context, path string) {
 	if q.cfg.delay > 0 && stat.NumChildren > 0 {
 		ops, err = q.deadMarks(ctx)
 	}
-	if remains := q.cfg.remains; err == nil && remains != nil {
+	if remains := q.cfg.recipe.Remains; err == nil && remains != nil {
 		var deletions []any
 		deletions, creations, err = remains(ctx)
 		ops = append(ops, deletions...)

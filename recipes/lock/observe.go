@@ -141,7 +141,7 @@ func through[E any](functions ...func(context.Context, E) context.Context) func(
 // observe notifies the observer, if there is one, of an acquire of q: see locking.Lock.
 func observe(ctx context.Context, q *Queue) (observed context.Context, done func(err error, holds ...*Hold) error) {
 	o := q.observer
-	if o == nil || q.cfg.unobserved {
+	if o == nil || q.cfg.recipe.Unobserved {
 		return ctx, func(err error, holds ...*Hold) error {
 			for _, h := range holds {
 				if h != nil {
@@ -216,7 +216,7 @@ func (h *Hold) observe(ctx context.Context, o *Observer) {
 // notifyJoined notifies the observer, if there is one, that a node has joined the queue behind this
 // many others.
 func (q *Queue) notifyJoined(ctx context.Context, ahead int) {
-	if o := q.observer; o != nil && !q.cfg.unobserved {
+	if o := q.observer; o != nil && !q.cfg.recipe.Unobserved {
 		o.Joined(ctx, JoinedEvent{Path: q.path, Name: q.name, Ahead: ahead})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/internal/opt"
+	"github.com/gocurator/curator/recipes/internal/locking"
 )
 
 // Option configures a lock. Constructors return [framework.ErrBadArgument] for invalid values.
@@ -19,18 +20,11 @@ type config struct {
 	maxLeases int
 	maxHold   time.Duration // 0: no limit
 	policy    connstate.ErrorPolicy
-	retention time.Duration // how long a node is kept without a holder; 0: not at all
-	delay     time.Duration // before a hold after the death of a holder; 0: none
-	reentry   bool          // by WithReentry
-	nesting   nesting       // by the options: see nestingOf
-
-	// The rest is for recipes of this module: see locking.Settings.
-	noun       string
-	another    bool
-	unobserved bool
-	front      *Queue
-	numbered   bool
-	remains    func(ctx context.Context) (deletions, creations []any, err error)
+	retention time.Duration            // how long a node is kept without a holder; 0: not at all
+	delay     time.Duration            // before a hold after the death of a holder; 0: none
+	reentry   bool                     // by WithReentry
+	nesting   nesting                  // by the options: see nestingOf
+	recipe    locking.Settings[*Queue] // what only recipes of this module set
 }
 
 // WithData sets the data of the lock's nodes, which identify a contender to operators. The default

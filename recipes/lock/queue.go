@@ -17,6 +17,7 @@ import (
 	"github.com/gocurator/curator/internal/operr"
 	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/wait"
+	"github.com/gocurator/curator/recipes/internal/locking"
 	"github.com/gocurator/curator/recipes/internal/recipe"
 	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
@@ -78,7 +79,8 @@ func newQueue(client *framework.Client, path, name string, driver Driver, opts [
 	}
 	cfg := config{
 		data:      slices.Clone(engine.Of(client).DefaultData()), // a driver may change it
-		maxLeases: 1, policy: engine.Of(client).ErrorPolicy(), noun: "lock", numbered: isStandard(driver),
+		maxLeases: 1, policy: engine.Of(client).ErrorPolicy(),
+		recipe: locking.Settings[*Queue]{Noun: "lock", Numbered: isStandard(driver)},
 	}
 	if err := opt.Apply(&cfg, opts); err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func (t *term) wasLost() {
 		return
 	}
 	// The logger may block.
-	go log.Warn(t.node.queue.cfg.noun+" lost", "path", t.node.path, "held", time.Since(t.began), "reason", cause)
+	go log.Warn(t.node.queue.cfg.recipe.Noun+" lost", "path", t.node.path, "held", time.Since(t.began), "reason", cause)
 }
 
 // Path, Stop and Held are for [engine.Work].
