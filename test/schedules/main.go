@@ -10,19 +10,16 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"go/ast"
-	"go/format"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gocurator/curator/internal/test/overlay"
 )
 
 func main() {
@@ -52,130 +49,56 @@ import (
 // pauseSchedule lets other goroutines run, one time in five.
 func pauseSchedule() {
 	if rand.IntN(5) == 0 {
-		_ = syscall.Nanosleep(&syscall.Timespec{Nsec: rand.Int64N(%d)}, nil)
+		_ = syscall.Nanosleep(&syscall.Timespec{Nsec: rand.Int64N(MOST)}, nil)
 	}
 }
 `
 
 // write creates the overlay of some directories, and returns the number of places with a pause.
 func write(out string, most time.Duration, dirs []string) (places int, err error) {
-	overlay := struct{ Replace map[string]string }{make(map[string]string)}
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return 0, err
 	}
-	if out, err = filepath.Abs(out); err != nil {
-		return 0, err
-	}
-	add := func(file string, text []byte) error {
-		copied := filepath.Join(out, strconv.Itoa(len(overlay.Replace))+"_"+filepath.Base(file))
-		overlay.Replace[file] = copied
-		return os.WriteFile(copied, text, 0o666)
-	}
-	for _, dir := range dirs {
-		dir, err := filepath.Abs(dir)
-		if err != nil {
-			return 0, err
-		}
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			return 0, err
-		}
-		inDir, name := 0, ""
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			text, pkg, n, err := instrument(file)
-			if err != nil {
-				return 0, err
-			}
-			if n == 0 {
-				continue
-			}
-			inDir, name = inDir+n, pkg
-			if err := add(file, text); err != nil {
-				return 0, err
-			}
-		}
-		if inDir == 0 {
-			return 0, fmt.Errorf("%s: no place for a pause", dir)
-		}
-		places += inDir
-		if err := add(filepath.Join(dir, "pause_schedule.go"), fmt.Appendf(nil, pause, name, most.Nanoseconds())); err != nil {
-			return 0, err
-		}
-	}
-	text, err := json.MarshalIndent(overlay, "", "  ")
+	text := strings.ReplaceAll(pause, "MOST", strconv.FormatInt(most.Nanoseconds(), 10))
+	_, changes, err := overlay.Change{Statements: paused, File: "pause_schedule.go", Text: text}.Write(out, dirs)
 	if err != nil {
 		return 0, err
 	}
-	return places, os.WriteFile(filepath.Join(out, "overlay.json"), text, 0o666)
-}
-
-// instrument returns a file with its pauses.
-func instrument(file string) (text []byte, pkg string, places int, err error) {
-	set := token.NewFileSet()
-	// Without comments: they would move to wrong places.
-	f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, "", 0, err
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.BlockStmt:
-			n.List, places = paused(n.List, places)
-		case *ast.CaseClause:
-			n.Body, places = paused(n.Body, places)
-		case *ast.CommClause:
-			n.Body, places = paused(n.Body, places)
+	for i, n := range changes {
+		if n == 0 {
+			return 0, fmt.Errorf("%s: no place for a pause", dirs[i])
 		}
-		return true
-	})
-	var b bytes.Buffer
-	if err := format.Node(&b, set, f); err != nil {
-		return nil, "", 0, err
+		places += n
 	}
-	return b.Bytes(), f.Name.Name, places, nil
+	return places, nil
 }
 
 // paused returns statements with a pause before each lock, after each unlock, and before each
 // select and send.
-func paused(list []ast.Stmt, places int) ([]ast.Stmt, int) {
-	var all []ast.Stmt
+func paused(list []ast.Stmt, _ string) (all []ast.Stmt, places int) {
 	for _, s := range list {
 		before, after := pauses(s)
 		if before {
-			all = append(all, call())
-			places++
+			all, places = append(all, call()), places+1
 		}
 		all = append(all, s)
 		if after {
-			all = append(all, call())
-			places++
+			all, places = append(all, call()), places+1
 		}
 	}
 	return all, places
 }
 
 func pauses(s ast.Stmt) (before, after bool) {
-	switch s := s.(type) {
+	switch s.(type) {
 	case *ast.SelectStmt, *ast.SendStmt:
 		return true, false
-	case *ast.ExprStmt:
-		c, ok := s.X.(*ast.CallExpr)
-		if !ok || len(c.Args) > 0 {
-			return false, false
-		}
-		f, ok := c.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return false, false
-		}
-		switch f.Sel.Name {
-		case "Lock", "RLock":
-			return true, false
-		case "Unlock", "RUnlock":
-			return false, true
-		}
+	}
+	switch _, method := overlay.Method(s); method {
+	case "Lock", "RLock":
+		return true, false
+	case "Unlock", "RUnlock":
+		return false, true
 	}
 	return false, false
 }
