@@ -35,7 +35,7 @@ func TestClose_WithoutAServerNamesTheNodesThatRemain(t *testing.T) {
 		require.False(t, strings.Contains(err.Error(), "\n"), "%v", err)
 		w.Server.RefuseConnections(false)
 		require.NoError(t, client.WaitConnected(t.Context()))
-		synctest.Wait() // the client has sent what it owes
+		synctest.Wait() // the client has sent its deletions
 		require.False(t, w.Server.Exists(r.Path()), "the client deletes it")
 	})
 }

@@ -74,7 +74,7 @@ func (c Client) repeat(ctx context.Context, persist bool, attempt func(l *Connec
 	return tries, afterTries(err, unknown)
 }
 
-// pauses returns the pauses between tries: those of the policy, or, with persist, of work that must
+// pauses returns the policy's pauses between tries, or with persist the pauses of work that must
 // succeed.
 func (c Client) pauses(persist bool) (next func() time.Duration) {
 	if persist {

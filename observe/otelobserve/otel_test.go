@@ -136,7 +136,7 @@ func attrs(s sdktrace.ReadOnlySpan) map[string]any {
 	return m
 }
 
-// TestSeries: the series are those of every adapter.
+// TestSeries runs the cases of all adapters.
 func TestSeries(t *testing.T) {
 	metered.Run(t, func(t *testing.T, label metered.Label) metered.Adapter {
 		if label == nil {

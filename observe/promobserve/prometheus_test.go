@@ -108,7 +108,7 @@ func (b *bed) series(t *testing.T, name string, labels ...string) *dto.Metric {
 	return nil
 }
 
-// TestSeries: the series are those of every adapter.
+// TestSeries runs the cases of all adapters.
 func TestSeries(t *testing.T) {
 	metered.Run(t, func(t *testing.T, label metered.Label) metered.Adapter {
 		if label == nil {

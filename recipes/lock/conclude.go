@@ -97,7 +97,8 @@ func (t *term) concludeWith(ops func(refused *framework.MultiError) ([]any, erro
 	}
 }
 
-// doubted returns an error of a transaction of which a copy may have been applied, if unknown.
+// doubted returns the error of a transaction. With unknown, a copy of the transaction may have been
+// applied.
 func doubted(err error, unknown bool) error {
 	if err != nil && unknown && !retry.Unknown(err) {
 		return wire.Doubtful(err)

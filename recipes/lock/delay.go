@@ -286,7 +286,7 @@ func (n *node) setMarkState(s markState) {
 	n.marked = s
 }
 
-// companion is what is deleted together with the node. n.mu is locked.
+// companion returns the mark, which is deleted together with the node. n.mu is locked.
 func (n *node) companion() engine.Companion {
 	switch n.marked {
 	case asked:
@@ -304,8 +304,8 @@ func (n *node) keepMark() {
 	}
 }
 
-// orphaned is called when the node is gone. If its mark is not, the client deletes that in the end.
-// n.mu is locked.
+// orphaned is called when the node is gone. If its mark remains, the client deletes the mark in the
+// end. n.mu is locked.
 func (n *node) orphaned() {
 	if (n.marked == marked || n.marked == behind) && !wait.Closed(engine.Of(n.queue.client).Done()) {
 		n.queue.sweepLater(n.mark())

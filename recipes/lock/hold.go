@@ -78,7 +78,7 @@ func (h *Hold) Session() *framework.Session { return h.term.node.session }
 // The package comment has the details, under "Results of Release".
 func (h *Hold) Release() error {
 	t := h.term
-	ctx := t.node.session.Context() // it waits no longer; what is left to do continues in the background
+	ctx := t.node.session.Context() // it waits no longer; the deletion continues in the background
 	r, err := t.drop(h, false)
 	switch {
 	case err != nil:
@@ -268,7 +268,7 @@ func (h *Hold) again(ctx context.Context) (*Hold, error) {
 }
 
 // leave releases holds that are not needed any more, in this order. Unlike Release it waits at most
-// giveUpTimeout for the servers, for all holds together; what is left to do continues in the
+// giveUpTimeout for the servers, for all holds together; the deletions continue in the
 // background. It does not wait for another goroutine that releases one of them at the same time. A
 // panic of an observer leaves no hold behind.
 func leave(holds []*Hold) {

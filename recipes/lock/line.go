@@ -110,7 +110,7 @@ func (q *Queue) takeTurn(ctx context.Context, mayWait bool) (*node, error) {
 }
 
 // endTurn ends a turn: with the hold of the caller, or nil if there is none. If the node of the
-// hold is gone already, the turn passes on as without a hold: forget has found no turn to end.
+// hold is gone already, the turn passes on as without a hold: forget has found no turn.
 func (q *Queue) endTurn(h *Hold) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

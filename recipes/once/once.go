@@ -102,8 +102,9 @@ func newOnce(client *framework.Client, path string, opts []Option) (*Once, error
 	return o, nil
 }
 
-// room returns how many bytes of a request the recording of next may take, or that of the longest
-// record of this version. The transaction also checks and deletes the lock's node, and its mark.
+// room returns how many bytes of a request the recording of next may take, and without next the
+// longest record of this version. The transaction also checks and deletes the lock's node, and its
+// mark.
 func (o *Once) room(next *record) int {
 	size := o.cfg.keep * maxEntry
 	if next != nil {
@@ -402,7 +403,7 @@ func (a *attempt) claim(ctx context.Context, hold *lock.Hold, r *record) (_ *rec
 			c := r.stamped()
 			c.stat = stat
 			if e := c.newest(); e != nil && c.at(e).After(now) && !a.isDone(c) {
-				e.stamp(now) // the servers' clock was set back: what is written next counts from now
+				e.stamp(now) // the servers' clock was set back: later records count from now
 				r = c
 				continue
 			}

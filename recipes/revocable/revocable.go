@@ -19,7 +19,7 @@
 // leases of a semaphore.
 //
 // With [lock.WithRetention] a node may have one holder after the other. A message to a holder
-// without this package then reaches the next one.
+// without this package then reaches the next holder.
 //
 // # What it promises
 //

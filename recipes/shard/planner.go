@@ -184,7 +184,7 @@ type record struct {
 	Grace  int64 `json:"grace,omitempty"` // in milliseconds
 }
 
-// members are the members that are present, by id. In a set of known members, those that are absent
+// members are the members that are present, by id. In a set of known members, absent members
 // have no weight.
 type members map[string]present
 

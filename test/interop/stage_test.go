@@ -240,8 +240,8 @@ func (s stage) newScene(t *testing.T) scene {
 	return c
 }
 
-// begun waits until one of the peers has counted: its first turn may take longer than all of ours,
-// and both shall be in each other's way.
+// begun waits until one of the peers has counted: its first turn may take longer than all turns of
+// this process, and both sides must contend.
 func (c scene) begun(t *testing.T, ctx context.Context, peers []*peer) {
 	t.Helper()
 	for _, p := range peers {

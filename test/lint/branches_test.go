@@ -17,8 +17,7 @@ const mostBranches = 15
 
 var branchDirs = []string{"internal/engine", "internal/engine/debt", "recipes/lock"}
 
-// TestBranches counts the if, for, case, && and || of each function, those of the functions in it
-// included.
+// TestBranches counts the if, for, case, && and || of each function, with the functions in it.
 func TestBranches(t *testing.T) {
 	for _, dir := range branchDirs {
 		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))

@@ -463,7 +463,7 @@ var recipeBugs = []mutation{
 		pkg:   "recipes/modeled", test: "TestCompressed_TheLimitOfTheClient",
 	},
 	{
-		name:  "a plan reserves shards of nobody",
+		name:  "a foreign plan reserves shards for an empty id",
 		file:  "recipes/shard/plan.go",
 		edits: []edit{{old: `here || id == ""`, new: "here"}},
 		pkg:   "recipes/shard", test: "TestNext_AForeignPlan",

@@ -14,7 +14,7 @@ import (
 )
 
 // TestOnce is a job that cron starts on three machines at 2 s. The machine that runs it is cut off,
-// the next one runs it with success, and the third one finds it done.
+// the second machine runs it with success, and the third machine finds it done.
 func TestOnce(t *testing.T) {
 	play(t, "once", "A job once per firing: the first machine is cut off, the second one runs it, the third one finds it done", func(s *stage) {
 		servers := s.Members()

@@ -74,8 +74,8 @@ func (a *App) Prepare(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// noEmptyFlag returns an error for a flag with an empty value. Such a value usually comes from a
-// variable that is not set.
+// noEmptyFlag returns an error for a flag with an empty value. Usually a variable is
+// not set.
 func noEmptyFlag(fs *pflag.FlagSet) (err error) {
 	fs.Visit(func(f *pflag.Flag) {
 		if list, ok := f.Value.(pflag.SliceValue); ok && !slices.Contains(list.GetSlice(), "") || !ok && f.Value.String() != "" {

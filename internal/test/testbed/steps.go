@@ -128,7 +128,7 @@ type Servers interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// ClientOf returns a client of servers in memory, as [NewClient] does.
+// ClientOf is [NewClient] for servers in memory.
 func ClientOf(t *testing.T, servers Servers, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	return NewClient(t, servers.Servers(), append([]framework.Option{framework.WithDialer(servers.DialContext)}, opts...)...)
