@@ -136,7 +136,7 @@ func TestDrain_OfManyInstancesAtOnce(t *testing.T) {
 			d := newDiscovery[string](t, world.Client())
 			all = append(all, register(t, d, at("orders", strconv.Itoa(n))))
 		}
-		time.Sleep(time.Second) // virtual time, in which the watch sees all of them in spite of the latency
+		time.Sleep(time.Second) // virtual time, longer than the latency of the watch
 		var drains sync.WaitGroup
 		for _, r := range all {
 			drains.Go(func() { assert.NoError(t, r.Drain(t.Context(), 0)) })

@@ -95,8 +95,7 @@ func TestAProtectedNodeIsFoundAgainBehindAReplacedLeader(t *testing.T) {
 			old.ResetCounts()
 			require.NoError(t, cluster.Partition(old))
 			for leader := old; leader == old || leader == nil; leader, _ = cluster.Leader() {
-				// Virtual time: to look, every 10 ms, for another leader.
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond) // virtual time between two looks for another leader
 			}
 			testbed.Create(t, client, "/dir/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 			require.True(t, lost.Met())

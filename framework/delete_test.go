@@ -301,7 +301,7 @@ func TestDiscard_LogsARefusal(t *testing.T) {
 				server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
 			}
 			discard(t, client, "/a")
-			time.Sleep(time.Second) // virtual time
+			time.Sleep(time.Second) // virtual time, in which the refusal is logged
 			require.Len(t, log.lines(`msg="node was not deleted" path=/a reason="zk: node has children"`), 1)
 		})
 	}

@@ -146,8 +146,7 @@ func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 			client := l.client(t, framework.WithConnectionTimeout(time.Second))
 			_, _, err := client.GetACL(t.Context(), "/a")
 			require.Error(t, err)
-			// Virtual time: the test counts the connections of these seconds.
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time: connections are counted in it
 			require.LessOrEqual(t, l.accepted.Load(), int32(25), "connections in 2 s")
 		})
 	}

@@ -66,8 +66,7 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 				}, order, "holders first")
 				mu.Unlock()
 				for lives(server, session) {
-					// Virtual time: to measure, to 10 ms, when the server expires the session.
-					time.Sleep(10 * time.Millisecond)
+					time.Sleep(10 * time.Millisecond) // virtual time: the expiry is measured to 10 ms
 				}
 				assert.True(t, notified.Before(time.Now()), "notified %v after the link froze, ended by the server %v after",
 					notified.Sub(frozen), time.Since(frozen))

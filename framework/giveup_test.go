@@ -54,14 +54,14 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 			require.Equal(t, zk.EventNotWatching, first.Event().Type)
 			require.ErrorIs(t, first.Event().Err, context.Canceled)
 			require.ErrorIs(t, first.Event().Err, why)
-			time.Sleep(time.Minute) // virtual time
+			time.Sleep(time.Minute) // virtual time, in which no watch may be removed
 			require.Equal(t, 1, server.WatchCount(), "the second is needed")
 			require.Zero(t, second.Event())
 
 			end()
 			synctest.Wait()
 			require.True(t, wait.Closed(second.Done()))
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time, in which the client removes the watch
 			require.Zero(t, server.WatchCount())
 
 			third, err := set(t.Context(), client)

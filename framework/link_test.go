@@ -31,8 +31,7 @@ func TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 		begun := make(chan struct{})
 		testbed.Depend(t, session, connstate.SuspendedEndsHold, func(error) {
 			close(begun)
-			// virtual time: a slow dependent, which later ones wait for
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // virtual time: a slow dependent, which later ones wait for
 			notified.Store(true)
 		})
 		gate := server.Block(zktest.OnOp("create"))
@@ -74,8 +73,7 @@ func TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *test
 		var notified atomic.Bool
 		testbed.Depend(t, session, connstate.LostEndsHold, func(error) {
 			close(begun)
-			// virtual time: a slow dependent, which later ones wait for
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // virtual time: a slow dependent, which later ones wait for
 			notified.Store(true)
 		})
 		// Virtual time: from now on nothing is answered, and the deadline passes before that is
@@ -210,8 +208,7 @@ func TestAMalformedAnswerIsReportedAfterHolders(t *testing.T) {
 			session := testbed.Session(t, client)
 			var notified atomic.Bool
 			testbed.Depend(t, session, connstate.SuspendedEndsHold, func(error) {
-				// virtual time: a slow dependent, which later ones wait for
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // virtual time: a slow dependent, which later ones wait for
 				notified.Store(true)
 			})
 			err := ask(t.Context(), client)

@@ -37,7 +37,7 @@ func TestCloseDeletesWhatAFailedCreateHasLeft(t *testing.T) {
 			_, err = client.Create(t.Context(), "/p/a", nil, framework.Protected())
 			require.Error(t, err)
 			client.Close()
-			time.Sleep(time.Hour) // virtual time
+			time.Sleep(time.Hour) // virtual time, in which the late create is deleted
 			require.Empty(t, testbed.ServerChildren(t, server, "/p"))
 		})
 	}

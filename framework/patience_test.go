@@ -130,7 +130,7 @@ func TestSlowHandshake(t *testing.T) {
 		hold := testbed.Acquire(t, m)
 		defer server.Delay(25*time.Second, zktest.OnOp("connect"))()
 		server.CutConnections()
-		time.Sleep(2 * time.Minute) // virtual time
+		time.Sleep(2 * time.Minute) // virtual time: longer than the connect requests take
 		require.NoError(t, hold.Err())
 		require.NoError(t, hold.Release())
 	})
@@ -163,7 +163,7 @@ func TestWritesThatAreTooSlowForTheSessionAreAReason(t *testing.T) {
 			var log logged
 			client := testbed.ClientOf(t, server, log.keep(slog.LevelWarn),
 				framework.WithSessionTimeout(4*time.Second))
-			time.Sleep(test.idle) // virtual time
+			time.Sleep(test.idle) // virtual time: how long the client has no server
 			ctx := testbed.Timeout(t, time.Minute)
 			ended := make(chan error, 1)
 			err := client.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
@@ -193,7 +193,7 @@ func TestWritesThatAreTooSlowForTheSessionAreAReason(t *testing.T) {
 		m, err := mutex.New(client, "/lock")
 		require.NoError(t, err)
 		hold := testbed.Acquire(t, m)
-		time.Sleep(time.Hour) // virtual time
+		time.Sleep(time.Hour) // virtual time, in which nothing may happen
 		require.NoError(t, hold.Err())
 		require.Empty(t, log.lines(""))
 	})
@@ -205,17 +205,17 @@ func TestALongOutageIsLoggedAboutOnceAMinute(t *testing.T) {
 		var log logged
 		server, client := virtual(t, log.keep(slog.LevelWarn))
 		server.Stop()
-		time.Sleep(time.Minute) // virtual time
+		time.Sleep(time.Minute) // virtual time: longer than the session timeout
 		require.Len(t, log.lines("session lost"), 1)
 		require.Contains(t, log.lines("session lost")[0], "unreachable=")
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual time: a reminder a minute is counted
 		reminders := log.lines("no server can be used")
 		require.InDelta(t, 60, len(reminders), 1)
 		require.Contains(t, reminders[len(reminders)-1], "for=1h0m")
 		require.Contains(t, reminders[0], "refused")
 		require.NoError(t, server.Restart())
 		require.NoError(t, client.WaitConnected(t.Context()))
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual time, in which nothing more may be logged
 		require.Len(t, log.lines("no server can be used"), len(reminders))
 	})
 	testbed.RunVirtual(t, "from the beginning", func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestALongOutageIsLoggedAboutOnceAMinute(t *testing.T) {
 		var log logged
 		testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second),
 			log.keep(slog.LevelWarn))
-		time.Sleep(10*time.Minute + time.Second) // virtual time
+		time.Sleep(10*time.Minute + time.Second) // virtual time: the tenth reminder has been logged
 		require.Len(t, log.lines("no server reached yet"), 1, "not for both states at one moment")
 		require.InDelta(t, 10, len(log.lines("no server can be used")), 1)
 	})

@@ -147,8 +147,7 @@ func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, 
 				if dependent {
 					testbed.Depend(t, session, connstate.LostEndsHold, func(error) { notified = time.Now() })
 				}
-				// Virtual time: the session is idle for a part of its timeout.
-				time.Sleep(17 * time.Second)
+				time.Sleep(17 * time.Second) // virtual time: the session is idle for a part of its timeout
 				require.NoError(t, session.Err())
 				server.Freeze()
 				began := time.Now()

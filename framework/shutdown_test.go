@@ -158,7 +158,7 @@ func TestShutdown_InAnOutage(t *testing.T) {
 			<-hold.Done()
 			require.ErrorIs(t, context.Cause(hold.Context()), framework.ErrShutdown, name)
 			released := testbed.Go(hold.Release) // ends with the client
-			time.Sleep(2 * time.Second)          // virtual time
+			time.Sleep(2 * time.Second)          // virtual time: the length of the outage
 			w.Server.RefuseConnections(!back)
 			err := <-ended
 			if back {

@@ -30,13 +30,11 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 				if follower == leader {
 					follower = cluster.Members()[1]
 				}
-				// Virtual time: the phase of the tick.
-				time.Sleep(time.Duration(phase) * 200 * time.Millisecond)
+				time.Sleep(time.Duration(phase) * 200 * time.Millisecond) // virtual time: the phase of the tick
 				client := testbed.NewClient(t, []string{follower.Addr()}, framework.WithDialer(cluster.DialContext),
 					framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
 				session := testbed.Session(t, client)
-				// Virtual time: the phase between two pings.
-				time.Sleep(10*time.Second + time.Duration(before)*250*time.Millisecond)
+				time.Sleep(10*time.Second + time.Duration(before)*250*time.Millisecond) // virtual time: the phase between two pings
 				gate := follower.Block(zktest.OnOp("create"))
 				result := testbed.Go(func() error {
 					_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
@@ -45,10 +43,9 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 				<-gate.Arrived()
 				require.Error(t, <-result)
 				<-session.Done()
-				// virtual time, in which the client looks for the node
-				time.Sleep(6200 * time.Millisecond)
+				time.Sleep(6200 * time.Millisecond) // virtual time, in which the client looks for the node
 				gate.Open()
-				time.Sleep(10 * time.Millisecond) // virtual time
+				time.Sleep(10 * time.Millisecond) // virtual time: the create is applied
 				if leader.Tree() != "" {
 					came++
 				}

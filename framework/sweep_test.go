@@ -33,8 +33,7 @@ func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 			server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50),
 				framework.WithRetryPolicy(retry.Never()))
 			session := testbed.Session(t, client)
-			// Virtual time: the phase of the tick varies.
-			time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond)
+			time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond) // virtual time: the phase of the tick
 			gate := server.Block(zktest.OnOp("create"))
 			result := testbed.Go(func() error {
 				_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
@@ -48,8 +47,7 @@ func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 			<-session.Done()
 			over := time.Now()
 			server.RefuseConnections(false)
-			// virtual time, in which the client looks for the node
-			time.Sleep(session.Timeout() + 100*time.Millisecond)
+			time.Sleep(session.Timeout() + 100*time.Millisecond) // virtual time, in which the client looks for the node
 			gate.Open()
 			time.Sleep(time.Minute) // virtual time, in which it must go
 			require.Empty(t, server.Tree(), "over for us after %v", over.Sub(cut))
@@ -210,8 +208,7 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 			server.Freeze(session.ID())
 			<-session.Done()
 			giveUp(client, session, func() bool { return c.wanted })
-			// Virtual time, in which the client looks for the node in its next session.
-			time.Sleep(3 * time.Second)
+			time.Sleep(3 * time.Second) // virtual time, in which the next session looks for the node
 			require.NoError(t, c.comes(server))
 			if c.closes {
 				require.NoError(t, client.Close())
@@ -219,8 +216,7 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 			time.Sleep(time.Minute) // virtual time, in which it must go
 			require.Equal(t, c.stays, server.Exists("/n"))
 			server.ResetCounts()
-			// Virtual time: the test counts the requests of that time.
-			time.Sleep(10 * time.Minute)
+			time.Sleep(10 * time.Minute) // virtual time: requests are counted in it
 			require.Zero(t, server.Requests().Requests["exists"], "it comes to an end")
 		})
 	}

@@ -182,26 +182,32 @@ func TestAWatchSurvivesFaultsWhileItIsSetAgain(t *testing.T) {
 	}
 }
 
+// unreadable watches /a, whose owner then denies all others the permission to read it.
+func (b *bench) unreadable(conn *zkconn.Conn, events <-chan zk.Event, watch func(*zkconn.Conn, string) (<-chan zk.Event, error)) (<-chan zk.Event, *zkconn.Conn) {
+	b.create(conn, "/a")
+	ch, err := watch(conn, "/a")
+	require.NoError(b.t, err)
+	steps(b.t, events, zk.StateHasSession)
+	owner, _ := b.connect()
+	require.NoError(b.t, owner.AddAuth("digest", []byte("user:password")))
+	_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
+	require.NoError(b.t, err)
+	return ch, owner
+}
+
 // TestAWatchOfANodeThatCannotBeReadAfterAReconnect: a server keeps such a watch, and so does the
 // Conn, also over a second reconnect.
 func TestAWatchOfANodeThatCannotBeReadAfterAReconnect(t *testing.T) {
 	for name, watch := range watches {
 		virtualRun(t, name, func(t *testing.T, b *bench) {
 			conn, events := b.connect()
-			b.create(conn, "/a")
-			ch, err := watch(conn, "/a")
-			require.NoError(t, err)
-			steps(t, events, zk.StateHasSession)
-			owner, _ := b.connect()
-			require.NoError(t, owner.AddAuth("digest", []byte("user:password")))
-			_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
-			require.NoError(t, err)
+			ch, owner := b.unreadable(conn, events, watch)
 			for range 2 {
 				b.reconnect(events, func() {})
 				time.Sleep(time.Minute) // virtual time, in which the watch must not end
 				require.Empty(t, ch)
 			}
-			_, err = owner.SetACL("/a", world, -1)
+			_, err := owner.SetACL("/a", world, -1)
 			require.NoError(t, err)
 			time.Sleep(time.Minute) // virtual time, in which the Conn reads the node again
 			require.Empty(t, ch)
@@ -217,16 +223,9 @@ func TestAWatchOfANodeThatCannotBeReadEndsWithItsSession(t *testing.T) {
 	for name, watch := range watches {
 		virtualRun(t, name, func(t *testing.T, b *bench) {
 			conn, events := b.connect()
-			b.create(conn, "/a")
-			ch, err := watch(conn, "/a")
-			require.NoError(t, err)
-			steps(t, events, zk.StateHasSession)
-			owner, _ := b.connect()
-			require.NoError(t, owner.AddAuth("digest", []byte("user:password")))
-			_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
-			require.NoError(t, err)
+			ch, _ := b.unreadable(conn, events, watch)
 			b.reconnect(events, func() {})
-			time.Sleep(time.Minute) // until the pauses are long
+			time.Sleep(time.Minute) // virtual time, after which the pauses are long
 			require.NoError(t, b.ExpireSession(conn.SessionID()))
 			began := time.Now()
 			require.Equal(t, zkconn.ErrSessionExpired, testbed.Receive(t, ch, "the end").Err)
@@ -317,8 +316,9 @@ func TestTheSessionIsOverBeforeItsWatchesAre(t *testing.T) {
 			_, _, ch, err := conn.GetW("/a")
 			require.NoError(t, err)
 			session := testbed.Session(t, conn.Client())
-			// it is published later
-			testbed.Depend(t, session, connstate.LostEndsHold, func(error) { time.Sleep(5 * time.Second) })
+			testbed.Depend(t, session, connstate.LostEndsHold, func(error) {
+				time.Sleep(5 * time.Second) // virtual time: the end of the session is published later
+			})
 			if connected {
 				require.NoError(t, b.ExpireSession(conn.SessionID()))
 			} else {

@@ -3,7 +3,6 @@ package zktest_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,8 +33,7 @@ func TestAnAnswerWaitsForTheNextRequest(t *testing.T) {
 				}
 				return r
 			})
-			time.Sleep(time.Second)
-			synctest.Wait()
+			synctest.Wait() // no reply arrives
 			require.Equal(t, "lose wake-up: create /b", lost.String())
 			require.True(t, s.Exists("/b"))
 			require.Empty(t, answered)

@@ -280,7 +280,7 @@ func TestFrozenServerGoesOnCountingAndAPausedOneDoesNot(t *testing.T) {
 			s := zktest.NewServer(t, zktest.WithInMemory())
 			client := raw(t, s, nil)
 			c.stop(s)
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // virtual time: longer than the session timeout
 			require.Equal(t, c.lives, len(s.Sessions()) == 1)
 			c.goOn(s)
 			if c.lives {

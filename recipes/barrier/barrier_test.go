@@ -226,7 +226,7 @@ func TestABarrierThatIsSetAgainUnseenLetsWaitersPass(t *testing.T) {
 			b := newBarrier(t, w.Client(), "/b")
 			require.NoError(t, b.Set(t.Context()))
 			passed := waiting(t.Context(), b)
-			time.Sleep(time.Second) // virtual time
+			synctest.Wait() // it waits
 			gate := w.Server.Block(zktest.OnOp("exists"))
 			require.NoError(t, unwatch(w.Server))
 			<-gate.Arrived()

@@ -89,7 +89,7 @@ func TestEnter_AfterALateCreate(t *testing.T) {
 				<-gate.Arrived()
 				w.Server.Freeze(session.ID())
 				<-session.Done()
-				time.Sleep(time.Second) // virtual time
+				synctest.Wait()
 			})
 			synctest.Wait()
 			gate.Open()
@@ -109,7 +109,7 @@ func TestEnter_AfterADeletionByAnother(t *testing.T) {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			first := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 3))
 			second := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 3))
-			time.Sleep(time.Second) // virtual time
+			synctest.Wait() // both wait
 			names := testbed.ServerChildren(t, w.Server, "/d")
 			require.Len(t, names, 2)
 			require.NoError(t, w.Server.Delete("/d/"+names[0]))
@@ -117,7 +117,7 @@ func TestEnter_AfterADeletionByAnother(t *testing.T) {
 				require.NoError(t, w.Server.Delete("/d/"+names[1]))
 				_ = w.Server.Delete("/d") // a member may have entered again
 			}
-			time.Sleep(time.Second) // virtual time
+			synctest.Wait() // both have noticed
 			third, err := newDouble(t, w.Client(), "/d", 3).Enter(testbed.Context(t))
 			require.NoError(t, err)
 			one, two := <-first, <-second

@@ -230,10 +230,9 @@ func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				assert.NoError(t, server.Delete("/r/x"))
-				// virtual time: its pace, a tenth of the time of a read
-				time.Sleep(2 * time.Millisecond)
+				time.Sleep(2 * time.Millisecond) // virtual time: a tenth of the time of a read
 				assert.NoError(t, server.Create("/r/x", nil))
-				time.Sleep(2 * time.Millisecond) // virtual time, as above
+				time.Sleep(2 * time.Millisecond) // virtual time: the same
 			}
 		})
 		defer wg.Wait()
@@ -276,8 +275,7 @@ func TestSyncsDoNotHoldUpEachOther(t *testing.T) {
 				_, there := c.Get("/r/x")
 				assert.False(t, there)
 			})
-			// virtual time: the pace of the Syncs, four in the time of a read
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // virtual time: a quarter of the time of a read
 		}
 		wg.Wait()
 	})

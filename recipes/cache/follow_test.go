@@ -95,7 +95,7 @@ func TestTheCopyOfAnEnsembleThatWasRestoredIsDropped(t *testing.T) {
 		restored.CutConnections()
 		synctest.Wait()
 		gate.Open()
-		time.Sleep(time.Hour) // virtual time
+		time.Sleep(time.Hour) // virtual time, in which the cache connects again
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		require.Equal(t, []string{"/r=backup", "/r/b=backup"}, show(c))
 		ok, _ := c.Current()
@@ -332,7 +332,7 @@ func TestALargeTreeOfARestoredEnsembleIsReadOnce(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		current.Store(restored)
 		old.Stop()
-		time.Sleep(time.Minute) // virtual time
+		time.Sleep(time.Minute) // virtual time, in which the cache connects again
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20))
@@ -373,8 +373,7 @@ func TestAServerThatStaysBehindForLongIsNotBelieved(t *testing.T) {
 		require.NoError(t, leader.Set("/r/a", []byte("third")))
 		require.NoError(t, leader.Create("/r/b", []byte("new")))
 		for range 4 {
-			// virtual time, at the end of which the member is still behind
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time, at the end of which the member is still behind
 			stat, err := behind.Stat("/r/a")
 			require.NoError(t, err)
 			require.EqualValues(t, 1, stat.Version)
@@ -424,7 +423,7 @@ func TestAnAnswerThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
 		lie(true)
 		before := c.Stats().Reads
 		server.CutConnections()
-		time.Sleep(time.Minute) // virtual time
+		time.Sleep(time.Minute) // virtual time, in which the cache reads and refuses
 		require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
 		ok, _ := c.Current()
 		require.False(t, ok)
@@ -570,7 +569,7 @@ func TestAListThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
 		wrong.Store(true)
 		before := c.Stats().Reads
 		server.CutConnections()
-		time.Sleep(time.Minute) // virtual time
+		time.Sleep(time.Minute) // virtual time, in which the cache reads and refuses
 		require.Equal(t, want, show(c))
 		ok, _ := c.Current()
 		require.False(t, ok)

@@ -68,10 +68,10 @@ func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 			next := w.campaigning(t.Context(), other)
 			stop(w, cancel, term)
 			testbed.Receive(t, work.Done(), "the end of the context")
-			time.Sleep(9 * time.Second) // virtual time, less than what is allowed
+			time.Sleep(9 * time.Second) // virtual time, less than the ten seconds
 			synctest.Wait()
 			require.NotContains(t, log.String(), "still running")
-			time.Sleep(time.Minute) // virtual time
+			time.Sleep(time.Minute) // virtual time, after which the overrun is logged
 			require.Contains(t, log.String(), "function still running after its term has ended")
 			require.True(t, w.server.Exists(term.Path()))
 			waiting(t, next)
@@ -458,8 +458,7 @@ func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 			})
 			<-lost
 			next := w.campaigning(t.Context(), w.election())
-			// virtual time: just after the ten seconds after which the overrun is logged
-			time.Sleep(11 * time.Second)
+			time.Sleep(11 * time.Second) // virtual time: the overrun is logged after ten seconds
 			synctest.Wait()
 			close(finish)
 			term := elected(t, next)

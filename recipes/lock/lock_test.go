@@ -91,13 +91,12 @@ func TestWaiterIsNotWokenByAStranger(t *testing.T) {
 		a, b := newQueue(t, client, "/lock"), newQueue(t, w.Client(), "/lock")
 		hold := acquire(t, a)
 		waiting := acquiring(t, testbed.Context(t), b, w.Server, 2)
-		const while = 100 * time.Millisecond // virtual time, after which a holder without a view watches its node
-		time.Sleep(while)
+		time.Sleep(100 * time.Millisecond) // virtual time, after which a holder without a view watches its node
 		require.Equal(t, 3, w.Server.WatchCount(), "both watch the node of a, and b its own")
 		w.Server.ResetCounts()
 		_, err := client.Set(testbed.Context(t), hold.Path(), []byte("something else"))
 		require.NoError(t, err)
-		time.Sleep(while)
+		time.Sleep(100 * time.Millisecond) // virtual time, in which they watch again
 		require.Equal(t, 3, w.Server.WatchCount(), "both watch again")
 		require.Zero(t, w.Server.Requests().Requests["getChildren2"], "the queue is the same")
 		require.NoError(t, hold.Release())

@@ -48,7 +48,7 @@ func TestAcquire_InsideAHold(t *testing.T) {
 		}, false, nil, nil, framework.ErrSuspended},
 		"suspended, and held for too long": {[]lock.Option{lock.WithMaxHold(time.Minute)}, func(t *testing.T, w *testbed.World, h *lock.Hold) {
 			suspend(t, w, h)
-			time.Sleep(time.Minute) // virtual time
+			time.Sleep(time.Minute) // virtual time: the time of WithMaxHold
 		}, false, nil, nil, framework.ErrSuspended},
 		"deleted": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
 			require.NoError(t, w.Server.Delete(h.Path()))

@@ -266,7 +266,7 @@ func TestWhatOthersWriteStaysWhenNoLateWriteCanCome(t *testing.T) {
 			w.Inject(zktest.LoseReply, 0, zktest.OnOp("setData"))
 			began := time.Now()
 			require.NoError(t, n.Set(testbed.Context(t), []byte("set")))
-			time.Sleep(time.Until(began.Add(c.after))) // virtual time
+			time.Sleep(time.Until(began.Add(c.after))) // virtual time: when another client writes
 			require.NoError(t, w.Set("/group/a", []byte("by hand")))
 			w.settle()
 			w.one(n, c.data)
@@ -473,7 +473,7 @@ func TestANodeIsOfTheKeepThatMadeIt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			quick := begin(ctx, client, "quick", opts...)
-			time.Sleep(30 * time.Second)
+			time.Sleep(30 * time.Second) // virtual time, in which it must wait
 			require.Empty(t, quick, "the node is that of another Keep")
 			cancel()
 			synctest.Wait() // or it is asked for the node at the same moment, and may get it
@@ -524,7 +524,7 @@ func TestTheNodeOfAKeepThatFailedIsNotTaken(t *testing.T) {
 			gate.Open()
 			<-deletion.Arrived()
 			next := begin(day(t), client, "next", node.WithIfTaken(taken))
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // virtual time, in which it must wait
 			require.Empty(t, next, "the node is about to be deleted")
 			before := testbed.Stat(t, other, "/group/a")
 			deletion.Open()

@@ -660,7 +660,7 @@ func TestDataSetWhileDisconnectedAreWritten(t *testing.T) { // CURATOR-154
 			err := n.Set(ctx, []byte("b"))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, framework.ErrSuspended)
-			time.Sleep(outage)
+			time.Sleep(outage) // virtual time: the length of the outage
 			require.NoError(t, w.Restart())
 			await(t, n, isThere)
 			w.one(n, "b")

@@ -29,7 +29,7 @@ func TestKeep_ThatFailsLeavesNoPersistentNode(t *testing.T) {
 				// It is written once after its creation.
 				_, err = node.Keep(ctx, client, "/a", nil, append(protected, node.WithPersistence())...)
 				require.ErrorIs(t, err, zk.ErrNoAuth)
-				time.Sleep(late)
+				time.Sleep(late) // virtual time: how late the client is closed
 				client.Close()
 				require.Equal(t, []string{"zookeeper"}, testbed.ServerChildren(t, server, "/"))
 			})

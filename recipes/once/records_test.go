@@ -53,7 +53,7 @@ func TestEntriesThatDelayNothing(t *testing.T) {
 				if c.future {
 					_, err := o.Do(testbed.Context(t), "key", never(t))
 					require.ErrorContains(t, err, "1m0s left")
-					time.Sleep(time.Minute) // virtual time
+					time.Sleep(time.Minute) // virtual time: what the error says is left
 				}
 				ran(t, o, "key")
 				all, err := o.Records(testbed.Context(t))
@@ -125,10 +125,10 @@ func TestNumbersStartAgain(t *testing.T) {
 				o := newOnce(t, client, faultPath, opts...)
 				a := ran(t, o, "a")
 				since := time.Now()
-				time.Sleep(time.Hour) // virtual time
+				time.Sleep(time.Hour) // virtual time between two successes
 				b := ran(t, o, "b")
 				for i, next := range []int32{1 << 30, 2147483647} {
-					time.Sleep(time.Hour) // virtual time
+					time.Sleep(time.Hour) // virtual time between two successes
 					require.NoError(t, w.Server.SetSequence(faultPath, next))
 					if next == 1<<30 { // not while another contender is in the queue
 						m, err := mutex.New(w.Client(), faultPath)

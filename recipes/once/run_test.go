@@ -321,8 +321,8 @@ func TestFiringsOfADayInAnyOrderOfRestarts(t *testing.T) {
 	})
 }
 
-// TestForgetBesideRun forgets the latest firing. A call of Run that knows it goes on, and one that
-// begins later runs it again.
+// TestForgetBesideRun forgets the latest firing. A call of Run that knows it does not run it again, and
+// a call that begins later does.
 func TestForgetBesideRun(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		o := newOnce(t, w.Client(), "/job")
@@ -330,20 +330,20 @@ func TestForgetBesideRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- o.Run(ctx, once.Every(time.Hour), c.job(t, 0)) }()
-		time.Sleep(90 * time.Minute) // virtual time
+		time.Sleep(90 * time.Minute) // virtual time: the firing of 01:00 is over
 		require.Equal(t, []string{"01:00"}, c.take())
 		all, err := o.Records(ctx)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		require.NoError(t, o.Forget(ctx, all[0].Key))
-		time.Sleep(10 * time.Minute) // virtual time
+		time.Sleep(10 * time.Minute) // virtual time, in which it may not run again
 		require.Empty(t, c.take())
 
 		later, stop := context.WithTimeout(ctx, 10*time.Minute)
 		defer stop()
 		require.ErrorIs(t, newOnce(t, w.Client(), "/job").Run(later, once.Every(time.Hour), c.job(t, 0)), context.DeadlineExceeded)
 		require.Equal(t, []string{"01:00"}, c.take())
-		time.Sleep(30 * time.Minute) // virtual time
+		time.Sleep(30 * time.Minute) // virtual time: the firing of 02:00 is over
 		require.Equal(t, []string{"02:00"}, c.take())
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)

@@ -72,7 +72,7 @@ func waiterWorld(t *testing.T, w *testbed.World, runner string, others int, faul
 			_, err := o.Do(context.Background(), "key", func(context.Context) error {
 				count.calls.Add(1)
 				assert.EqualValues(t, 1, count.live.Add(1), "two live functions")
-				time.Sleep(time.Second) // virtual time
+				time.Sleep(time.Second) // virtual time: how long the function runs
 				count.live.Add(-1)
 				return nil
 			})

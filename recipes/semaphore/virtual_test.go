@@ -308,7 +308,7 @@ func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
 		require.NoError(t, err)
 		server.Freeze(group.Holds()[0].Session().ID())
 		testbed.Receive(t, group.Done(), "word of the loss")
-		testbed.Session(t, client) // the next one
+		testbed.Session(t, client) // the next session
 		leases := func() int {
 			time.Sleep(100 * time.Millisecond) // virtual time, for requests that are under way
 			names := testbed.ServerChildren(t, server, "/pool/leases")

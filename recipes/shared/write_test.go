@@ -281,11 +281,11 @@ func TestASwapIsDecidedByTheServer(t *testing.T) {
 			subject := w.Client()
 			v, other := int64s(t, subject, "/n"), int64s(t, w.Client(), "/n")
 			c.begins(t, other, w.Server)
-			time.Sleep(time.Second) // virtual time, in which the child of the write goes
+			time.Sleep(time.Second) // virtual time, in which the child of the write is deleted
 			_, version, err := v.Get(t.Context())
 			require.NoError(t, err)
 			err = overtaken(t, w.Server, subject, func() error { return v.CompareAndSwap(t.Context(), version, 10) }, func() {
-				time.Sleep(time.Second)
+				synctest.Wait()
 				c.changes(t, other, w.Server)
 			})
 			require.ErrorIs(t, err, shared.ErrChanged)

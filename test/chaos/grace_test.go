@@ -317,7 +317,7 @@ func TestGrace(t *testing.T) {
 	x = other(f.planner())
 	f.kill(x)
 	f.absent(x)
-	time.Sleep(graceTime - time.Second + rand.N(2*time.Second)) // the end of the grace is the step that is tried
+	time.Sleep(graceTime - time.Second + rand.N(2*time.Second)) // real time: the member returns when its grace ends
 	f.start(x)
 	f.settled("a member returns as its grace ends")
 
@@ -340,9 +340,9 @@ func TestGrace(t *testing.T) {
 	for range 6 {
 		x := other()
 		f.kill(x)
-		time.Sleep(rand.N(7 * time.Second)) // any step may be met
+		time.Sleep(rand.N(7 * time.Second)) // real time: how long the process is absent
 		f.start(x)
-		time.Sleep(rand.N(7 * time.Second)) // the same
+		time.Sleep(rand.N(7 * time.Second)) // real time: how long it runs
 	}
 	f.settled("members are killed at random")
 	for id, p := range f.running {

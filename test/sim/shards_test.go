@@ -297,7 +297,7 @@ func (s *shards) conclude() {
 		}
 		all[0].stop()
 		all[0].serving.Wait()
-		time.Sleep(shardGrace + pause) // virtual time
+		time.Sleep(shardGrace + pause) // virtual time: the grace, and the planner's pause
 		s.require(all[1:], fmt.Sprintf("when the grace of one of %d is over,", len(all)))
 		return
 	}
