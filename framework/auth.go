@@ -29,9 +29,18 @@ func WithAuth(scheme string, cred []byte) Option {
 // credentials. It is ZooKeeper's addAuthInfo.
 //
 // A server that refuses the credentials closes the connection, which cancels holds under
-// [connstate.SuspendedEndsHold]. AddAuth then returns zk.ErrAuthFailed, and the credentials are not
-// presented again. After another error for which [retry.Unknown] reports true, they may still be
-// presented on later connections. If scheme is empty, it returns [ErrBadArgument].
+// [connstate.SuspendedEndsHold]. The credentials are not presented again. After another error for
+// which [retry.Unknown] reports true, they may still be presented on later connections.
+//
+// Errors are
+//   - zk.ErrAuthFailed if the server refuses these credentials, or the client's earlier ones;
+//   - [ErrBadArgument] if scheme is empty;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) AddAuth(ctx context.Context, scheme string, cred []byte) error {
 	const op, path = "addAuth", "/"
 	auth, err := newAuth(scheme, cred)

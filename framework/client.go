@@ -18,9 +18,8 @@ import (
 // temporarily, the client retries the operation under its policy. The operation returns at once
 // when ctx is done or the client is closed.
 //
-// Errors of operations are [*OpError] values. They wrap the server's error, the error of ctx if ctx
-// is done, [ErrClosed] after Close, or [ErrBadPath] if the path is invalid. The package comment
-// describes writes whose reply was lost.
+// The error of an operation is an [*OpError], which wraps the errors that the operation lists. The
+// package comment describes retries, and writes whose reply was lost.
 type Client struct {
 	_ nocopy.Mark
 
@@ -39,8 +38,10 @@ func init() {
 // The caller must call [Client.Close].
 //
 // Each server is host:port, or host for port 2181. For a connect string see [ParseConnectString].
-// New returns [ErrBadPath] if ZooKeeper does not allow the namespace as a path, and
-// [ErrBadArgument] if another argument is invalid.
+//
+// Errors are
+//   - [ErrBadPath] if ZooKeeper does not allow the namespace as a path;
+//   - [ErrBadArgument] if a server or another option is invalid, or if there are no servers.
 func New(servers []string, opts ...Option) (*Client, error) {
 	cfg := defaults()
 	if err := opt.Apply(&cfg, opts); err != nil {
@@ -48,7 +49,7 @@ func New(servers []string, opts ...Option) (*Client, error) {
 	}
 	switch {
 	case len(servers) > 0 && cfg.Servers != nil:
-		return nil, fmt.Errorf("%w: servers and WithServerList exclude each other", ErrBadArgument)
+		return nil, fmt.Errorf("%w: servers and WithServerList cannot be combined", ErrBadArgument)
 	case len(servers) == 0 && cfg.Servers == nil:
 		return nil, fmt.Errorf("%w: no servers", ErrBadArgument)
 	case cfg.Servers == nil:
@@ -78,10 +79,10 @@ func New(servers []string, opts ...Option) (*Client, error) {
 // [ErrClosed].
 //
 // The contexts of holds are cancelled with the cause ErrClosed. The paths of holds that were not
-// released are logged.
+// released are logged. Close may be called several times, and a listener may call it.
 //
-// Close returns nil, or [ErrBadArgument] for a view ([Client.Namespace], [Client.In]), which stays
-// open. It may be called several times, and a listener may call it.
+// The only error is [ErrBadArgument] for a view ([Client.Namespace], [Client.In]), which stays
+// open.
 func (c *Client) Close() error {
 	if err := c.closable(); err != nil {
 		return opError("close", "/", err)
@@ -101,8 +102,9 @@ func (c *Client) closable() error {
 // Namespace returns a view of the client with another namespace, on the same session. The empty
 // namespace is the root of the servers. [Client.Close] and [Client.Shutdown] refuse a view.
 //
-// Namespace returns [ErrBadArgument] if ns begins with a slash, and [ErrBadPath] if ZooKeeper does
-// not allow one of its elements.
+// Errors are
+//   - [ErrBadArgument] if ns begins with a slash;
+//   - [ErrBadPath] if ZooKeeper does not allow one of its elements.
 func (c *Client) Namespace(ns string) (*Client, error) {
 	if err := validateNamespace(ns); err != nil {
 		return nil, err
@@ -124,12 +126,15 @@ func (c *Client) In(s *Session) *Client {
 func (c *Client) State() connstate.State { return c.engine.State() }
 
 // Listen calls f with every new state, in order, on a goroutine of the client, until remove is
-// called. f is not called with the current state. Listen returns [ErrBadArgument] if f is nil, and
-// [ErrClosed] if the client is closed.
+// called. f is not called with the current state.
 //
 // Calls of one listener never overlap. f may block and may call the client. A listener that blocks
-// or panics delays no other; a panic is logged. If states pile up, some are skipped, but never
-// [connstate.Lost] or the latest one.
+// or panics delays no other listener. A panic is logged. If states pile up, some are skipped, but
+// never [connstate.Lost] or the latest one.
+//
+// Errors are
+//   - [ErrBadArgument] if f is nil;
+//   - [ErrClosed] if the client is closed.
 func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
 	remove, err = c.engine.Listen(f)
 	return remove, opError("listen", "/", err)
@@ -138,9 +143,11 @@ func (c *Client) Listen(f func(connstate.State)) (remove func(), err error) {
 // WaitConnected blocks until the client has a connection. It is Curator's blockUntilConnected.
 //
 // Errors are
-//   - the error of ctx if ctx is done, wrapped with zk.ErrNoServer if WaitConnected had to wait,
-//   - [ErrClosed] if the client is closed,
-//   - zk.ErrAuthFailed if a server refuses the client's credentials.
+//   - the error of ctx if ctx is done, wrapped with zk.ErrNoServer if WaitConnected had to wait;
+//   - [ErrClosed] if the client is closed;
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if a server refuses the client's credentials;
+//   - [ErrAuthRequired] if a server requires credentials that the client does not have.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	return opError("connect", "/", c.engine.WaitConnected(ctx))
 }

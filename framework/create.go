@@ -38,8 +38,10 @@ func (m asMode) create(o *creation) error {
 func (m asMode) createOp(op *zk.CreateRequest) { op.Flags = int32(m) }
 
 // TTL lets the servers delete a [Persistent] or [PersistentSequential] node when it has no children
-// and was not written for d. d must be at least a millisecond. If the server does not support TTL
-// nodes, Create returns [ErrUnimplemented]: see the package comment.
+// and was not written for d. d must be at least a millisecond.
+//
+// TTL nodes need extendedTypesEnabled. A server without it and a ClickHouse Keeper refuse them, and
+// Create returns [ErrUnimplemented].
 func TTL(d time.Duration) CreateOption {
 	return createOption(func(o *creation) error {
 		if d < time.Millisecond {
@@ -70,7 +72,8 @@ func (acl ownACL) createOp(op *zk.CreateRequest) {
 var errEmptyACL = fmt.Errorf("%w: empty ACL", ErrBadArgument)
 
 // ContainerParents creates missing parents as containers, which the servers delete after their last
-// child was deleted. It is Curator's creatingParentContainersIfNeeded().
+// child was deleted. On a server without containers, which is ZooKeeper before 3.5 or a ClickHouse
+// Keeper, the parents are persistent. It is Curator's creatingParentContainersIfNeeded().
 func ContainerParents() CreateOption { return parents(Container) }
 
 // PersistentParents creates missing parents as persistent nodes. It is Curator's
@@ -84,8 +87,8 @@ func parents(mode Mode) CreateOption {
 	})
 }
 
-// Protected prefixes the node's name with "_c_", an id and "-", as Curator's withProtection does.
-// The client then finds the node if the reply to the create is lost.
+// Protected prefixes the node's name with "_c_", an id and "-". The client then finds the node if
+// the reply to the create is lost. It is Curator's withProtection().
 //
 // Exactly one node is created, in the session that is alive when Create returns. If Create fails,
 // the client deletes the node, even if the server applies the request later.
@@ -100,8 +103,8 @@ func Protected() CreateOption {
 // Curator's storingStatIn.
 //
 // The stat is from the reply to the create, or from a later read if Create had to find its
-// [Protected] node. With [OrSet], Version 0 means that the node was created. If the server does not
-// return a stat, Create returns [ErrUnimplemented]: see the package comment.
+// [Protected] node. With [OrSet], Version 0 means that the node was created. ZooKeeper before 3.5
+// and a ClickHouse Keeper return no stat, and Create returns [ErrUnimplemented].
 func StatTo(stat *zk.Stat) CreateOption {
 	return createOption(func(o *creation) error {
 		if stat == nil {
@@ -116,7 +119,7 @@ func StatTo(stat *zk.Stat) CreateOption {
 // its mode and its ACL. It is Curator's orSetData().
 //
 // An ephemeral node that this call created in an expired session is deleted and created again.
-// OrSet excludes [Protected], sequential modes and [Idempotent].
+// OrSet cannot be combined with [Protected], sequential modes, [Idempotent] and [IfMissing].
 func OrSet() CreateOption {
 	return createOption(func(o *creation) error {
 		o.OrSet = true
@@ -148,11 +151,11 @@ type IdempotentOption interface {
 //   - [Client.Create] succeeds if the node exists with the same data, was never written, and is
 //     persistent or ephemeral as requested; an ephemeral node must belong to this client's session.
 //     With [TTL] the node may be persistent. If the client is not permitted to read the node, the
-//     result is zk.ErrNodeExists. Idempotent cannot be combined with [Protected], sequential modes
-//     and [OrSet].
+//     result is zk.ErrNodeExists. Idempotent cannot be combined with [Protected], sequential
+//     modes, [OrSet] and [IfMissing].
 //   - [Client.Set] with [IfVersion] succeeds if the node has the next version and the same data. If
 //     the client is not permitted to read the node, the result is zk.ErrBadVersion.
-//   - [Client.Delete] succeeds if the node is missing, as with [IfExists].
+//   - [Client.Delete] succeeds if the node is missing.
 func Idempotent() IdempotentOption { return idempotent{} }
 
 type idempotent struct{}
@@ -176,11 +179,11 @@ func newCreation(path string, opts []CreateOption) (o creation, err error) {
 	}
 	switch {
 	case (o.OrSet || o.Idempotent || o.IfMissing) && (o.Protected || isSequential(o.Mode)):
-		return o, fmt.Errorf("%w: OrSet, Idempotent and IfMissing exclude Protected and sequential modes", ErrBadArgument)
+		return o, fmt.Errorf("%w: OrSet, Idempotent and IfMissing cannot be combined with Protected and sequential modes", ErrBadArgument)
 	case o.OrSet && o.Idempotent || o.OrSet && o.IfMissing || o.Idempotent && o.IfMissing:
-		return o, fmt.Errorf("%w: OrSet, Idempotent and IfMissing exclude each other", ErrBadArgument)
+		return o, fmt.Errorf("%w: OrSet, Idempotent and IfMissing cannot be combined", ErrBadArgument)
 	case o.IfMissing && Mode(o.Mode) == Ephemeral:
-		return o, fmt.Errorf("%w: IfMissing excludes ephemeral modes", ErrBadArgument)
+		return o, fmt.Errorf("%w: IfMissing cannot be combined with ephemeral modes", ErrBadArgument)
 	}
 	return o, validateNew(path, isSequential(o.Mode))
 }

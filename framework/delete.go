@@ -33,10 +33,11 @@ func (o deleteOption) delete(d *deletion) error {
 func IfExists() DeleteOption { return deleteOption(func(d *deletion) { d.ifExists = true }) }
 
 // Guaranteed makes [Client.Delete] retry, whatever the policy, until the node is deleted, the
-// server refuses (zk.ErrNoAuth, zk.ErrNotEmpty) or the client is closed. If ctx is done first, the
-// client continues in the background. It is Curator's guaranteed().
+// server refuses the deletion, or the client is closed. If ctx is done first, the client continues
+// in the background. It is Curator's guaranteed().
 //
-// It excludes [IfVersion]. In a view of [Client.In], retries stop when the session has expired.
+// It cannot be combined with [IfVersion]. In a view of [Client.In], retries stop when the session
+// has expired.
 func Guaranteed() DeleteOption { return deleteOption(func(d *deletion) { d.guaranteed = true }) }
 
 // WithChildren makes [Client.Delete] delete all descendants first, children before parents, with
@@ -50,10 +51,19 @@ func WithChildren() DeleteOption { return deleteOption(func(d *deletion) { d.nes
 // Delete deletes a node, whatever its version. The node must not have children.
 //
 // Errors are
-//   - zk.ErrNoNode if the node does not exist,
-//   - zk.ErrNotEmpty if it has children,
-//   - zk.ErrBadVersion if the node's data do not have the version of [IfVersion],
-//   - [ErrBadPath] if path is the root and [WithChildren] is given.
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrNotEmpty if it has children;
+//   - zk.ErrBadVersion if the node's data do not have the version of [IfVersion];
+//   - zk.ErrNoAuth if the client is not permitted to delete children of the parent;
+//   - [ErrBadArgument] if an option is invalid, or options cannot be combined;
+//   - [ErrBadPath] if path is invalid, or if it is the root and [WithChildren] is given;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 //
 // If a reply was lost and the retry finds no node, another client may have deleted it. The error
 // then wraps zk.ErrNoNode, and [retry.Unknown] reports true for it. With [IfExists], [Idempotent]
@@ -97,7 +107,7 @@ func newDeletion(opts []DeleteOption) (deletion, error) {
 		}
 	}
 	if d.guaranteed && d.version != anyVersion {
-		return d, fmt.Errorf("%w: Guaranteed excludes IfVersion", ErrBadArgument)
+		return d, fmt.Errorf("%w: Guaranteed and IfVersion cannot be combined", ErrBadArgument)
 	}
 	return d, nil
 }

@@ -28,13 +28,16 @@
 // A committed write must take less than 12 % of the granted timeout: 470 ms of 4 s, 4.7 s of 40 s.
 // If writes take longer, the client cannot confirm a lock, term or kept node in time: holds are
 // cancelled with [ErrSessionLost], acquires fail with it, and the client logs a warning. Use a
-// longer timeout then.
+// longer timeout.
 //
 // # Errors and retries
 //
 // Every error of an operation is an [*OpError] with the operation and the path. errors.Is finds
-// go-zookeeper's values, such as zk.ErrNoNode, the error of the context, and the values of this
-// package.
+// go-zookeeper's errors, the error of the context, and the errors of this package.
+//
+// A request is retried if no server was reached, its reply was lost, the session expired or moved
+// before the server carried it out, or the server is overloaded. If the policy allows no retry, the
+// operation returns that failure without [retry.ErrExhausted].
 //
 // A write whose reply was lost is sent again. If the server carried out the first request, the
 // second may fail because of it: a Set with [IfVersion] with zk.ErrBadVersion, a Create with
@@ -47,8 +50,7 @@
 // [Client.GetW], [Client.ChildrenW] and [Client.ExistsW] set a [Watch], which fires once.
 // [Client.AddWatch] sets a watch that remains until its connection is lost. Watches with the same
 // path and mode share one watch on the server. Servers report nothing about nodes that the client
-// is not permitted to read. If the client also has a recursive watch on a path, a [WatchPersistent]
-// receives no event for children of the path that the client is not permitted to read.
+// is not permitted to read.
 //
 // # Following
 //
@@ -64,12 +66,6 @@
 //		use(data)
 //		return watch.Done(), nil
 //	})
-//
-// After a transient error of read, such as a lost connection or refused credentials, Follow pauses
-// and calls read again. zk.ErrNoNode is not transient: to follow a node that may be missing, use
-// [Client.ExistsW]. After [ErrSessionLost] Follow calls read in the next session, or when an idle
-// session has been confirmed. So read must not return an error that wraps the ErrSessionLost of
-// something else, such as the caller's lock.
 //
 // # go-zookeeper
 //
@@ -93,28 +89,12 @@
 //
 // A suspended process notices that its session has expired only when it resumes.
 //
-// # Requests that a server forgets
-//
-// ZooKeeper 3.6.0 to 3.8.0 can leave a request unanswered until the next one arrives
-// (ZOOKEEPER-4537). If a request takes longer than 50 ms, and longer than 20 times what writes
-// usually take, the client sends one sync behind it, which frees it: see [PERFORMANCE].
-//
 // # Servers other than ZooKeeper 3.8 and 3.9
 //
-//   - On servers without containers, parents are persistent.
-//   - Servers without persistent watches fail [Client.AddWatch] with [ErrWatchUnsupported].
-//   - TTL nodes need extendedTypesEnabled. Servers without it fail them with [ErrUnimplemented].
-//   - ZooKeeper before 3.5 fails [StatTo] with [ErrUnimplemented], and containers and TTL nodes in
-//     a [Client.Multi] with "marshalling error (-5)".
+// [COMPATIBILITY] describes older ZooKeepers and ClickHouse Keepers. An operation that the server
+// does not support fails with [ErrUnimplemented] or [ErrWatchUnsupported]. A Keeper never restores
+// a session, so every lost connection is a lost session.
 //
-// The client knows a ClickHouse Keeper by the password of its sessions, which is all zeros. It
-// sends a Keeper no request for containers, persistent watches, TTL nodes or the stat of a create.
-// Parents are persistent, and the other requests fail as above. A Multi with any of them fails with
-// [ErrUnimplemented]. Older Keepers would close the connection on a persistent watch, and newer
-// ones report the path of the watch instead of the node's. If the context of a [Watch] is done, a
-// Keeper still keeps the watch until it fires or the connection is lost. A Keeper never restores a
-// session, so every lost connection is a lost session.
-//
+// [COMPATIBILITY]: https://github.com/gocurator/curator/blob/main/docs/COMPATIBILITY.md
 // [GUARANTEES]: https://github.com/gocurator/curator/blob/main/docs/GUARANTEES.md
-// [PERFORMANCE]: https://github.com/gocurator/curator/blob/main/docs/PERFORMANCE.md
 package framework

@@ -43,8 +43,8 @@ var (
 	// ErrBadArgument means that an argument other than a path is invalid. No request was sent.
 	ErrBadArgument = opt.ErrBadArgument
 
-	// ErrBadValue means that the data of a node are not a value of the expected kind. It is the
-	// ErrBadValue of the packages shared and modeled, and of the values of a cache.
+	// ErrBadValue means that the data of a node are not a value of the expected kind. The packages
+	// shared and modeled and the values of a cache return it.
 	ErrBadValue = errors.New("bad value")
 
 	// ErrTooLong means that a request exceeds the limit of [WithMaxRequest]. It was not sent.

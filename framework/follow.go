@@ -13,15 +13,22 @@ import (
 // duration.
 //
 // read runs on the caller's goroutine, with a view of c in the session of the connection: see
-// [Client.In]. After a reconnect, Follow first waits until the server has caught up, as
-// [Client.Sync] does. So no call sees an older state than an earlier call. The package comment
-// describes the errors after which Follow calls read again.
+// [Client.In]. After a reconnect, Follow first waits until the server has applied every write that
+// completed before. So no call sees an older state than an earlier call.
+//
+// After a transient error of read, such as a lost connection or refused credentials, Follow pauses
+// and calls read again. zk.ErrNoNode is not transient: to follow a node that may be missing, use
+// [Client.ExistsW]. After [ErrSessionLost] Follow calls read in the next session, or when an idle
+// session has been confirmed. So read must not return an error that wraps the ErrSessionLost of
+// something else, such as the caller's lock.
 //
 // Errors are
-//   - the error of read, if it is not transient,
-//   - [ErrClosed] if the client is closed,
+//   - the error of read, if it is not transient;
+//   - [ErrClosed] if the client is closed;
+//   - [ErrSessionLost] if c is a view of a lost session, or if writes are too slow to confirm an
+//     idle session;
 //   - the error of ctx if ctx is done, wrapped with the last error of read, if any, and with
-//     zk.ErrNoServer if the client is not connected,
+//     zk.ErrNoServer if the client is not connected;
 //   - [ErrBadArgument] if read is nil.
 func (c *Client) Follow(ctx context.Context, read func(ctx context.Context, in *Client) (changed <-chan struct{}, err error)) error {
 	if read == nil {

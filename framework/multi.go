@@ -28,9 +28,25 @@ import (
 // contains the error of its operation, and the path of its node in String. Responses to creates of
 // containers and TTL nodes also contain a Stat.
 //
-// If an operation fails, the error contains its path and wraps a [*MultiError] that describes the
-// first failed operation. Multi returns [ErrUnimplemented] if the server does not support an
-// operation, and [ErrBadArgument] if there are no operations or one has another type.
+// Errors are
+//   - [*MultiError] if an operation fails. It describes the first failed operation and wraps the
+//     server's error, such as zk.ErrBadVersion;
+//   - [ErrUnimplemented], in a MultiError, if the server does not support an operation;
+//   - [ErrBadArgument] if there are no operations, or one has an invalid option or another type;
+//   - [ErrBadPath] if a path is invalid;
+//   - [ErrTooLong] if the request is longer than [WithMaxRequest] allows;
+//   - [ErrTooLarge] if a client [WithCompression] is given more data than [WithMaxDecompressed]
+//     allows;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
+//
+// If Multi fails after a reply was lost, [retry.Unknown] reports true for the error, and the
+// operations may have been carried out.
 func (c *Client) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if len(ops) == 0 {
 		return nil, opError("multi", "", fmt.Errorf("%w: no operations", ErrBadArgument))

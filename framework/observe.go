@@ -25,15 +25,17 @@ type Observer struct {
 	// a goroutine of the client. They do not wait for Operation.
 	Operation func(ctx context.Context, e OperationEvent)
 
-	// State is called on every state change, in order, as a listener of [Client.Listen]. The last
-	// call reports that the client was closed. It may call Close, which waits for the last call
-	// unless an earlier one has not returned.
+	// State is called on every state change, in order. If states pile up, some are skipped, but
+	// never [connstate.Lost] or the latest one. The last call reports that the client was closed.
+	// State may call Close, which waits for the last call unless an earlier call has not returned.
 	State func(e StateEvent)
 }
 
-// OperationEvent describes a completed operation. Op, Path and Err are as in the [OpError].
+// OperationEvent describes a completed operation.
 type OperationEvent struct {
-	Op string // "create", "get", "set", ...; "connect" is [Client.Session]
+	// Op is the name that an [OpError] has: "create", "get", "set", and so on. The name of
+	// [Client.Session] is "connect".
+	Op string
 	// Path is the path that the caller passed, without the namespace. If a cache or admin.MultiRead
 	// reads several nodes with one request, Path is the path of the first read.
 	Path     string
@@ -63,7 +65,8 @@ func operations(observers []Observer) func(ctx context.Context, op engine.Operat
 	}
 }
 
-// states is like operations, for changes of state.
+// states returns a function that reports a change of state to all observers, or nil if none of them
+// has a function for it.
 func states(observers []Observer) func(from, to connstate.State) {
 	observers = having(observers, func(o Observer) bool { return o.State != nil })
 	if len(observers) == 0 {

@@ -18,17 +18,29 @@ import (
 // protected. The default mode is persistent: see [As]. nil is empty data.
 //
 // Errors are
-//   - zk.ErrNodeExists if the node exists,
-//   - zk.ErrNoNode if a parent is missing and neither [ContainerParents] nor [PersistentParents] is
-//     given,
-//   - zk.ErrNoChildrenForEphemerals if the parent is ephemeral,
-//   - zk.ErrInvalidACL if the server refuses the ACL,
-//   - [ErrBadArgument] if options cannot be combined,
-//   - [ErrUnimplemented] if the server does not support containers, TTL nodes or [StatTo].
+//   - zk.ErrNodeExists if the node exists;
+//   - zk.ErrNoNode if a parent is missing and neither [ContainerParents] nor [PersistentParents]
+//     is given;
+//   - zk.ErrNoAuth if the client is not permitted to create children of the parent;
+//   - zk.ErrNoChildrenForEphemerals if the parent is ephemeral;
+//   - zk.ErrInvalidACL if the server refuses the ACL;
+//   - [ErrUnimplemented] if the server does not support containers, TTL nodes or [StatTo];
+//   - [ErrBadArgument] if an option is invalid, or options cannot be combined;
+//   - [ErrTooLong] if the request is longer than [WithMaxRequest] allows;
+//   - [ErrTooLarge] if a client [WithCompression] is given more data than [WithMaxDecompressed]
+//     allows;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired] or [ErrQuotaExceeded].
 //
 // If Create fails after a reply was lost, [retry.Unknown] reports true for the error. Without
-// [Protected] the node may then exist. If the node of the namespace is missing, Create creates it
-// as with [ContainerParents].
+// [Protected] the node may then exist. If the node of the namespace is missing, Create also creates
+// that node, as a container.
 func (c *Client) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	o, err := newCreation(path, opts)
 	if err != nil {
@@ -46,7 +58,20 @@ func orEmpty(data []byte) []byte {
 	return data
 }
 
-// Get returns a node's data and stat. It returns zk.ErrNoNode if the node does not exist.
+// Get returns a node's data and stat.
+//
+// Errors are
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [ErrNotCompressed] if a client [WithCompression] cannot decompress the data;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := unwatched(ctx, c, "get", path, wire.AskGet)
 	if err == nil {
@@ -58,8 +83,21 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 	return r.Value, r.Stat, nil
 }
 
-// GetW is [Client.Get] with a watch for the node's next write or deletion. If the node does not
-// exist, no watch is set.
+// GetW returns a node's data and stat, and sets a watch for the node's next write or deletion.
+//
+// Errors are
+//   - zk.ErrNoNode if the node does not exist: no watch is set then;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [ErrNotCompressed] if a client [WithCompression] cannot decompress the data: stat and watch
+//     are valid;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
 	r, watch, err := watched(ctx, c, "get", path, wire.WatchData, wire.AskGet)
 	if err == nil {
@@ -68,27 +106,71 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watc
 	return r.Value, r.Stat, watch, err
 }
 
-// Children returns the unsorted names of a node's children, and its stat. It returns zk.ErrNoNode
-// if the node does not exist.
+// Children returns the unsorted names of a node's children, and the node's stat.
+//
+// Errors are
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	r, err := unwatched(ctx, c, "children", path, wire.AskChildren)
 	return r.Value, r.Stat, err
 }
 
-// ChildrenW is [Client.Children] with a watch for the next creation or deletion of a child, or the
-// node's deletion. If the node does not exist, no watch is set.
+// ChildrenW returns the unsorted names of a node's children and the node's stat. It sets a watch
+// for the next creation or deletion of a child, or the node's deletion.
+//
+// Errors are
+//   - zk.ErrNoNode if the node does not exist: no watch is set then;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
 	r, watch, err := watched(ctx, c, "children", path, wire.WatchChildren, wire.AskChildren)
 	return r.Value, r.Stat, watch, err
 }
 
 // Exists reports whether a node exists, and returns its stat. A missing node is not an error.
+//
+// Errors are
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error) {
 	stat, err := unwatched(ctx, c, "exists", path, wire.AskExists)
 	return stat != nil, stat, err
 }
 
-// ExistsW is [Client.Exists] with a watch for the node's next creation, write or deletion.
+// ExistsW reports whether a node exists, and returns its stat. It sets a watch for the node's next
+// creation, write or deletion. A missing node is not an error.
+//
+// Errors are
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk.Stat, watch *Watch, err error) {
 	stat, watch, err = watched(ctx, c, "exists", path, wire.WatchData, wire.AskExists)
 	return stat != nil, stat, watch, err
@@ -103,8 +185,19 @@ func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk
 // t.FailNow does, the connection is closed.
 //
 // The watch is lost with its connection, even if the session continues. Events are not replayed:
-// add the watch again, then read again. AddWatch returns [ErrWatchUnsupported] if the server does
-// not support persistent watches, and [ErrBadArgument] if f is nil or mode is invalid.
+// add the watch again, then read again.
+//
+// Errors are
+//   - [ErrWatchUnsupported] if the server does not support persistent watches;
+//   - [ErrBadArgument] if f is nil or mode is invalid;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
 	const op = "addWatch"
 	if f == nil {
@@ -167,8 +260,25 @@ func newSetting[O any](opts []O, apply func(o O, s *setting) error) (s setting, 
 
 // Set replaces a node's data, whatever their version, and returns the new stat. nil is empty data.
 //
-// It returns zk.ErrNoNode if the node does not exist, and zk.ErrBadVersion if the data do not have
-// the version of [IfVersion].
+// Errors are
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrBadVersion if the data do not have the version of [IfVersion];
+//   - zk.ErrNoAuth if the client is not permitted to write the node;
+//   - [ErrBadArgument] if an option is invalid;
+//   - [ErrTooLong] if the request is longer than [WithMaxRequest] allows;
+//   - [ErrTooLarge] if a client [WithCompression] is given more data than [WithMaxDecompressed]
+//     allows;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired] or [ErrQuotaExceeded].
+//
+// If Set fails after a reply was lost, [retry.Unknown] reports true for the error, and the data may
+// have been written.
 func (c *Client) Set(ctx context.Context, path string, data []byte, opts ...SetOption) (*zk.Stat, error) {
 	s := setting{version: anyVersion}
 	if len(opts) > 0 {
@@ -213,12 +323,33 @@ func (c *Client) setIdempotent(ctx context.Context, path string, data []byte, ve
 //
 // Unlike the sync of ZooKeeper and of Curator for Java, Sync cannot succeed with the answer of a
 // deposed leader alone.
+//
+// Errors are
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) Sync(ctx context.Context) error {
 	err := c.engine.Do(ctx, "sync", "/", func(l *engine.Connection) error { return l.Confirm(ctx) })
 	return opError("sync", "/", err)
 }
 
-// GetACL returns a node's ACL and stat. It returns zk.ErrNoNode if the node does not exist.
+// GetACL returns a node's ACL and stat.
+//
+// Errors are
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := asked(ctx, c, "getACL", path, askGetACL)
 	return r.Value, r.Stat, err
@@ -226,8 +357,21 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, e
 
 // SetACL replaces a node's ACL and returns the new stat.
 //
-// It returns zk.ErrNoNode if the node does not exist, zk.ErrInvalidACL if the server refuses the
-// ACL, and zk.ErrBadVersion if the ACL does not have the version of [IfVersion].
+// Errors are
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrBadVersion if the ACL does not have the version of [IfVersion];
+//   - zk.ErrInvalidACL if the server refuses the ACL;
+//   - zk.ErrNoAuth if the client is not permitted to change the ACL;
+//   - [ErrBadArgument] if an option is invalid;
+//   - [ErrTooLong] if the request is longer than [WithMaxRequest] allows;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...SetACLOption) (*zk.Stat, error) {
 	s, err := newSetting(opts, SetACLOption.setACL)
 	if err != nil {
@@ -236,8 +380,15 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...
 	return asked(ctx, c, "setACL", path, func(real string) wire.Request[*zk.Stat] { return askSetACL(real, acl, s.version) })
 }
 
-// Session returns the session of the current connection. It waits for a connection as an operation
-// does. If the client cannot connect, the error wraps zk.ErrNoServer.
+// Session returns the session of the current connection. It waits until the client is connected.
+//
+// Errors are
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer);
+//   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - [ErrAuthRequired] if the server requires credentials that the client does not have.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return do(ctx, c, "connect", "/", func(l *engine.Connection, _ string) (*Session, error) { return (*Session)(l.Session()), nil })
 }

@@ -59,8 +59,8 @@ func defaults() config {
 //
 // By default they limit it to 2 to 20 of their ticks, which is 4 s to 40 s.
 //
-// A granted timeout above d is trusted for ten minutes at most. The package comment describes how
-// fast writes must be.
+// A granted timeout above d is trusted for ten minutes at most. Writes must be committed within
+// 12 % of the granted timeout: see the package comment, under Sessions.
 func WithSessionTimeout(d time.Duration) Option {
 	return opt.Checked(d >= time.Millisecond && d.Milliseconds() <= 1<<31-1, func(c *config) { c.SessionTimeout = d }, "session timeout %v, must be 1ms to 2^31-1 ms", d)
 }
@@ -143,8 +143,9 @@ func WithTLS(conf *tls.Config) Option {
 	return opt.Checked(conf != nil, func(c *config) { c.tls = conf.Clone() }, "nil TLS configuration")
 }
 
-// WithTLSFiles is [WithTLS] with PEM files. They are read for each connection, so certificates can
-// be renewed while the client runs. To set other TLS parameters, also pass WithTLS, in any order.
+// WithTLSFiles runs TLS over the dialer's connections, with PEM files. The client reads the files
+// for each connection, so certificates can be renewed while it runs. To set other TLS parameters,
+// also pass [WithTLS], in any order.
 //
 // If ca is empty, the system's authorities are trusted. cert and key may both be empty.
 //
@@ -188,12 +189,10 @@ func (c *config) tlsConfig(host string) *tls.Config {
 }
 
 // WithServerList sets the function that returns the servers. The servers argument of [New] must
-// then be empty.
+// then be empty. It is Curator's EnsembleProvider.
 //
-// list returns host:port or host (port 2181), and must return when ctx is done. It is Curator's
-// EnsembleProvider.
-//
-// The client calls list before each round over all servers, so list may query DNS or a registry.
+// list returns host:port or host (port 2181), and must return when ctx is done. The client calls
+// list before each round over all servers, so list may query DNS or a registry.
 func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 	return opt.Checked(list != nil, func(c *config) { c.Servers = list }, "nil server list")
 }
@@ -202,8 +201,7 @@ func WithServerList(list func(ctx context.Context) ([]string, error)) Option {
 // elections, barriers and kept nodes. The default is "host:pid", which identifies the owner. nil is
 // empty data, never null, because Java's recipes fail on null.
 //
-// It is not the data of [Client.Create]: there nil is empty data. compressed.Create stores it for
-// nil.
+// [Client.Create] does not use it: there nil is empty data. compressed.Create does.
 func WithDefaultData(data []byte) Option {
 	return opt.Set(func(c *config) { c.Data = append([]byte{}, data...) })
 }
@@ -212,11 +210,12 @@ func WithDefaultData(data []byte) Option {
 // recipe and cache and in service discovery. Either all clients of the same nodes, in Java and in
 // Go, must compress, or none of them. It is enableCompression() of Curator 5.8 and newer.
 //
-// Uncompressed and empty data fail with [ErrNotCompressed], as in Java, and data of more than 16 MB
-// with [ErrTooLarge] (see [WithMaxDecompressed]). A cache includes nodes without data, such as
+// Reads of uncompressed or empty data fail with [ErrNotCompressed]. Data of more than 16 MB fail
+// with [ErrTooLarge]: see [WithMaxDecompressed]. A cache includes nodes without data, such as
 // parents. It omits other nodes that cannot be decompressed, and their descendants.
-// Missing parents are created without data. Limits of data, such as node.Keep's, count uncompressed
-// bytes; the DataLength of a stat counts stored bytes.
+//
+// Missing parents are created without data. Limits of data, such as the limit of node.Keep, count
+// uncompressed bytes. The DataLength of a stat counts stored bytes.
 func WithCompression() Option { return opt.Set(func(c *config) { c.Compress = true }) }
 
 // WithMaxDecompressed limits decompressed data to n bytes, between 1024 and 2^31-1. The default is

@@ -15,9 +15,12 @@ import (
 //	if err != nil { ... }
 //	client, err := framework.New(servers, framework.WithNamespace(chroot))
 //
-// It returns [ErrBadPath] if ZooKeeper does not allow the chroot as a path, and [ErrBadArgument] if
-// s is otherwise invalid. A chroot with a comma is refused: Java reads "zk1/app,zk2/app" as the
-// server zk1 and the chroot "app,zk2/app", where no other client looks for a lock.
+// A chroot with a comma is refused: Java reads "zk1/app,zk2/app" as the server zk1 and the chroot
+// "app,zk2/app", where no other client looks for a lock.
+//
+// Errors are
+//   - [ErrBadPath] if ZooKeeper does not allow the chroot as a path;
+//   - [ErrBadArgument] if s is otherwise invalid.
 func ParseConnectString(s string) (servers []string, chroot string, err error) {
 	if err := engine.CheckScheme(s); err != nil {
 		return nil, "", err

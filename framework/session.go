@@ -34,17 +34,21 @@ func (s *Session) Err() error { return s.engine().Err() }
 // Context returns a context that is cancelled when Done is closed, with Err as its cause.
 func (s *Session) Context() context.Context { return s.engine().Context() }
 
-// Depend calls notify once, before another session can own what this one owned. The cause is
-// [ErrSuspended] if the connection is lost and policy is [connstate.SuspendedEndsHold],
-// [ErrSessionLost] if the session is lost, or [ErrClosed] if the client is closed. If one of these
-// has already happened, Depend returns the cause instead.
+// Depend calls notify once, before another session can own what this one owned. If the session has
+// already ended, or is suspended under policy, Depend returns the cause instead.
+//
+// The cause is one of these errors:
+//   - [ErrSuspended] if the connection is lost and policy is [connstate.SuspendedEndsHold];
+//   - [ErrSessionLost] if the session is lost;
+//   - [ErrClosed] if the client is closed.
+//
+// After a long idle period, Depend may return [ErrSessionLost] although the session is alive: call
+// [Client.Sync], then Depend again. Locks depend on their sessions automatically. If notify is nil,
+// Depend returns [ErrBadArgument].
 //
 // notify must not block: requests that fail because of the lost connection do not return before it
 // does. It is called before state listeners. stop removes notify. It returns false if notify is
-// running or has been called. If notify is nil, Depend returns [ErrBadArgument].
-//
-// After a long idle period, Depend may return [ErrSessionLost] although the session is alive: call
-// [Client.Sync], then Depend again. Locks depend on their sessions automatically.
+// running or has been called.
 func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error)) (stop func() bool, err error) {
 	if notify == nil {
 		return nil, fmt.Errorf("%w: nil function", ErrBadArgument)

@@ -18,9 +18,14 @@ import (
 //   - Ephemeral nodes of recipes/node, such as members and registrations of services, are deleted
 //     at once. Persistent nodes are kept.
 //
-// If some holds were not released, Shutdown returns an error that contains their paths. The error
-// wraps the error of ctx if ctx is done, or [ErrClosed] if Close was called first. Shutdown returns
-// [ErrBadArgument] for a view, and cancels nothing. It may be called several times.
+// Shutdown may be called several times.
+//
+// Errors are
+//   - the error of ctx if ctx was done before all holds were released. The text contains the paths
+//     of the holds that were not;
+//   - [ErrClosed] if Close was called before all holds were released. The text contains the paths
+//     as well;
+//   - [ErrBadArgument] for a view, and nothing is cancelled.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if err := c.closable(); err != nil {
 		return opError("shutdown", "/", err)

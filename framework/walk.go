@@ -17,8 +17,17 @@ import (
 // Walk lists the tree before the first pair, with many requests in flight. It is no snapshot: nodes
 // that other clients create or delete during the call may be missing.
 //
-// Errors are zk.ErrNoNode if the node does not exist, and zk.ErrNoAuth if the client is not
-// permitted to list one of the nodes.
+// Errors are
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrNoAuth if the client is not permitted to list one of the nodes;
+//   - [ErrBadPath] if path is invalid;
+//   - [ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [ErrSessionLost] if c is a view of a lost session: see [Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [ErrAuthRequired].
 func Walk(ctx context.Context, c *Client, path string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		nodes, err := c.sorted(ctx, path)

@@ -37,7 +37,9 @@ type WatchMode int32
 // The modes of ZooKeeper's addWatch.
 const (
 	// WatchPersistent covers one node. It reports the node's creation, deletion and changes of
-	// data, and zk.EventNodeChildrenChanged for created and deleted children.
+	// data, and zk.EventNodeChildrenChanged for created and deleted children. If the client also
+	// has a recursive watch on the path, children that the client is not permitted to read are not
+	// reported.
 	WatchPersistent WatchMode = 0
 
 	// WatchRecursive covers a node and all its descendants. It reports creations, deletions and
@@ -52,9 +54,12 @@ type PersistentWatch struct{ watch *wire.PersistentWatch }
 // Done returns a channel that is closed when the watch is removed or its connection is lost.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.watch.Done() }
 
-// Err returns nil until Done is closed, and after Remove. Otherwise it returns
-// zk.ErrConnectionClosed if the connection was lost, [ErrSessionLost] if the session was lost, or
-// [ErrClosed] if the client was closed.
+// Err returns nil until Done is closed, and after Remove. Otherwise it returns the reason.
+//
+// Errors are
+//   - zk.ErrConnectionClosed if the connection was lost;
+//   - [ErrSessionLost] if the session was lost;
+//   - [ErrClosed] if the client was closed.
 func (w *PersistentWatch) Err() error { return w.watch.Err() }
 
 // Remove removes the watch without waiting: a call of its function may still be running. If no

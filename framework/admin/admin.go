@@ -9,11 +9,8 @@
 //
 // All functions are operations of the given client: they are retried under its policy, paths are
 // relative to its namespace, its observers see them, and errors are [*framework.OpError]. They are
-// safe for concurrent use.
-//
-// If the server does not support an operation, it fails with [framework.ErrUnimplemented]. Each
-// function names the ZooKeeper version that introduced its operation. No ClickHouse Keeper supports
-// these operations, and the client sends it no request.
+// safe for concurrent use. Each function names the ZooKeeper version that introduced its operation.
+// No ClickHouse Keeper supports these operations, and the client sends a Keeper no such request.
 package admin
 
 import (
@@ -34,6 +31,18 @@ type Identity struct{ Scheme, User string }
 
 // WhoAmI returns the identities that the server knows for the connection, from its credentials, its
 // certificate and its address. It is ZooKeeper's whoAmI, since 3.7.
+//
+// Errors are
+//   - [framework.ErrUnimplemented] if the server is older than ZooKeeper 3.7, or a ClickHouse
+//     Keeper;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func WhoAmI(ctx context.Context, client *framework.Client) ([]Identity, error) {
 	q := wire.Request[[]Identity]{Op: proto.OpWhoAmI, Frame: conn.Begin(0), Parse: func(d *proto.Decoder) []Identity {
 		var r proto.WhoAmIResponse
@@ -49,6 +58,19 @@ func WhoAmI(ctx context.Context, client *framework.Client) ([]Identity, error) {
 
 // Ephemerals returns the sorted paths of the ephemeral nodes at path and below it that the client's
 // session owns. path need not exist. It is ZooKeeper's getEphemerals, since 3.6.
+//
+// Errors are
+//   - [framework.ErrUnimplemented] if the server is older than ZooKeeper 3.6, or a ClickHouse
+//     Keeper;
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func Ephemerals(ctx context.Context, client *framework.Client, path string) ([]string, error) {
 	paths, err := ask(ctx, client, "ephemerals", path, func(real string) wire.Request[[]string] {
 		return wire.AskAbout(proto.OpGetEphemerals, real, (*proto.Decoder).Strings)
@@ -67,8 +89,23 @@ func Ephemerals(ctx context.Context, client *framework.Client, path string) ([]s
 	return paths, nil
 }
 
-// CountDescendants returns the number of all descendants of a node. It returns zk.ErrNoNode if the
-// node does not exist. It is ZooKeeper's getAllChildrenNumber, since 3.6.
+// CountDescendants returns the number of all descendants of a node. It is ZooKeeper's
+// getAllChildrenNumber, since 3.6.
+//
+// Errors are
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [framework.ErrUnimplemented] if the server is older than ZooKeeper 3.6, or a ClickHouse
+//     Keeper;
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func CountDescendants(ctx context.Context, client *framework.Client, path string) (int, error) {
 	return ask(ctx, client, "countDescendants", path, func(real string) wire.Request[int] {
 		return wire.AskAbout(proto.OpGetChildrenNumber, real, func(d *proto.Decoder) int { return int(d.Int32()) })

@@ -71,16 +71,38 @@ type Change struct {
 // [framework.Client.Sync] first.
 //
 // Errors are
-//   - zk.ErrNoAuth if the client is not permitted to read /zookeeper/config,
-//   - zk.ErrNoNode if the servers are older than ZooKeeper 3.5,
-//   - [framework.ErrUnimplemented] if they are ClickHouse Keepers.
+//   - zk.ErrNoAuth if the client is not permitted to read /zookeeper/config;
+//   - zk.ErrNoNode if the servers are older than ZooKeeper 3.5;
+//   - [framework.ErrUnimplemented] if they are ClickHouse Keepers;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func Config(ctx context.Context, client *framework.Client) (Ensemble, error) {
 	return config(ctx, client, func(l *engine.Connection) (wire.WithStat[[]byte], error) {
 		return wire.Call(ctx, l.Conn, wire.AskGet(engine.ConfigPath, false))
 	})
 }
 
-// WatchConfig is [Config] with a watch that fires when the configuration changes.
+// WatchConfig returns the configuration of the ensemble, and sets a watch that fires when the
+// configuration changes. It ignores the client's namespace.
+//
+// Errors are
+//   - zk.ErrNoAuth if the client is not permitted to read /zookeeper/config;
+//   - zk.ErrNoNode if the servers are older than ZooKeeper 3.5;
+//   - [framework.ErrUnimplemented] if they are ClickHouse Keepers;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func WatchConfig(ctx context.Context, client *framework.Client) (ensemble Ensemble, watch *framework.Watch, err error) {
 	root := engine.Of(client).Below("") // events have the path below the servers' root
 	ensemble, err = config(ctx, client, func(l *engine.Connection) (wire.WithStat[[]byte], error) {
@@ -113,15 +135,24 @@ func config(ctx context.Context, client *framework.Client, read func(*engine.Con
 // returns the new configuration. Version -1 matches every version. It is Curator's reconfig.
 //
 // Errors are
-//   - zk.ErrReconfigDisabled (-123) if the servers do not set reconfigEnabled,
+//   - zk.ErrReconfigDisabled (-123) if the servers do not set reconfigEnabled;
 //   - zk.ErrNoAuth if the client is not permitted to write /zookeeper/config, which by default only
-//     a super user may do,
-//   - zk.ErrBadVersion if the configuration has another version,
-//   - [ErrReconfigInProgress] if another change is in progress, and [ErrNewConfigNoQuorum] if too
-//     few of the new servers are in sync,
-//   - zk.ErrBadArguments if the servers refuse a member,
-//   - [framework.ErrBadArgument] if the change is empty or a member is invalid,
-//   - [framework.ErrUnimplemented] if the server runs standalone, or is older than ZooKeeper 3.5.
+//     a super user may do;
+//   - zk.ErrBadVersion if the configuration has another version;
+//   - [ErrReconfigInProgress] if another change is in progress;
+//   - [ErrNewConfigNoQuorum] if too few of the new servers are in sync;
+//   - zk.ErrBadArguments if the servers refuse a member;
+//   - [framework.ErrBadArgument] if the change is empty or a member is invalid;
+//   - [framework.ErrUnimplemented] if the server runs standalone, is older than ZooKeeper 3.5, or
+//     is a ClickHouse Keeper;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 //
 // If [retry.Unknown] reports true for the error, the ensemble may have been changed.
 //

@@ -31,10 +31,24 @@ type ReadResult struct {
 }
 
 // MultiRead sends all reads in one request, and returns their results in order. A failed read does
-// not fail the others. Another client's write may be applied between two reads.
+// not fail the others: see [ReadResult]. Another client's write may be applied between two reads.
 //
-// It is ZooKeeper's multi with Op.getData and Op.getChildren, since 3.6. It returns
-// [framework.ErrBadArgument] if reads is empty.
+// It is ZooKeeper's multi with Op.getData and Op.getChildren, since 3.6.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if reads is empty;
+//   - [framework.ErrUnimplemented] if the server is older than ZooKeeper 3.6, or a ClickHouse
+//     Keeper;
+//   - [framework.ErrBadPath] if a path is invalid;
+//   - [framework.ErrTooLong] if the request is longer than [framework.WithMaxRequest] allows;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func MultiRead(ctx context.Context, client *framework.Client, reads ...Read) ([]ReadResult, error) {
 	const op = "multiRead"
 	if len(reads) == 0 {

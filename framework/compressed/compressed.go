@@ -1,13 +1,12 @@
-// Package compressed creates, writes and reads nodes whose data are compressed with gzip, as by
-// compressed() and decompressed() of Curator, or by its enableCompression(). A stored node does not
-// show whether its data are compressed, so every reader must know.
+// Package compressed creates, writes and reads nodes whose data are compressed with gzip. It is
+// Curator's compressed() and decompressed(). A stored node does not show whether its data are
+// compressed, so every reader must know.
 //
 //	_, err := compressed.Create(ctx, client, "/report", report)
 //	report, stat, err := compressed.Get(ctx, client, "/report")
 //
-// In a stat, DataLength is the length of the compressed data. Uncompressed data fail with
-// [framework.ErrNotCompressed], and data of more than 16 MB with [framework.ErrTooLarge] (see
-// [framework.WithMaxDecompressed]). All functions are safe for concurrent use.
+// In a stat, DataLength is the length of the compressed data. Data of more than 16 MB are neither
+// written nor read: see [framework.WithMaxDecompressed]. All functions are safe for concurrent use.
 //
 // Recipes neither compress nor decompress, unless the client does: see [framework.WithCompression].
 // With such a client [Create], [Set], [Get] and [GetW] do not compress a second time. To decode the
@@ -32,13 +31,40 @@ func Encode(data []byte) []byte {
 	return packed
 }
 
-// Decode is the inverse of [Encode]. The result is never nil. It returns
-// [framework.ErrNotCompressed] if data are empty or not compressed, and [framework.ErrTooLarge] if
-// they are longer than 16 MB when decompressed.
+// Decode decompresses data that [Encode] or Java has compressed. The result is never nil.
+//
+// Errors are
+//   - [framework.ErrNotCompressed] if data are empty or not compressed;
+//   - [framework.ErrTooLarge] if they are longer than 16 MB when decompressed.
 func Decode(data []byte) ([]byte, error) { return gzipped.Decode(data, gzipped.MaxDecoded) }
 
-// Create is [framework.Client.Create] with compressed data. For nil data it stores the client's
-// default data, as Java's create().compressed() does: see [framework.WithDefaultData].
+// Create creates a node with compressed data and returns its path, which differs from path if the
+// node is sequential or protected. For nil data it stores the client's default data, as Java's
+// create().compressed() does: see [framework.WithDefaultData].
+//
+// Errors are
+//   - [framework.ErrTooLarge] if data are longer than [framework.WithMaxDecompressed] allows;
+//   - zk.ErrNodeExists if the node exists;
+//   - zk.ErrNoNode if a parent is missing and neither [framework.ContainerParents] nor
+//     [framework.PersistentParents] is given;
+//   - zk.ErrNoAuth if the client is not permitted to create children of the parent;
+//   - zk.ErrNoChildrenForEphemerals if the parent is ephemeral;
+//   - zk.ErrInvalidACL if the server refuses the ACL;
+//   - [framework.ErrUnimplemented] if the server does not support containers, TTL nodes or
+//     [framework.StatTo];
+//   - [framework.ErrBadArgument] if an option is invalid, or options cannot be combined;
+//   - [framework.ErrTooLong] if the request with the compressed data is longer than
+//     [framework.WithMaxRequest] allows;
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired] or
+//     [framework.ErrQuotaExceeded].
 func Create(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.CreateOption) (string, error) {
 	if data == nil {
 		data = engine.Of(client).DefaultData()
@@ -50,7 +76,26 @@ func Create(ctx context.Context, client *framework.Client, path string, data []b
 	return client.Create(ctx, path, data, opts...)
 }
 
-// Set is [framework.Client.Set] with compressed data. It treats nil as empty data.
+// Set replaces a node's data with compressed data, and returns the new stat. nil is empty data.
+//
+// Errors are
+//   - [framework.ErrTooLarge] if data are longer than [framework.WithMaxDecompressed] allows;
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrBadVersion if the node's data do not have the version of [framework.IfVersion];
+//   - zk.ErrNoAuth if the client is not permitted to write the node;
+//   - [framework.ErrBadArgument] if an option is invalid;
+//   - [framework.ErrTooLong] if the request with the compressed data is longer than
+//     [framework.WithMaxRequest] allows;
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired] or
+//     [framework.ErrQuotaExceeded].
 func Set(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.SetOption) (*zk.Stat, error) {
 	data, err := encodeFor(client, data)
 	if err != nil {
@@ -59,8 +104,22 @@ func Set(ctx context.Context, client *framework.Client, path string, data []byte
 	return client.Set(ctx, path, data, opts...)
 }
 
-// Get returns a node's decompressed data and its stat. If the data are not compressed, it returns
-// [framework.ErrNotCompressed].
+// Get returns a node's decompressed data and its stat.
+//
+// Errors are
+//   - [framework.ErrNotCompressed] if the data are not compressed;
+//   - [framework.ErrTooLarge] if the data exceed the limit of [framework.WithMaxDecompressed];
+//   - zk.ErrNoNode if the node does not exist;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, error) {
 	data, stat, err := client.Get(ctx, path)
 	if err == nil {
@@ -72,8 +131,24 @@ func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *z
 	return data, stat, nil
 }
 
-// GetW is [framework.Client.GetW] of compressed data. If it returns [framework.ErrNotCompressed],
-// stat and watch are valid.
+// GetW returns a node's decompressed data and its stat, and sets a watch for the node's next write
+// or deletion.
+//
+// Errors are
+//   - [framework.ErrNotCompressed] if the data are not compressed: stat and watch are valid;
+//   - [framework.ErrTooLarge] if the data exceed the limit of [framework.WithMaxDecompressed]:
+//     stat and watch are valid;
+//   - zk.ErrNoNode if the node does not exist: no watch is set then;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func GetW(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
 	data, stat, watch, err := client.GetW(ctx, path)
 	if err == nil {
