@@ -6,8 +6,8 @@ import (
 	"github.com/gocurator/curator/connstate"
 )
 
-// Who holds a lock may go on through a lost connection, until the session is lost as well. Standard
-// does not take that chance.
+// Under LostEndsHold a holder continues through a lost connection, until the session is lost as
+// well. SuspendedEndsHold cancels the hold at once.
 func ExampleErrorPolicy() {
 	for _, s := range []connstate.State{connstate.Suspended, connstate.Lost} {
 		fmt.Printf("%v: Standard %v, Session %v\n", s, connstate.SuspendedEndsHold.IsError(s), connstate.LostEndsHold.IsError(s))

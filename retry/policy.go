@@ -51,8 +51,11 @@ func ExponentialBackoff(base time.Duration, maxRetries int) Policy {
 	return BoundedExponentialBackoff(base, max(base, maxGrowth), maxRetries)
 }
 
-// BoundedExponentialBackoff is an [ExponentialBackoff] whose pauses do not exceed bound. It is
-// Curator's BoundedExponentialBackoffRetry.
+// BoundedExponentialBackoff allows maxRetries retries. The pause before retry n is a random whole
+// multiple of base, less than base*2^n, and at most bound. The first pause is base, or bound if
+// that is shorter.
+//
+// It is Curator's BoundedExponentialBackoffRetry.
 func BoundedExponentialBackoff(base, bound time.Duration, maxRetries int) Policy {
 	bound = max(bound, minPause)
 	base = max(base, minPause)

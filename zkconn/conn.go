@@ -33,16 +33,8 @@ const (
 // Conn is a connection to a ZooKeeper ensemble with go-zookeeper's methods. The package comment
 // describes the differences. All methods are safe for concurrent use.
 //
-// Operations wait until the Conn is connected. Their errors can be compared with ==:
-//   - [ErrNoServer]: no server was reached in time, and no request was sent.
-//   - [ErrConnectionClosed]: the connection was lost before the reply, or the Conn was closed.
-//   - [ErrSessionExpired]: the session in which the operation was sent has expired.
-//   - [ErrInvalidPath], [ErrInvalidACL], [ErrBadArguments]: an argument is invalid, and no request
-//     was sent.
-//   - [ErrShortBuffer]: the request is too long, and was not sent.
-//   - The server's error, such as [ErrNoNode], [ErrNodeExists] and [ErrBadVersion].
-//
-// Invalid flags are the exception: their error wraps [ErrInvalidFlags], so use errors.Is.
+// Operations wait until the Conn is connected. Each method lists its errors, which can be compared
+// with ==. Invalid flags are the exception: their error wraps [ErrInvalidFlags], so use errors.Is.
 type Conn struct {
 	client *framework.Client
 	once   *framework.Client // a view whose operations are sent once
@@ -75,7 +67,7 @@ type Conn struct {
 // background is the context of all operations, which return when the client is closed.
 var background = context.Background()
 
-// Option configures a Conn, as go-zookeeper's unexported connOption does.
+// Option configures a Conn. It is go-zookeeper's connOption, which is not exported.
 type Option func(*Conn)
 
 // WithDialer sets the function that opens connections. dialer receives an IP address and a port, or
@@ -108,19 +100,25 @@ func WithMaxConnBufferSize(maxBufferSize int) Option {
 	return func(c *Conn) { c.maxRequest = maxBufferSize }
 }
 
-// ConnectWithDialer is [Connect] with [WithDialer].
+// ConnectWithDialer connects to one of servers in the background, and returns at once. dialer opens
+// the connections: see [WithDialer]. The channel receives events of the connection and of watches.
+//
+// The error is not nil only if an argument is invalid.
 func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Dialer) (*Conn, <-chan Event, error) {
 	return Connect(servers, sessionTimeout, WithDialer(dialer))
 }
 
 // Connect connects to one of servers in the background, and returns at once. Each server is
-// host:port or host. It returns an error only if an argument is invalid, or if Init of the
-// [HostProvider] fails.
+// host:port or host.
 //
 // The channel receives events of the connection and of watches. It buffers 100 events; when it is
 // full, events are dropped. [Conn.Close] closes it.
 //
 // Host names are resolved at each connect, and all addresses of a name are tried.
+//
+// Errors are
+//   - an error that describes the argument if an argument is invalid;
+//   - the error of Init of the [HostProvider].
 func Connect(servers []string, sessionTimeout time.Duration, options ...Option) (*Conn, <-chan Event, error) {
 	c := &Conn{
 		events: make(chan Event, eventRoom),

@@ -16,9 +16,8 @@ import (
 // lockName is the name of go-zookeeper's lock nodes, and of Curator's.
 const lockName = "lock-"
 
-// Lock is a mutual exclusion lock: go-zookeeper's Lock, on [lock.Queue]. Programs with
-// go-zookeeper, Curator and kazoo that use the same path exclude each other. All methods are safe
-// for concurrent use.
+// Lock is a mutual exclusion lock. Programs with go-zookeeper, Curator and kazoo that use the same
+// path exclude each other. All methods are safe for concurrent use.
 type Lock struct {
 	conn *Conn
 	path string
@@ -32,15 +31,38 @@ type Lock struct {
 // persistent nodes with the same ACL.
 func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{conn: c, path: path, acl: acl} }
 
-// Lock acquires the lock: see [Lock.LockWithData].
+// Lock blocks until it has acquired the lock. Without a connection it waits as long as the
+// framework's default retry policy allows. If it fails, its node is deleted.
+//
+// Errors are
+//   - [ErrDeadlock] if this Lock is held, or was lost and not unlocked since;
+//   - [ErrInvalidACL] if the ACL of the Lock is empty, or the server refuses it;
+//   - [ErrInvalidPath] if the path of the Lock is invalid;
+//   - [ErrNoAuth] if the client is not permitted to create or to read nodes of the lock;
+//   - [ErrNoServer] if no server was reached by any retry;
+//   - [ErrConnectionClosed] if the Conn was closed, or the connection was lost in every retry;
+//   - [ErrSessionExpired] if the session expired and the retry policy allows no more tries, or if
+//     the servers are too slow to confirm a session;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server or of package lock.
 func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 
 // LockWithData blocks until it has acquired the lock, and stores data in the lock's node. Without a
 // connection it waits as long as the framework's default retry policy allows. If it fails, its node
 // is deleted.
 //
-// It returns [ErrDeadlock] if this Lock is held, or was lost and not unlocked since. Other errors
-// are as for operations of a [Conn].
+// Errors are
+//   - [ErrDeadlock] if this Lock is held, or was lost and not unlocked since;
+//   - [ErrInvalidACL] if the ACL of the Lock is empty, or the server refuses it;
+//   - [ErrInvalidPath] if the path of the Lock is invalid;
+//   - [ErrNoAuth] if the client is not permitted to create or to read nodes of the lock;
+//   - [ErrShortBuffer] if the data are too long for a request;
+//   - [ErrNoServer] if no server was reached by any retry;
+//   - [ErrConnectionClosed] if the Conn was closed, or the connection was lost in every retry;
+//   - [ErrSessionExpired] if the session expired and the retry policy allows no more tries, or if
+//     the servers are too slow to confirm a session;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server or of package lock.
 func (l *Lock) LockWithData(data []byte) error {
 	if l.Hold() != nil {
 		return zk.ErrDeadlock
@@ -72,11 +94,13 @@ func (l *Lock) LockWithData(data []byte) error {
 	return nil
 }
 
-// Unlock releases the lock. After an error that is not listed here the lock is still held by this
-// Lock, and Unlock can be called again. Errors are
-//   - [ErrNotLocked] if this Lock is not held,
-//   - [ErrSessionExpired] if the session has expired,
-//   - [ErrNoNode] if another client has deleted the lock's node,
+// Unlock releases the lock. After an error that is not listed here this Lock still holds the lock,
+// and Unlock can be called again.
+//
+// Errors are
+//   - [ErrNotLocked] if this Lock is not held;
+//   - [ErrSessionExpired] if the session has expired;
+//   - [ErrNoNode] if another client has deleted the lock's node;
 //   - [ErrConnectionClosed] if the Conn was closed, which deletes the node.
 func (l *Lock) Unlock() error {
 	l.mu.Lock()

@@ -15,21 +15,48 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// AddAuth presents credentials on the current connection and on every later one. It returns
-// [ErrAuthFailed] if the server refuses them.
+// AddAuth presents credentials on the current connection and on every later one.
+//
+// Errors are
+//   - [ErrAuthFailed] if the server refuses the credentials, or earlier ones;
+//   - [ErrBadArguments] if scheme is empty;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - another error of the server.
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	return unwrapped(c.once.AddAuth(background, scheme, auth))
 }
 
-// Children returns the names of a node's children, unsorted.
+// Children returns the names of a node's children, unsorted, and the node's stat.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist;
+//   - [ErrNoAuth] if the client is not permitted to read the node;
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) Children(path string) ([]string, *Stat, error) {
 	children, stat, err := c.once.Children(background, path)
 	stat, err = given(stat, err)
 	return list(children, err), stat, err
 }
 
-// ChildrenW is [Conn.Children] with a watch for the next creation or deletion of a child, or the
-// node's deletion.
+// ChildrenW returns the names of a node's children, unsorted, and the node's stat. It sets a watch
+// for the next creation or deletion of a child, or the node's deletion.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist: no watch is set then;
+//   - [ErrNoAuth] if the client is not permitted to read the node;
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 	children, stat, set, err := c.once.ChildrenW(background, path)
 	if err != nil {
@@ -39,13 +66,34 @@ func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 }
 
 // Get returns the data and the stat of a node.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist;
+//   - [ErrNoAuth] if the client is not permitted to read the node;
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) Get(path string) ([]byte, *Stat, error) {
 	data, stat, err := c.once.Get(background, path)
 	stat, err = given(stat, err)
 	return data, stat, err
 }
 
-// GetW is [Conn.Get] with a watch for the node's next write or deletion.
+// GetW returns the data and the stat of a node, and sets a watch for the node's next write or
+// deletion.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist: no watch is set then;
+//   - [ErrNoAuth] if the client is not permitted to read the node;
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
 	data, stat, set, err := c.once.GetW(background, path)
 	if err != nil {
@@ -62,8 +110,20 @@ func ifVersion[O any](version int32, o O) []O {
 	return []O{o}
 }
 
-// Set replaces the data of a node and returns its new stat. It returns [ErrBadVersion] if the data
-// do not have the given version. Version -1 matches every version.
+// Set replaces the data of a node and returns its new stat, if the data have the given version.
+// Version -1 matches every version.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist;
+//   - [ErrBadVersion] if the node's data do not have the given version;
+//   - [ErrNoAuth] if the client is not permitted to write the node;
+//   - [ErrShortBuffer] if the request is too long: see [WithMaxConnBufferSize];
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
 	if err := framework.ValidatePath(path); err != nil {
 		return given(nil, err)
@@ -78,6 +138,21 @@ func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
 
 // Create creates a node and returns its path. With [FlagSequence] the server appends a number to
 // the path.
+//
+// Errors are
+//   - [ErrNodeExists] if the node exists;
+//   - [ErrNoNode] if the parent does not exist;
+//   - [ErrNoAuth] if the client is not permitted to create children of the parent;
+//   - [ErrNoChildrenForEphemerals] if the parent is ephemeral;
+//   - [ErrInvalidACL] if acl is empty, or the server refuses it;
+//   - an error that wraps [ErrInvalidFlags] if flags are invalid;
+//   - [ErrShortBuffer] if the request is too long: see [WithMaxConnBufferSize];
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string, error) {
 	mode := framework.Mode(flags)
 	switch flags {
@@ -91,7 +166,22 @@ func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string,
 }
 
 // CreateContainer creates a container, which the servers delete after its last child was deleted.
-// It returns an error that wraps [ErrInvalidFlags] if flag is not [FlagContainer].
+//
+// Errors are
+//   - [ErrNodeExists] if the node exists;
+//   - [ErrNoNode] if the parent does not exist;
+//   - [ErrNoAuth] if the client is not permitted to create children of the parent;
+//   - [ErrNoChildrenForEphemerals] if the parent is ephemeral;
+//   - [ErrInvalidACL] if acl is empty, or the server refuses it;
+//   - an error that wraps [ErrInvalidFlags] if flag is not [FlagContainer];
+//   - [framework.ErrUnimplemented] if the server does not support containers;
+//   - [ErrShortBuffer] if the request is too long: see [WithMaxConnBufferSize];
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
 	if flag != FlagContainer {
 		return "", badFlags("create container", flag)
@@ -100,8 +190,25 @@ func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) 
 }
 
 // CreateTTL creates a node that the servers delete when it has no children and was not written for
-// ttl. It returns an error that wraps [ErrInvalidFlags] if flag is neither [FlagTTL] nor
-// [FlagPersistentSequentialWithTTL].
+// ttl.
+//
+// Errors are
+//   - [ErrNodeExists] if the node exists;
+//   - [ErrNoNode] if the parent does not exist;
+//   - [ErrNoAuth] if the client is not permitted to create children of the parent;
+//   - [ErrNoChildrenForEphemerals] if the parent is ephemeral;
+//   - [ErrInvalidACL] if acl is empty, or the server refuses it;
+//   - an error that wraps [ErrInvalidFlags] if flag is neither [FlagTTL] nor
+//     [FlagPersistentSequentialWithTTL];
+//   - [ErrBadArguments] if ttl is less than a millisecond;
+//   - [framework.ErrUnimplemented] if the server does not support TTL nodes;
+//   - [ErrShortBuffer] if the request is too long: see [WithMaxConnBufferSize];
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
 	mode := framework.Persistent
 	switch flag {
@@ -122,6 +229,20 @@ func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl ti
 // is retried when the connection is lost.
 //
 // If the call fails, the node is deleted.
+//
+// Errors are
+//   - [ErrNoNode] if the parent does not exist;
+//   - [ErrNoAuth] if the client is not permitted to create children of the parent;
+//   - [ErrNoChildrenForEphemerals] if the parent is ephemeral;
+//   - [ErrInvalidACL] if acl is empty, or the server refuses it;
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrShortBuffer] if the request is too long: see [WithMaxConnBufferSize];
+//   - [ErrNoServer] if no server was reached in time by any retry;
+//   - [ErrConnectionClosed] if the connection was lost before the reply to every retry, or the
+//     Conn was closed;
+//   - [ErrSessionExpired] if sessions expired before the reply to every retry;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
 	return c.create(c.client, path, data, acl, engine.Creation{Mode: FlagEphemeralSequential, Protected: true})
 }
@@ -149,13 +270,33 @@ func (c *Conn) create(client *framework.Client, path string, data []byte, acl []
 	return created, unwrapped(err)
 }
 
-// Delete deletes a node. It returns [ErrBadVersion] if the node's data do not have the given
-// version. Version -1 matches every version.
+// Delete deletes a node, if its data have the given version. Version -1 matches every version. The
+// node must not have children.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist;
+//   - [ErrNotEmpty] if it has children;
+//   - [ErrBadVersion] if the node's data do not have the given version;
+//   - [ErrNoAuth] if the client is not permitted to delete children of the parent;
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) Delete(path string, version int32) error {
 	return unwrapped(c.once.Delete(background, path, ifVersion[framework.DeleteOption](version, framework.IfVersion(version))...))
 }
 
 // Exists reports whether a node exists, and returns its stat. A missing node is not an error.
+//
+// Errors are
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) Exists(path string) (bool, *Stat, error) {
 	found, stat, err := c.once.Exists(background, path)
 	stat, err = given(stat, err)
@@ -163,7 +304,16 @@ func (c *Conn) Exists(path string) (bool, *Stat, error) {
 	return found || err != nil && stat != nil, stat, err
 }
 
-// ExistsW is [Conn.Exists] with a watch for the node's next creation, write or deletion.
+// ExistsW reports whether a node exists, and returns its stat. It sets a watch for the node's next
+// creation, write or deletion. A missing node is not an error.
+//
+// Errors are
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 	found, stat, set, err := c.once.ExistsW(background, path)
 	switch {
@@ -176,19 +326,50 @@ func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 }
 
 // GetACL returns the ACL and the stat of a node.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist;
+//   - [ErrNoAuth] if the client is not permitted to read the node;
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) GetACL(path string) ([]ACL, *Stat, error) {
 	acl, stat, err := c.once.GetACL(background, path)
 	stat, err = given(stat, err)
 	return acl, stat, err
 }
 
-// SetACL replaces the ACL of a node and returns the node's stat. It returns [ErrBadVersion] if the
-// ACL does not have the given version. Version -1 matches every version.
+// SetACL replaces the ACL of a node and returns the node's stat, if the ACL has the given version.
+// Version -1 matches every version.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist;
+//   - [ErrBadVersion] if the ACL does not have the given version;
+//   - [ErrInvalidACL] if the server refuses the ACL;
+//   - [ErrNoAuth] if the client is not permitted to change the ACL;
+//   - [ErrShortBuffer] if the request is too long: see [WithMaxConnBufferSize];
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
 	return given(c.once.SetACL(background, path, acl, ifVersion[framework.SetACLOption](version, framework.IfVersion(version))...))
 }
 
 // Sync blocks until the server has caught up with the leader, and returns path.
+//
+// Errors are
+//   - [ErrInvalidPath] if path is invalid;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) Sync(path string) (string, error) {
 	if err := framework.ValidatePath(path); err != nil {
 		return "", unwrapped(err)
@@ -205,6 +386,18 @@ func (c *Conn) Sync(path string) (string, error) {
 
 // Multi applies all operations or none. Each operation is a [*CreateRequest], [*DeleteRequest],
 // [*SetDataRequest] or [*CheckVersionRequest]. The servers check paths and flags.
+//
+// Errors are
+//   - the server's error for the first operation that failed, such as [ErrBadVersion]: each
+//     response contains the error of its operation;
+//   - [ErrBadArguments], wrapped, if an operation is nil;
+//   - an error that contains the type of an operation of another type;
+//   - [ErrShortBuffer] if the request is too long: see [WithMaxConnBufferSize];
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server.
 func (c *Conn) Multi(ops ...any) ([]MultiResponse, error) {
 	if len(ops) == 0 {
 		return []MultiResponse{}, nil
@@ -265,17 +458,41 @@ func step(op any) (proto.MultiOp, error) {
 }
 
 // IncrementalReconfig adds and removes servers of the ensemble, and returns the stat of
-// /zookeeper/config. It returns [ErrBadVersion] if the configuration does not have the given
-// version. Version -1 matches every version.
+// /zookeeper/config, if the configuration has the given version. Version -1 matches every version.
 //
 // joining lists lines of the configuration, such as "server.4=host:2888:3888;2181", and leaving
 // lists ids of servers.
+//
+// Errors are
+//   - [ErrReconfigDisabled] if the servers do not set reconfigEnabled;
+//   - [ErrNoAuth] if the client is not permitted to write /zookeeper/config;
+//   - [ErrBadVersion] if the configuration does not have the given version;
+//   - [ErrBadArguments] if the servers refuse a member;
+//   - [framework.ErrUnimplemented] if the server runs standalone, or is a ClickHouse Keeper;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server, such as admin.ErrReconfigInProgress.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Joining: listed(joining), Leaving: listed(leaving), Config: version}))
 }
 
-// Reconfig replaces the list of servers of the ensemble: see [Conn.IncrementalReconfig]. members
-// lists lines of the configuration.
+// Reconfig replaces the list of servers of the ensemble, and returns the stat of /zookeeper/config,
+// if the configuration has the given version. Version -1 matches every version. members lists lines
+// of the configuration, such as "server.4=host:2888:3888;2181".
+//
+// Errors are
+//   - [ErrReconfigDisabled] if the servers do not set reconfigEnabled;
+//   - [ErrNoAuth] if the client is not permitted to write /zookeeper/config;
+//   - [ErrBadVersion] if the configuration does not have the given version;
+//   - [ErrBadArguments] if the servers refuse a member;
+//   - [framework.ErrUnimplemented] if the server runs standalone, or is a ClickHouse Keeper;
+//   - [ErrNoServer] if no server was reached in time: no request was sent;
+//   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
+//   - [ErrSessionExpired] if the session expired before the reply;
+//   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
+//   - another error of the server, such as admin.ErrReconfigInProgress.
 func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Members: listed(members), Config: version}))
 }

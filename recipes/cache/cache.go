@@ -64,7 +64,9 @@ func (s status) up() bool { return s.follower != nil && !wait.Closed(s.follower.
 // New returns a cache of the tree at path and starts to load it, without waiting: see [Cache.Sync].
 // The caller must call [Cache.Close]. The cache also stops when its client is closed.
 //
-// Errors are [framework.ErrBadArgument] and [framework.ErrBadPath].
+// Errors are
+//   - [framework.ErrBadArgument] if the client is nil or an option is invalid;
+//   - [framework.ErrBadPath] if path is invalid.
 func New(client *framework.Client, path string, opts ...Option) (*Cache, error) {
 	c := &Cache{cfg: config{depth: anyLevel}, nodes: store[value]{path: path}}
 	err := cmp.Or(framework.ValidatePath(path), opt.Apply(&c.cfg, opts))
@@ -117,7 +119,8 @@ func (c *Cache) show(now status) {
 }
 
 // Close stops the cache and its iterations, and waits for its goroutines. The copy stays readable.
-// Close returns nil, and must not be called by the function set by [WithFilter] or by a decoder.
+// Close returns nil, and must not be called by the function set by [WithFilter] or [WithOnChange],
+// or by a decoder.
 func (c *Cache) Close() error {
 	c.end()
 	c.wg.Wait()
@@ -130,9 +133,13 @@ var errClosed = fmt.Errorf("cache is %w", framework.ErrEnded)
 // end ends the cache, unless it has ended, and wakes the waiters of Current's channel.
 func (c *Cache) end() { c.now.Set(func(*status) { c.stop(errClosed) }) }
 
-// Err returns nil until the cache has stopped. Then its error wraps [framework.ErrEnded] after
-// Close, [framework.ErrClosed] after the client was closed, and [framework.ErrSessionLost] if its
-// client is a view of a lost session (see [framework.Client.In]).
+// Err returns nil until the cache has stopped. Then it returns the reason.
+//
+// Errors are
+//   - [framework.ErrEnded] if the cache was closed;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
 func (c *Cache) Err() error { return context.Cause(c.ctx) }
 
 // Path returns the path of the cache's root.
@@ -177,10 +184,18 @@ func (c *Cache) Current() (ok bool, changed <-chan struct{}) {
 }
 
 // Sync waits until the copy is at least as new as the ensemble was at the call, through outages. It
-// costs one write; the first call also waits for the load.
+// costs one write. The first call also waits for the load.
 //
-// Errors are the error of ctx, wrapped with a reason such as zk.ErrNoServer, [framework.ErrEnded],
-// [framework.ErrClosed], and zk.ErrNoAuth if the root cannot be read.
+// Errors are
+//   - the error of ctx if ctx is done, wrapped with the reason of the wait, such as
+//     zk.ErrNoServer;
+//   - [framework.ErrEnded] if the cache was closed;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrNoAuth if the client is not permitted to read the root;
+//   - [framework.ErrNotCompressed] if a client [framework.WithCompression] cannot decompress the
+//     root's data.
 func (c *Cache) Sync(ctx context.Context) (err error) {
 	defer func() { err = operr.New("sync cache", c.Path(), err) }()
 	for {

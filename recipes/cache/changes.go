@@ -36,10 +36,17 @@ type Change struct {
 }
 
 // Changes yields the content of the copy as Created, then [Loaded], and then its changes. The last
-// pair is a zero Change with the error of ctx or [Cache.Err].
+// pair is a zero Change with an error.
 //
 // A slow reader receives the newest state of each path instead of every one. The package comment
 // describes the order.
+//
+// Errors are
+//   - the error of ctx if ctx is done;
+//   - [framework.ErrEnded] if the cache was closed;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
 func (c *Cache) Changes(ctx context.Context) iter.Seq2[Change, error] {
 	return changes(ctx, c, &c.nodes, func(i *item[value]) Change { return change(i, (*value).node) })
 }

@@ -38,15 +38,18 @@ type Value[T any] struct {
 
 func (v *Value[T]) node(string) Node { return v.Node }
 
-// NewValues decodes the nodes of a cache, and returns when its current content is decoded. [JSON]
-// is a decoder. The Values stop with the cache.
-//
-// Errors are
-//   - [Cache.Err] if the cache has stopped,
-//   - [framework.ErrBadArgument] if an argument is nil or the cache is [WithoutData].
+// NewValues decodes the nodes of a cache, and returns when the cache's current content is decoded.
+// [JSON] is a decoder. The Values stop with the cache.
 //
 // Calls of decode never overlap. decode must neither modify the data nor close the cache. A panic
 // of decode counts as an error.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if an argument is nil or the cache is [WithoutData];
+//   - [framework.ErrEnded] if the cache was closed;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
 func NewValues[T any](c *Cache, decode func(n Node) (T, error)) (*Values[T], error) {
 	if c == nil || decode == nil || c.cfg.withoutData {
 		return nil, operr.New("values", "", fmt.Errorf("%w: nil cache, nil decoder, or a cache without data", framework.ErrBadArgument))
@@ -106,7 +109,19 @@ func (v *Values[T]) value(n Node, old Value[T]) *Value[T] {
 	return &Value[T]{Node: n, Err: err, Value: old.Value, good: old.good}
 }
 
-// Sync calls [Cache.Sync] and waits until the cache's content is decoded.
+// Sync waits until the cache is at least as new as the ensemble was at the call, through outages,
+// and until its content is decoded.
+//
+// Errors are
+//   - the error of ctx if ctx is done, wrapped with the reason of the wait, such as
+//     zk.ErrNoServer;
+//   - [framework.ErrEnded] if the cache was closed;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrNoAuth if the client is not permitted to read the root;
+//   - [framework.ErrNotCompressed] if a client [framework.WithCompression] cannot decompress the
+//     root's data.
 func (v *Values[T]) Sync(ctx context.Context) error {
 	if err := v.cache.Sync(ctx); err != nil {
 		return err
@@ -135,8 +150,8 @@ func (v *Values[T]) Get(path string) (value Value[T], ok bool) {
 	return value, value.good
 }
 
-// All iterates over the nodes that have a value when the iteration starts, in the order of
-// [Cache.All].
+// All iterates over the nodes that have a value when the iteration starts, parents before children
+// and siblings sorted by name.
 func (v *Values[T]) All() iter.Seq[Value[T]] {
 	return func(yield func(Value[T]) bool) {
 		for _, i := range v.known.list(v.known.path, anyLevel) {
@@ -153,8 +168,18 @@ type ValueChange[T any] struct {
 	Value Value[T]
 }
 
-// Changes is [Cache.Changes] with decoded values. Nodes that could not be decoded are yielded with
-// Value.Err.
+// Changes yields the decoded content of the cache as Created, then [Loaded], and then its changes,
+// in the order of [Cache.Changes]. Nodes that could not be decoded are yielded with Value.Err. The
+// last pair is a zero ValueChange with an error.
+//
+// A slow reader receives the newest state of each path instead of every one.
+//
+// Errors are
+//   - the error of ctx if ctx is done;
+//   - [framework.ErrEnded] if the cache was closed;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
 func (v *Values[T]) Changes(ctx context.Context) iter.Seq2[ValueChange[T], error] {
 	return changes(ctx, v.cache, &v.known, func(i *item[Value[T]]) ValueChange[T] {
 		return ValueChange[T]{Change: change(i, (*Value[T]).node), Value: orZero(i.new)}

@@ -16,9 +16,8 @@ type Codec[T any] interface {
 	Decode(data []byte) (T, error)
 }
 
-// JSON is the codec of Java's JacksonModelSerializer. It ignores unknown fields, a byte order mark
-// and trailing text. It refuses null in both directions, so a nil pointer, map or slice is not a
-// value.
+// JSON encodes values as JSON. Decode ignores unknown fields, a byte order mark and trailing text.
+// JSON refuses null in both directions, so a nil pointer, map or slice is not a value.
 type JSON[T any] struct{}
 
 var errNull = errors.New("null is not a value")
@@ -38,7 +37,7 @@ func (JSON[T]) Encode(v T) ([]byte, error) {
 	return data, nil
 }
 
-// Decode is the inverse of Encode.
+// Decode decodes the JSON value at the beginning of data. It returns an error for null.
 func (JSON[T]) Decode(data []byte) (v T, err error) {
 	var raw json.RawMessage
 	if err := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))).Decode(&raw); err != nil {
@@ -51,9 +50,9 @@ func (JSON[T]) Decode(data []byte) (v T, err error) {
 	return v, err
 }
 
-// Compressed returns a codec that compresses the data of codec with gzip, as in Java. Decode
-// returns an error for uncompressed data. On a client with [framework.WithCompression] values are
-// compressed once, with this codec and without it.
+// Compressed returns a codec that compresses the data of codec with gzip, in the format of Java's
+// GzipCompressionProvider. Decode returns an error for uncompressed data. On a client with
+// [framework.WithCompression] values are compressed once, with this codec and without it.
 //
 // Data of more than 16 MB are neither encoded nor decoded: the error wraps [framework.ErrTooLarge].
 // For the values of [New] the client's limit counts: see [framework.WithMaxDecompressed].

@@ -10,28 +10,27 @@
 //
 //	<path>/<name>    a persistent node; its data are the value, as the codec encodes it
 //
-// The default codec is [JSON], which reads what Java's JacksonModelSerializer writes, and is read
-// by it if the names of the fields are the same. Missing parents are created as containers, as Java
-// does. While Update writes, the node has a child for a moment: see package shared.
+// The default codec is [JSON]. It reads the values of Java's JacksonModelSerializer, which reads
+// its values if the names of the fields are the same. Missing parents are created as containers.
+// While Update writes, the node has a child for a moment: see package shared.
 //
 // # What it promises
 //
-//   - A node without data, as a parent is, is not a value: it is [zk.ErrNoNode] to Get, and missing
-//     in List and in a View.
+//   - A node without data, such as a parent, is not a value: Get returns [zk.ErrNoNode], and List
+//     and a View omit the node.
 //   - A node that cannot be decoded, or is not compressed although the client compresses, hides
 //     no other: List and a View have an entry with [ErrBadValue], even if it was never valid.
 //   - Update applies the result of exactly one call of its function, or reports that the outcome is
 //     unknown.
 //   - Data that cannot be decoded are never overwritten by Update.
-//   - A View never shows an older value after a newer one: see package cache. Its values belong to
-//     the caller.
+//   - A View never shows an older value after a newer one. Its values belong to the caller.
 //
 // # What it cannot promise
 //
 // List reads each node by a separate request, so its values need not be of one moment.
 //
 // A node that the client is not permitted to read has an entry with zk.ErrNoAuth in List. A View
-// leaves it out, as a cache does.
+// omits it.
 package modeled
 
 import (
@@ -57,8 +56,8 @@ import (
 	"github.com/gocurator/curator/recipes/shared"
 )
 
-// ErrBadValue is [framework.ErrBadValue]. It is returned for data that the codec cannot decode and
-// for a value that it cannot encode, and wraps the codec's error.
+// ErrBadValue is returned for data that the codec cannot decode and for a value that it cannot
+// encode. It wraps the codec's error. It is [framework.ErrBadValue].
 var ErrBadValue = framework.ErrBadValue
 
 // Nodes are the values below one path, by the names of their nodes. All methods are safe for
@@ -93,8 +92,11 @@ func WithCreate(opts ...framework.CreateOption) Option {
 	return opt.Set(func(c *config) { c.create = append(c.create, opts...) })
 }
 
-// New returns a handle on the values below path. It sends no request. Errors are
-// [framework.ErrBadPath] and [framework.ErrBadArgument].
+// New returns a handle on the values below path. It sends no request.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrBadArgument] if the client is nil or an option is invalid.
 func New[T any](client *framework.Client, path string, opts ...Option) (_ *Nodes[T], err error) {
 	defer func() { err = operr.New("modeled", path, err) }()
 	cfg := config{codec: Codec[T](JSON[T]{}), create: []framework.CreateOption{framework.ContainerParents()}}
@@ -136,8 +138,21 @@ func checkCreation(opts []framework.CreateOption) error {
 // Path returns the path of a value's node.
 func (n *Nodes[T]) Path(name string) string { return strings.TrimSuffix(n.path, "/") + "/" + name }
 
-// Get reads a value. It returns [zk.ErrNoNode] if the node does not exist. If it returns
-// [ErrBadValue], the stat is valid.
+// Get reads a value and the stat of its node.
+//
+// Errors are
+//   - [zk.ErrNoNode] if the node does not exist or has no data;
+//   - [ErrBadValue] if its data cannot be decoded: the stat is valid;
+//   - zk.ErrNoAuth if the client is not permitted to read the node;
+//   - [framework.ErrBadPath] if name is not a path element;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func (n *Nodes[T]) Get(ctx context.Context, name string) (v T, stat *zk.Stat, err error) {
 	if err := n.check("get", name); err != nil {
 		return v, nil, err
@@ -150,7 +165,30 @@ func (n *Nodes[T]) Get(ctx context.Context, name string) (v T, stat *zk.Stat, er
 	return v, stat, n.opError("get", name, err)
 }
 
-// Create creates a value. It returns [zk.ErrNodeExists] if the node exists.
+// Create creates a value.
+//
+// Errors are
+//   - [zk.ErrNodeExists] if the node exists;
+//   - [ErrBadValue] if the codec cannot encode the value;
+//   - [framework.ErrBadArgument] if the codec returns no data;
+//   - zk.ErrNoAuth if the client is not permitted to create children of the parent;
+//   - zk.ErrNoChildrenForEphemerals if a parent is ephemeral;
+//   - zk.ErrInvalidACL if the server refuses the ACL of [WithCreate];
+//   - [framework.ErrUnimplemented] if the server does not support the TTL of [WithCreate];
+//   - [framework.ErrTooLong] if the data are too long for a request;
+//   - [framework.ErrBadPath] if name is not a path element;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired] or
+//     [framework.ErrQuotaExceeded].
+//
+// If Create fails after a reply was lost, retry.Unknown reports true for the error, and the node
+// may exist.
 func (n *Nodes[T]) Create(ctx context.Context, name string, v T) error {
 	data, err := n.encode("create", name, v)
 	if err == nil {
@@ -160,11 +198,31 @@ func (n *Nodes[T]) Create(ctx context.Context, name string, v T) error {
 }
 
 // Set creates a value, or replaces it and keeps the node's ACL and TTL. It returns the stat of the
-// write.
+// write. With an option, such as [framework.IfVersion], it does not create a node.
 //
-// With an option, such as [framework.IfVersion], it does not create a node. Errors are then
-//   - [zk.ErrBadVersion] if the node has another version,
-//   - [zk.ErrNoNode] if it does not exist.
+// Errors are
+//   - [zk.ErrBadVersion] if the node has another version than the option says;
+//   - [zk.ErrNoNode] if an option is given and the node does not exist;
+//   - [ErrBadValue] if the codec cannot encode the value;
+//   - [framework.ErrBadArgument] if the codec returns no data;
+//   - zk.ErrNoAuth if the client is not permitted to create or write the node;
+//   - zk.ErrNoChildrenForEphemerals if a parent is ephemeral;
+//   - zk.ErrInvalidACL if the server refuses the ACL of [WithCreate];
+//   - [framework.ErrUnimplemented] if the server does not support the TTL of [WithCreate];
+//   - [framework.ErrTooLong] if the data are too long for a request;
+//   - [framework.ErrBadPath] if name is not a path element;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired] or
+//     [framework.ErrQuotaExceeded].
+//
+// If Set fails after a reply was lost, retry.Unknown reports true for the error, and the value may
+// have been written.
 func (n *Nodes[T]) Set(ctx context.Context, name string, v T, opts ...framework.SetOption) (*zk.Stat, error) {
 	data, err := n.encode("set", name, v)
 	if err != nil {
@@ -200,12 +258,26 @@ func (n *Nodes[T]) Set(ctx context.Context, name string, v T, opts ...framework.
 // argument.
 //
 // Errors are
-//   - [zk.ErrNoNode] if the node does not exist,
-//   - [ErrBadValue] if its data cannot be decoded,
-//   - the error of f,
-//   - [zk.ErrNoChildrenForEphemerals] if the node is ephemeral, and so cannot be updated,
-//   - the error of the write. If retry.Unknown is true of it, the result may have been written, at
-//     most once.
+//   - [zk.ErrNoNode] if the node does not exist or has no data;
+//   - [ErrBadValue] if its data cannot be decoded, or the result of f cannot be encoded;
+//   - the error of f;
+//   - [framework.ErrBadArgument] if f is nil or the codec returns no data;
+//   - [zk.ErrNoChildrenForEphemerals] if the node is ephemeral, and so cannot be updated;
+//   - zk.ErrNoAuth if the client is not permitted to read and write, or to create children of the
+//     node;
+//   - [framework.ErrTooLong] if the data are too long for a request;
+//   - [framework.ErrBadPath] if name is not a path element;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the session was lost during the write, so that its outcome is
+//     unknown;
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired] or
+//     [framework.ErrQuotaExceeded].
+//
+// If retry.Unknown reports true for the error, the result may have been written, at most once.
 func (n *Nodes[T]) Update(ctx context.Context, name string, f func(v T) (T, error)) (v T, err error) {
 	err = n.check("update", name)
 	if err == nil && f == nil {
@@ -235,7 +307,25 @@ func (n *Nodes[T]) Update(ctx context.Context, name string, f func(v T) (T, erro
 	return updated, nil
 }
 
-// Delete deletes a value with the options of [framework.Client.Delete].
+// Delete deletes a value, whatever its version. Options are [framework.IfVersion],
+// [framework.IfExists], [framework.Guaranteed], [framework.WithChildren] and
+// [framework.Idempotent].
+//
+// Errors are
+//   - [zk.ErrNoNode] if the node does not exist;
+//   - zk.ErrNotEmpty if it has children;
+//   - [zk.ErrBadVersion] if it has another version than the option says;
+//   - zk.ErrNoAuth if the client is not permitted to delete children of the parent;
+//   - [framework.ErrBadArgument] if an option is invalid, or options cannot be combined;
+//   - [framework.ErrBadPath] if name is not a path element;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func (n *Nodes[T]) Delete(ctx context.Context, name string, opts ...framework.DeleteOption) error {
 	if err := n.check("delete", name); err != nil {
 		return err
@@ -256,7 +346,16 @@ type Entry[T any] struct {
 // List reads all values, sorted by name. A value that cannot be decoded or read has an entry with
 // an error, and hides no other. If the path does not exist, the list is empty.
 //
-// Errors are zk.ErrNoAuth if the path cannot be read, the error of ctx, and [framework.ErrClosed].
+// Errors are
+//   - zk.ErrNoAuth if the client is not permitted to list the path;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
+//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrAuthFailed if the server refuses the client's credentials;
+//   - another error of the server, such as [framework.ErrAuthRequired].
 func (n *Nodes[T]) List(ctx context.Context) ([]Entry[T], error) {
 	names, _, err := n.client.Children(ctx, n.path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -297,13 +396,20 @@ func (n *Nodes[T]) List(ctx context.Context) ([]Entry[T], error) {
 // listReads is how many reads of a List are in flight.
 const listReads = 64
 
-// Observe yields the current value, and then the newest one after each change. The iteration
-// continues after an error that says that the node has no value now:
-//   - [zk.ErrNoNode] if it does not exist, or has no data,
-//   - [ErrBadValue] if its data cannot be decoded,
-//   - zk.ErrNoAuth when a read is refused. It is repeated, once a minute at least.
+// Observe yields the current value, and then the newest value after each change.
 //
-// The last pair contains the error of ctx, or another error that a retry cannot fix.
+// The iteration continues after an error that says that the node has no value now:
+//   - [zk.ErrNoNode] if it does not exist, or has no data;
+//   - [ErrBadValue] if its data cannot be decoded;
+//   - zk.ErrNoAuth when a read is refused. The read is repeated, once a minute at least.
+//
+// Other errors are in the last pair:
+//   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrBadPath] if name is not a path element;
+//   - another error that a retry cannot fix.
 func (n *Nodes[T]) Observe(ctx context.Context, name string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -350,7 +456,15 @@ type View[T any] struct {
 }
 
 // View reads all values and returns a copy that follows them, through outages as well. The caller
-// must call Close. Errors are as for [cache.Cache.Sync].
+// must call Close.
+//
+// Errors are
+//   - the error of ctx if ctx is done, wrapped with the reason of the wait, such as
+//     zk.ErrNoServer;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrNoAuth if the client is not permitted to read the path.
 func (n *Nodes[T]) View(ctx context.Context) (_ *View[T], err error) {
 	c, err := cache.New(n.client, n.path, cache.WithDepth(1))
 	if err != nil {
@@ -377,8 +491,8 @@ func (n *Nodes[T]) View(ctx context.Context) (_ *View[T], err error) {
 	return &View[T]{n, c, good}, nil
 }
 
-// Get returns the value of a node, as List does. If its newest data cannot be decoded, the entry
-// has the last value that could be, and an error. ok reports whether the node has data.
+// Get returns the value of a node. If the node's newest data cannot be decoded, the entry has the
+// last value that could be decoded, and an error. ok reports whether the node has data.
 func (v *View[T]) Get(name string) (entry Entry[T], ok bool) {
 	value, ok := v.good.Get(v.nodes.Path(name))
 	if !ok && (value.Err == nil || errors.Is(value.Err, cache.ErrNoValue)) {
@@ -403,7 +517,17 @@ func (v *View[T]) All() iter.Seq[Entry[T]] {
 	}
 }
 
-// Sync waits until the copy is as new as the ensemble was at the call: see [cache.Values.Sync].
+// Sync waits until the copy is at least as new as the ensemble was at the call, through outages. It
+// costs one write.
+//
+// Errors are
+//   - the error of ctx if ctx is done, wrapped with the reason of the wait, such as
+//     zk.ErrNoServer;
+//   - [framework.ErrEnded] if the view was closed;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrNoAuth if the client is not permitted to read the path.
 func (v *View[T]) Sync(ctx context.Context) error { return v.good.Sync(ctx) }
 
 // Close stops the view. The copy stays readable.

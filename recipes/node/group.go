@@ -25,15 +25,25 @@ type Member struct {
 	group *cache.Cache
 }
 
-// Join creates and keeps the node id below the group's path, as [Keep] does, and follows the group.
-// It returns when the node exists and the group has been read. A nil payload means the default
-// data.
+// Join creates and keeps the node id below the group's path, and follows the group. It returns when
+// the node exists and the group has been read. A nil payload means the client's default data.
 //
-// Options are [WithIfTaken], [WithoutParents] and [WithErrorPolicy]. Errors are
-//   - the error of ctx, wrapped with the obstacle, such as zk.ErrNoServer or [ErrTaken];
-//   - [framework.ErrBadArgument] if id is empty or contains a slash;
-//   - zk.ErrNoAuth if the group cannot be read;
-//   - the other errors of [Keep].
+// Options are [WithIfTaken], [WithoutParents] and [WithErrorPolicy]. If Join fails, its node is
+// deleted.
+//
+// Errors are
+//   - the error of ctx if ctx is done, wrapped with the obstacle, such as zk.ErrNoServer or
+//     [ErrTaken];
+//   - [ErrTaken] if the path is taken and [Fail] is given;
+//   - [framework.ErrTooLong] if the data are too long for a request;
+//   - zk.ErrNoAuth if the client is not permitted to read the group;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrShutdown], which wraps ErrClosed, if the client shuts down;
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrBadArgument] if id is empty or contains a slash, the client is nil, or an
+//     option is invalid.
 func Join(ctx context.Context, client *framework.Client, path, id string, payload []byte, opts ...Option) (_ *Member, err error) {
 	defer func() { err = operr.New("join", path, err) }()
 	own := framework.Join(path, id)
@@ -87,12 +97,20 @@ func (m *Member) Members() map[string][]byte {
 	return members
 }
 
-// Current reports whether Members is up to date: see [cache.Cache.Current]. The channel is closed
-// when that may have changed.
+// Current reports whether Members is up to date: it shows everything that this client's server has
+// reported about the group. It is false without a connection, and between an event and the read of
+// its node. The channel is closed when the result may have changed.
 func (m *Member) Current() (ok bool, changed <-chan struct{}) { return m.group.Current() }
 
 // Observe yields the members, and then the newest members after each change. The last pair contains
-// the error of ctx, [framework.ErrEnded] or [framework.ErrClosed].
+// an error.
+//
+// Errors are
+//   - the error of ctx if ctx is done;
+//   - [framework.ErrEnded] after [Member.Close] or [framework.Client.Shutdown];
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
 func (m *Member) Observe(ctx context.Context) iter.Seq2[map[string][]byte, error] {
 	return func(yield func(map[string][]byte, error) bool) {
 		var last map[string][]byte
@@ -119,7 +137,16 @@ func (m *Member) Observe(ctx context.Context) iter.Seq2[map[string][]byte, error
 // ID returns the id given to Join.
 func (m *Member) ID() string { return m.id }
 
-// Close leaves the group: it closes the node as [Node.Close] does, and stops following the group.
+// Close leaves the group: it deletes the member's node and stops following the group. It returns
+// when the server has confirmed the deletion, when the session has ended, or after 5 s. Then the
+// client deletes the node in the background.
+//
+// Later calls return the same error.
+//
+// Errors are
+//   - the server's error if the server refuses the deletion, such as zk.ErrNoAuth;
+//   - context.DeadlineExceeded if the deletion is not confirmed after 5 s, wrapped with
+//     zk.ErrNoServer if the client is not connected.
 func (m *Member) Close() error {
 	err := m.Node.Close()
 	_ = m.group.Close() // it returns nil

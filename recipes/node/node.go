@@ -85,13 +85,20 @@ func (s *status) gone(reason error) {
 // Keep creates a node, waits until it exists, and keeps it until [Node.Close] or until the client
 // is closed. ctx limits only the wait. nil data mean the client's default data.
 //
-// If Keep fails, its node is deleted. Errors are
-//   - the error of ctx, wrapped with the obstacle, such as zk.ErrNoServer or [ErrTaken],
-//   - ErrTaken, if the path is taken and [Fail] is given,
-//   - [framework.ErrUnimplemented] if the servers do not support TTL nodes,
-//   - [framework.ErrSessionLost] if client is a view of a lost session (see [framework.Client.In]),
-//   - [framework.ErrTooLong], [framework.ErrClosed], [framework.ErrBadPath] and
-//     [framework.ErrBadArgument].
+// If Keep fails, its node is deleted.
+//
+// Errors are
+//   - the error of ctx if ctx is done, wrapped with the obstacle, such as zk.ErrNoServer or
+//     [ErrTaken];
+//   - [ErrTaken] if the path is taken and [Fail] is given;
+//   - [framework.ErrTooLong] if the data are too long for a request;
+//   - [framework.ErrUnimplemented] if the servers do not support TTL nodes;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrShutdown], which wraps ErrClosed, if the client shuts down;
+//   - [framework.ErrBadPath] if path is invalid;
+//   - [framework.ErrBadArgument] if the client is nil or an option is invalid.
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (_ *Node, err error) {
 	defer func() { err = operr.New("keep", path, err) }()
 	cfg, err := configure(client, path, opts)
@@ -167,8 +174,18 @@ func (n *Node) Path() string { return n.path }
 // Set replaces the node's data and returns when they are written. nil means the client's default
 // data. If calls overlap, the last one wins.
 //
-// If Set fails, the data may still be written, except after [framework.ErrTooLong]: see the package
-// comment. The error of ctx wraps the reason, such as [ErrTaken].
+// Errors are
+//   - [framework.ErrTooLong] if the data are too long for a request: they are not written;
+//   - the server's error if it refuses the data, such as zk.ErrNoAuth;
+//   - the error of ctx if ctx is done, wrapped with the obstacle, such as zk.ErrNoServer or
+//     [ErrTaken];
+//   - [framework.ErrEnded] if the Node was closed;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
+//
+// If Set fails for another reason than ErrTooLong, the data may still be written: see the package
+// comment, under Closing.
 func (n *Node) Set(ctx context.Context, data []byte) error {
 	data = n.dataOf(data)
 	if err := engine.Of(n.client).Fits(n.path, len(data)); err != nil {
@@ -210,9 +227,13 @@ func (n *Node) Present() (there bool, changed <-chan struct{}) {
 // keeps trying. After the Node has stopped it returns [Node.Err].
 func (n *Node) Problem() error { return operr.New("keep", n.path, n.status().err) }
 
-// Err returns nil until the Node has stopped. Then its error wraps [framework.ErrEnded] after Close
-// or Shutdown, [framework.ErrClosed] after the client was closed, and [framework.ErrSessionLost] if
-// its client is a view of a lost session (see [framework.Client.In]).
+// Err returns nil until the Node has stopped. Then it returns the reason.
+//
+// Errors are
+//   - [framework.ErrEnded] after [Node.Close] or [framework.Client.Shutdown];
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
 func (n *Node) Err() error {
 	if s := n.status(); s.over() {
 		return s.err
@@ -224,12 +245,15 @@ func (n *Node) Err() error {
 // deletion, when the session has ended, or after 5 s. Then the client deletes the node in the
 // background.
 //
-// Later calls return the same error. Errors:
+// A node [WithTTL] is not deleted. Later calls return the same error.
 //
-//   - The server's error if the server refuses the deletion.
-//   - context.DeadlineExceeded if the deletion is not confirmed after 5 s. It also wraps
-//     zk.ErrNoServer if no server can be reached.
-//   - [framework.ErrClosed] if a persistent node stays because the client was closed first.
+// Errors are
+//   - the server's error if the server refuses the deletion, such as zk.ErrNoAuth;
+//   - context.DeadlineExceeded if the deletion is not confirmed after 5 s, wrapped with
+//     zk.ErrNoServer if the client is not connected;
+//   - [framework.ErrClosed] if a persistent node remains because the client was closed first;
+//   - [framework.ErrSessionLost] if a persistent node remains because the client is a view of a
+//     lost session.
 func (n *Node) Close() error {
 	n.shut()
 	<-n.done
@@ -278,11 +302,12 @@ const (
 	Wait Taken = iota
 
 	// Replace deletes the other node and creates this one in one transaction. If another Keep of
-	// this client uses the path, it waits, as Wait does. After Keep has created its node, Replace
-	// behaves like Wait, so that two clients do not keep replacing each other's nodes.
+	// this client uses the path, Replace waits until that Keep has ended. After Keep has created
+	// its node, Replace waits until the other node is deleted, so that two clients do not keep
+	// replacing each other's nodes.
 	Replace
 
-	// Fail returns [ErrTaken]. After Keep has returned, Fail behaves like Wait.
+	// Fail returns [ErrTaken]. After Keep has returned, Fail waits until the other node is deleted.
 	Fail
 )
 
@@ -293,12 +318,12 @@ func WithIfTaken(taken Taken) Option {
 	return opt.Checked(taken >= Wait && taken <= Fail, func(c *config) { c.taken = taken }, "unknown mode %d of WithIfTaken", taken)
 }
 
-// WithProtection puts "_c_", an id and "-" before the node's name, as Curator does. A recreated
-// node keeps them.
+// WithProtection puts "_c_", an id and "-" before the node's name. A recreated node keeps them. It
+// is Curator's withProtection().
 func WithProtection() Option { return opt.Set(func(c *config) { c.protected = true }) }
 
-// WithSequence appends ten digits to the node's name, as ZooKeeper does. A recreated node keeps
-// them. It needs [WithProtection].
+// WithSequence lets ZooKeeper append ten digits to the node's name. A recreated node keeps them. It
+// needs [WithProtection].
 func WithSequence() Option { return opt.Set(func(c *config) { c.sequential = true }) }
 
 // WithPersistence creates a persistent node instead of an ephemeral one. The node survives the
@@ -306,7 +331,7 @@ func WithSequence() Option { return opt.Set(func(c *config) { c.sequential = tru
 func WithPersistence() Option { return opt.Set(func(c *config) { c.mode = framework.Persistent }) }
 
 // WithTTL creates a persistent node that the servers delete once no process has kept it for ttl, at
-// least two milliseconds. It excludes [WithProtection] and [WithSequence]. Without
+// least two milliseconds. It cannot be combined with [WithProtection] and [WithSequence]. Without
 // extendedTypesEnabled, and on a ClickHouse Keeper, Keep returns [framework.ErrUnimplemented].
 func WithTTL(ttl time.Duration) Option {
 	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.mode, c.ttl = framework.Persistent, ttl }, "TTL %v, must be at least 2ms", ttl)
