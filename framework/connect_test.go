@@ -251,7 +251,7 @@ func TestSyncNeedsNoNode(t *testing.T) {
 	client := bed.Client(t, framework.WithNamespace("ns"))
 	require.NoError(t, client.Sync(testbed.Context(t)), "the node of the namespace does not exist")
 	testbed.Create(t, bed.Client(t), "/ns", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-	require.NoError(t, client.Sync(testbed.Context(t)), "we may not read it")
+	require.NoError(t, client.Sync(testbed.Context(t)), "the client is not permitted to read it")
 	client.Close()
 	err := client.Sync(context.Background())
 	require.ErrorIs(t, err, framework.ErrClosed)

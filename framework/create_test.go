@@ -134,7 +134,7 @@ func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498,
 	mu.Lock()
 	defer mu.Unlock()
 	require.Len(t, ids, 2)
-	require.NotEqual(t, ids[0], ids[1], "each session has an id of its own")
+	require.NotEqual(t, ids[0], ids[1], "each session has a separate id")
 	require.Equal(t, ids[1], id)
 }
 

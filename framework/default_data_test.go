@@ -30,8 +30,8 @@ func (d ownDriver) Create(ctx context.Context, client *framework.Client, n lock.
 		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
 }
 
-// TestWithDefaultData_EachKindOfNode: a node of a recipe without data of its own has the default
-// data. Each kind returns the path of such a node.
+// TestWithDefaultData_EachKindOfNode: a node of a recipe without other data has the default data.
+// Each kind returns the path of such a node.
 func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 	must := func(t *testing.T, err error) {
 		t.Helper()
@@ -52,7 +52,7 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 			must(t, err)
 			return testbed.Acquire(t, m).Path()
 		}, ""},
-		{"a driver of one's own", func(t *testing.T, ctx context.Context, c *framework.Client) string {
+		{"a custom driver", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			q, err := lock.New(c, "/driver", "n-", ownDriver{})
 			must(t, err)
 			return testbed.Acquire(t, q).Path()

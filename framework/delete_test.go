@@ -280,7 +280,7 @@ func TestDiscard_EndsWithTheSession(t *testing.T) {
 		require.NoError(t, server.ExpireSession(session.ID()))
 		gate.Open()
 		<-session.Done()
-		// Virtual time: the server may not have been notified, and expires the session then.
+		// Virtual time: the server might not have been notified, and then expires the session.
 		time.Sleep(session.Timeout())
 		require.False(t, server.Exists("/a"))
 		require.NoError(t, server.Create("/a", nil))

@@ -66,8 +66,8 @@ func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 	})
 }
 
-// TestASyncConfirmsTheSession also if nothing was answered for long, and the first answers are too
-// young for a write to prove them.
+// TestASyncConfirmsTheSession confirms a session even if nothing was answered for long, and the
+// first answers are too young for a write to prove them.
 func TestASyncConfirmsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)

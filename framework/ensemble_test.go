@@ -234,7 +234,7 @@ func TestAllServersAreReplacedOneByOne(t *testing.T) {
 	})
 }
 
-// TestAConfigurationThatCannotBeParsedIsNotTheLast: the next one counts at once.
+// TestAConfigurationThatCannotBeParsedIsNotTheLast: the next configuration counts at once.
 func TestAConfigurationThatCannotBeParsedIsNotTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())

@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// The servers have certificates of an authority of your own.
+// The servers have certificates of a private authority.
 func ExampleWithTLS() {
 	certificate, authority, err := localCertificate()
 	if err != nil {

@@ -44,7 +44,7 @@ func ExampleClient_GetW() {
 			log.Fatal(err)
 		}
 		select {
-		case <-watch.Done(): // also if the connection was lost: read again
+		case <-watch.Done(): // even if the connection was lost: read again
 			fmt.Println(watch.Event().Type)
 		case <-ctx.Done():
 			log.Fatal(context.Cause(ctx))

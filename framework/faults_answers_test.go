@@ -175,7 +175,7 @@ func TestAMissingAnswerEndsTheConnection(t *testing.T) {
 	})
 }
 
-// TestAKeeperThatNeverRestoresSessionsIsUsed has each connection get a session of its own.
+// TestAKeeperThatNeverRestoresSessionsIsUsed gives each connection a separate session.
 func TestAKeeperThatNeverRestoresSessionsIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var id atomic.Int64
@@ -256,7 +256,7 @@ func TestAServerThatSaysItDoesNotKnowAnOperation(t *testing.T) {
 }
 
 // TestAnswersOfOneServerAloneDoNotProlong has a server without a majority answer the requests that
-// it can answer alone: pings, syncs, and writes with a code of its own. These answers must not
+// it can answer alone: pings, syncs, and writes with a separate code. These answers must not
 // prolong the session for its dependents.
 func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 	for _, code := range []proto.Code{proto.Throttled, proto.RequestTimeout} {

@@ -52,8 +52,8 @@ func TestFollowReadsEachChange(t *testing.T) {
 	})
 }
 
-// TestFollowGoesOnInTheNextSession also if a read is under way when the session ends. One that is
-// bound to a session ends with it.
+// TestFollowGoesOnInTheNextSession ends the session between reads and during a read. A Follow that
+// is bound to a session ends with it.
 func TestFollowGoesOnInTheNextSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()

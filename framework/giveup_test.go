@@ -72,8 +72,8 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestManyWaitsForMissingNodesLeaveNoWatch on the server, also if a wait is given up before its
-// read is answered.
+// TestManyWaitsForMissingNodesLeaveNoWatch finds no watch on the server, even if a wait is given up
+// before its read is answered.
 func TestManyWaitsForMissingNodesLeaveNoWatch(t *testing.T) {
 	const waits = 2000
 	synctest.Test(t, func(t *testing.T) {

@@ -109,8 +109,8 @@ func TestAMultiOfAMovedSessionEndsTheConnection(t *testing.T) {
 	})
 }
 
-// TestAMultiOfAnExpiredSessionEndsIt: ZooKeeper reports that among the results of a multi, also of
-// the one that confirms a session. If the client reconnected at the moment of the end, the server
+// TestAMultiOfAnExpiredSessionEndsIt: ZooKeeper reports that among the results of a multi, even of
+// the multi that confirms a session. If the client reconnected at the moment of the end, the server
 // continues to answer, so nothing else would end the session. A standalone server may have
 // forgotten the session, and reports that for earlier requests.
 func TestAMultiOfAnExpiredSessionEndsIt(t *testing.T) {

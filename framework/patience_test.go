@@ -55,8 +55,8 @@ func (l *logged) keep(level slog.Level) framework.Option {
 // and no other request.
 func TestServerThatAnswersOnlyPings(t *testing.T) {
 	for name, zxid := range map[string]int64{
-		"the other one grants a new session":                              0,
-		"the other one refuses a client that has seen later transactions": 9,
+		"the other server grants a new session":                              0,
+		"the other server refuses a client that has seen later transactions": 9,
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
 			well := zktest.NewServer(t, zktest.WithInMemory())

@@ -487,7 +487,7 @@ func TestServerThatSaysExpiredEndsTheSession(t *testing.T) {
 
 	dead.Store(session.ID())
 	err := client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed()) // of any session
-	require.NoError(t, err, "it is done in the next one")
+	require.NoError(t, err, "it is done in the next session")
 	require.ErrorIs(t, testbed.Receive(t, notified, "word of the end"), framework.ErrSessionLost)
 	require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
 	next := testbed.Session(t, client)

@@ -28,7 +28,7 @@ func held(t *testing.T, client *framework.Client, opts ...lock.Option) (*mutex.M
 	return m, hold
 }
 
-// shutdown calls Shutdown on a goroutine of its own.
+// shutdown calls Shutdown on a separate goroutine.
 func shutdown(ctx context.Context, client *framework.Client) <-chan error {
 	ended := testbed.Go(func() error { return client.Shutdown(ctx) }) // ends with Shutdown
 	return ended

@@ -23,7 +23,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// oneLine fails the test if a text has several lines, or says something twice.
+// oneLine fails the test if the text has several lines, or says something twice.
 func oneLine(t *testing.T, text string) {
 	t.Helper()
 	require.NotContains(t, text, "\n")

@@ -64,7 +64,7 @@ func TestPersistentWatchStaysAfterAnEvent(t *testing.T) { // CUR-WCH-01, -04
 	require.NoError(t, err)
 	testbed.AddWatch(t, client, "/a", framework.WatchPersistent, two.add)
 	testbed.Create(t, client, "/a", nil)
-	w.Remove() // the other one continues
+	w.Remove() // the other watch continues
 	testbed.Create(t, client, "/a/b", nil)
 	testbed.Set(t, client, "/a", nil)
 	require.Equal(t, []string{"EventNodeCreated /a"}, one.list())

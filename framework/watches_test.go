@@ -276,8 +276,8 @@ func TestWatchesUnderLoad(t *testing.T) {
 	testbed.Eventually(t, func() bool { return server.WatchCount() == 0 }, "nothing stays behind")
 }
 
-// TestListOfSecretChildrenIsWatched has children that the client may not read. A recursive watch
-// reports nothing of them; a watch of the list of children does.
+// TestListOfSecretChildrenIsWatched has children that the client is not permitted to read. A
+// recursive watch reports nothing of them; a watch of the list of children does.
 func TestListOfSecretChildrenIsWatched(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, secret := newClient(t, server), newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
@@ -488,8 +488,8 @@ func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestAWatchThatWasUsedUpInSecretIsSetAgain: a server drops a watch that fires once also if its
-// owner may not get the event.
+// TestAWatchThatWasUsedUpInSecretIsSetAgain: a server drops a watch that fires once even if its
+// owner is not permitted to get the event.
 func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
 	hidden, open := zk.DigestACL(zk.PermAll, "user", "password"), zk.WorldACL(zk.PermAll)
 	for name, watch := range map[string]func(context.Context, *framework.Client) (*framework.Watch, error){
@@ -528,8 +528,8 @@ func TestAWatchThatWasUsedUpInSecretIsSetAgain(t *testing.T) {
 // concludes from the silence of the other that its own node existed: see "The only one ahead" in
 // docs/PROTOCOL.md. These tests check what it relies on.
 
-// TestWatchesFireInTheOrderOfTheServer also if persistent watches stand for them, and before a
-// later answer.
+// TestWatchesFireInTheOrderOfTheServer checks the order of events, even if persistent watches stand
+// for the watches, and that an event is delivered before a later answer.
 func TestWatchesFireInTheOrderOfTheServer(t *testing.T) {
 	nodes := []string{"/own", "/ahead"}
 	// -1: none
@@ -673,8 +673,9 @@ func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
 	}
 }
 
-// TestAWatchThatWasUsedUpInSilenceIsSetAgain has a node change, or go, while the client may not
-// read it. Servers do not report that, and use up the watches that fire once all the same.
+// TestAWatchThatWasUsedUpInSilenceIsSetAgain has a node change, or be deleted, while the client is
+// not permitted to read it. Servers do not report that, and use up the watches that fire once all
+// the same.
 func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 	mine := zk.DigestACL(zk.PermAll, "owner", "secret")
 	open := func(t *testing.T, owner *framework.Client) {

@@ -135,8 +135,8 @@ func TestExponentialBackoffEndsGrowing(t *testing.T) {
 	}
 	require.Greater(t, reached, 20, "from retry 40 on, a shorter pause is one in hundreds")
 
-	// With a bound of one's own only that ends it. The last range is 2^62 wide, so
-	// a shorter pause than the bound is one in hundreds of thousands.
+	// A custom bound alone ends the growth. The last range is 2^62 wide, so a shorter pause than
+	// the bound is one in hundreds of thousands.
 	widest := pauses(retry.BoundedExponentialBackoff(time.Millisecond, math.MaxInt64, 100), 100)
 	require.EqualValues(t, math.MaxInt64, widest[99])
 }

@@ -393,7 +393,7 @@ func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
 }
 
 // Each method is called with the same arguments on go-zookeeper's Conn and on this package's, each
-// on a server of its own.
+// on a separate server.
 func TestOperationsReturnWhatGoZookeepersReturn(t *testing.T) {
 	for name, opts := range map[string][]zktest.Option{"plain": nil, "TTL": {zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"})}} {
 		t.Run(name, func(t *testing.T) {

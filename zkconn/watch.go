@@ -116,19 +116,20 @@ func (c *Conn) takeLost(next map[watchKey][]*waiter) map[watchKey][]*waiter {
 // missed, as a server sends it after setWatches. The other waiters continue to wait.
 func (c *Conn) renew(key watchKey, waiters []*waiter) {
 	if !c.tryRenew(key, waiters, wait.Pauses{First: engine.RefusedPause, Last: engine.RefusedPause}, false) {
-		// A server keeps a watch although the client may no longer read the node, and so does the
-		// Conn.
+		// A server keeps a watch although the client is no longer permitted to read the node, and
+		// so does the Conn.
 		c.loop.Go(func() { // exits with Close
 			c.tryRenew(key, waiters, wait.Pauses{First: engine.RefusedPause, Last: secretPause}, true)
 		})
 	}
 }
 
-// secretPause is the longest pause between attempts to read a node that the client may not read.
+// secretPause is the longest pause between attempts to read a node that the client is not permitted
+// to read.
 const secretPause = 10 * time.Second
 
 // tryRenew reports whether the waiters are waiting again or were notified. It returns false only if
-// the client may not read the node and patient is false.
+// the client is not permitted to read the node and patient is false.
 func (c *Conn) tryRenew(key watchKey, waiters []*waiter, pauses wait.Pauses, patient bool) bool {
 	for {
 		stat, set, err := c.read(key)
@@ -209,9 +210,9 @@ func missedBy(kind watchKind, seen Stat, now *Stat) EventType {
 		return 0
 	case now == nil:
 		return EventNodeDeleted
-	case kind == ofData && now.Mzxid != seen.Mzxid: // differs also if the node was created again
+	case kind == ofData && now.Mzxid != seen.Mzxid: // differs even if the node was recreated
 		return EventNodeDataChanged
-	case kind == ofChildren && now.Pzxid != seen.Pzxid: // likewise
+	case kind == ofChildren && now.Pzxid != seen.Pzxid: // differs even if the node was recreated
 		return EventNodeChildrenChanged
 	}
 	return 0

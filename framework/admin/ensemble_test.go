@@ -178,7 +178,7 @@ func TestReconfigNamesWhyItFailed(t *testing.T) {
 			testbed.OneOp(t, err, "reconfig", "/zookeeper/config")
 			require.False(t, retry.Unknown(err))
 		}
-		require.Equal(t, 2, server.Requests().Requests["reconfig"], "the next one may succeed")
+		require.Equal(t, 2, server.Requests().Requests["reconfig"], "the next call may succeed")
 	}
 	server := zktest.NewServer(t)
 	client := newClient(t, server)

@@ -11,8 +11,9 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// Do runs attempt on a connection, and retries it on the next one under the retry policy. A view of
-// one session retries in that session only. op and path name the caller's operation in errors.
+// Do runs attempt on a connection, and retries it on the next connection under the retry policy. A
+// view of one session retries in that session only. op and path name the caller's operation in
+// errors.
 func (c Client) Do(ctx context.Context, op, path string, attempt func(l *Connection) error) error {
 	began := time.Now()
 	tries, err := c.repeat(ctx, false, attempt)

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// youth is how long a connection must have lasted for the next one to be opened without a
-	// pause.
+	// youth is how long a connection must have lasted for the next connection to be opened without
+	// a pause.
 	youth = time.Second
 
 	// remembered is for how long a server that failed is tried after the others.
@@ -104,8 +104,8 @@ func (f *connector) ordered(servers []string) []string {
 }
 
 // ended looks at a connection that has ended, and pauses if it was young: a server that grants
-// sessions and hangs up must not be asked hundreds of times a second. The pauses grow while
-// connections are of no use at all.
+// sessions and hangs up must not be asked hundreds of times a second. The pauses grow while no
+// connection can be used.
 func (f *connector) ended(l *Connection) {
 	if err := l.Err(); errors.Is(err, conn.ErrSilent) || errors.Is(err, conn.ErrStuck) {
 		now := time.Now()
@@ -259,9 +259,9 @@ func (f *connector) connectAt(t target, n int) (*Connection, error) {
 }
 
 // reopen opens a connection on which a closed client closes its session. If the client has no
-// session, or a server reports that it is over, the connection has a session of its own, in which
-// the remaining debts are deleted. It tries each address of each server once, until ctx is done.
-// It returns nil if no server can be used or no connection is needed.
+// session, or a server reports that it is over, the connection has a new session, in which the
+// remaining debts are deleted. It tries each address of each server once, until ctx is done. It
+// returns nil if no server can be used or no connection is needed.
 func (f *connector) reopen(ctx context.Context, session *Session) *Connection {
 	c := f.core
 	servers, _ := c.cfg.Servers(ctx)
@@ -301,7 +301,7 @@ func (c *core) open(ctx context.Context, t target, session *Session, limit time.
 	return opened, err
 }
 
-// isTimeout reports whether an attempt to connect was ended by a limit of its own.
+// isTimeout reports whether an attempt to connect was ended by its own time limit.
 func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }

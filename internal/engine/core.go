@@ -134,7 +134,7 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 		case within != nil && within.Err() != nil:
 			return nil, c.unreachable(nil)
 		}
-		// The connection was lost at this moment. The rest of limit remains for the next one.
+		// The connection was just lost. The rest of limit remains for the next connection.
 	}
 }
 

@@ -171,11 +171,11 @@ func (o *Creation) accept(ctx context.Context, l *Connection, path string, data 
 	return stat, kind && stat.Version == 0 && bytes.Equal(there.Value, data), nil
 }
 
-// protected is a create that finds its node again by the id in the node's name. Each session gets
-// an id of its own, so the node of an earlier session is never taken for this one's. So does each
-// request: if the node of an unanswered request is not found, a server that stood still may create
-// it later, and then the node with the old id is unwanted. Package debt says who owns the
-// node.
+// protected is a create that finds its node again by the id in the node's name. Each session gets a
+// separate id, so the node of an earlier session is never taken for this session's. Each request
+// gets a separate id too: if the node of an unanswered request is not found, a server that stood
+// still may create it later, and then the node with the old id is unwanted. Package debt says who
+// owns the node.
 type protected struct {
 	client    Client
 	dir, name string

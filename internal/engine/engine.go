@@ -185,8 +185,8 @@ func (c Client) Pauses() retry.BackOff {
 	return pauses
 }
 
-// DefaultData returns the data of recipes' nodes without data of their own. It is not nil. The
-// caller must not change it.
+// DefaultData returns the data of recipes' nodes without other data. It is not nil. The caller must
+// not change it.
 func (c Client) DefaultData() []byte { return c.cfg.Data }
 
 // Setting returns the value that an option of a recipe has set, or nil: see [Config].

@@ -93,7 +93,7 @@ func (t *tracker) adopt(text string, ports bool) {
 			return
 		}
 	}
-	t.turn = false // this connection was useful: the next one begins with tracked again
+	t.turn = false // this connection was useful: the next round begins with tracked again
 	tracked := clientAddresses(config.Members, port)
 	if slices.Equal(tracked, t.tracked) {
 		return

@@ -29,7 +29,7 @@ func (p *progress) begin() (behind bool) {
 	return behind
 }
 
-// answered notes an answer. An error means that the connection is of no use.
+// answered notes an answer. An error means that the connection cannot be used.
 func (p *progress) answered(a conn.Answer) error {
 	behind := p.behind.Load()
 	if behind && a.Code == proto.Throttled {

@@ -61,10 +61,10 @@ type clock struct {
 // [session.LongestRoundTrip], a session cannot be confirmed in time.
 type pace struct {
 	limit atomic.Int64 // nanoseconds
-	// Duration of the last write in nanoseconds, if the last ones were all too slow; 0 otherwise.
+	// Duration of the last write in nanoseconds, if the last writes were all too slow; 0 otherwise.
 	slow atomic.Int64
 	row  int       // of slow writes; used by the goroutine that connects, and then by the connection's
-	said time.Time // when the log was told last; likewise
+	said time.Time // when the last warning was logged; used by the same goroutines
 }
 
 const (
@@ -144,7 +144,7 @@ func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	return s
 }
 
-// ID is as in framework.Session, and so are Timeout, Done, Err and Context.
+// ID returns the id of the session.
 func (s *Session) ID() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,8 @@ func (s *Session) Background(f func()) bool { return s.core.background(f) }
 // Unknown implements [wire.Host].
 func (s *Session) Unknown() *wire.Unknown { return &s.core.unknown }
 
-// Depend is as in framework.Session.
+// Depend calls notify once, before another session can own what this one owned, or returns the
+// cause if the session is already over or suspended: see framework.Session.
 func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error)) (stop func() bool, err error) {
 	d := &dependent{policy, notify}
 	s.mu.Lock()
@@ -178,7 +179,7 @@ func (s *Session) Depend(policy connstate.ErrorPolicy, notify func(cause error))
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	// Also if the deadline was not checked yet: the process may have been suspended for longer than
+	// Even if the deadline was not checked yet: the process may have been suspended for longer than
 	// the session.
 	due, proven := s.due()
 	if !proven {
@@ -266,8 +267,8 @@ func (s *Session) ask() conn.Hello {
 	return conn.Hello{Session: s.grant.Session, Password: s.grant.Password, LastZxid: s.lastZxid.Load()}
 }
 
-// answered notes a reply on the session's connection. There is one connection at
-// a time, and it calls from one goroutine. An error means that the connection is of no use.
+// answered notes a reply on the session's connection. There is one connection at a time, and it
+// calls from one goroutine. An error means that the connection cannot be used.
 func (s *Session) answered(a conn.Answer) error {
 	// Such a server need not close the connection: it answers pings and reads of a session that
 	// ended while the client reconnected.
@@ -369,7 +370,7 @@ func (s *Session) watch() {
 			next = s.nextBeat()
 		}
 		if now.Before(next) && next.Before(due) {
-			// Also without dependents: the next one need not wake this loop then.
+			// Even without dependents: then the next dependent need not wake this loop.
 			look = next
 		}
 		s.nextLook = look

@@ -93,7 +93,7 @@ func Answer(challenge []byte, user, password, cnonce string) ([]byte, Login, err
 	case err != nil:
 		return nil, Login{}, err
 	case d["nonce"] == "":
-		return nil, Login{}, errors.New("the challenge has no nonce: the server may not be configured for SASL")
+		return nil, Login{}, errors.New("the challenge has no nonce: the server might not be configured for SASL")
 	case d["algorithm"] != "md5-sess":
 		return nil, Login{}, fmt.Errorf("unsupported algorithm in the challenge: %q", d["algorithm"])
 	case d["qop"] != "" && !offers(d["qop"], "auth"):

@@ -280,9 +280,9 @@ func neverLaterThanTheLeaders(t *rapid.T, e *ensemble) {
 	}
 }
 
-// A leader that its followers have replaced answers everything but writes. The next one gives each
-// session its whole timeout from when it begins, which may be the moment after the last write was
-// committed.
+// A leader that its followers have replaced answers everything but writes. The next leader gives
+// each session its whole timeout from when the leader begins, which may be the moment after the
+// last write was committed.
 func TestAReplacedLeaderProvesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := session.NewDeadline(timeout, zero, 100)

@@ -160,7 +160,7 @@ func (r *Recorder) end(e *Entry, result string, bad bool) {
 	e.Dur, e.Result, e.Bad = time.Since(r.start)-e.At, cut(result), bad
 }
 
-// cut returns a text on one line, without unprintable characters, and not too long.
+// cut returns the text on one line, without unprintable characters, and not too long.
 func cut(text string) string {
 	var b strings.Builder
 	for _, r := range text {

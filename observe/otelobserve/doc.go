@@ -1,5 +1,5 @@
 // Package otelobserve exports metrics and spans of clients and locks to OpenTelemetry. It is a
-// module of its own, so users of the library do not inherit its dependencies.
+// separate module, so users of the library do not inherit its dependencies.
 //
 //	observed, err := otelobserve.New()
 //	client, err := framework.New(servers, observed)

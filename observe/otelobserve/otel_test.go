@@ -293,7 +293,8 @@ func TestSpansSayWhoAndWhere(t *testing.T) {
 	assert.NotEmpty(t, all.ScopeMetrics[0].Scope.Version)
 }
 
-// TestSpansOfTerms: a latch's terms have a kind of their own; a selector's nodes are a mutex's.
+// TestSpansOfTerms: a latch's terms have a separate kind; a selector's terms have the kind of a
+// mutex.
 func TestSpansOfTerms(t *testing.T) {
 	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.WithSelector()}} {
 		b := newBed(t)

@@ -118,7 +118,7 @@ func TestSeries(t *testing.T) {
 	})
 }
 
-// TestGaugesComeBackToZero: in every recipe each begin event has one end event, also after
+// TestGaugesComeBackToZero: in every recipe each begin event has one end event, even after
 // failures.
 func TestGaugesComeBackToZero(t *testing.T) {
 	b := newBed(t)

@@ -78,7 +78,7 @@ func TestCache(t *testing.T) {
 	testbed.Run(t, cases)
 }
 
-// alone is a client in a namespace of its own, so that tests on one ensemble can use the same
+// alone returns a client in a separate namespace, so that tests on one ensemble can use the same
 // paths.
 func alone(t *testing.T, bed *testbed.Bed) *framework.Client {
 	t.Helper()

@@ -55,10 +55,10 @@
 // list of children. So the Aversion, Cversion, Pzxid and NumChildren of a [Node] are as of its last
 // read.
 //
-// Servers from 3.8.4 on report nothing about a node to a client that may not read it at that
-// moment. So a node that became unreadable stays in the copy, even when it is deleted, and a node
-// that became readable is missing until it changes. Neither Sync nor Current shows this. The next
-// reconnect corrects it.
+// Servers from 3.8.4 on report nothing about a node to a client that is not permitted to read it at
+// that moment. So a node that became unreadable stays in the copy, even when it is deleted, and a
+// node that became readable is missing until it changes. Neither Sync nor Current shows this. The
+// next reconnect corrects it.
 //
 // If an ensemble is restored from a backup, the copy may be newer than its nodes. A cache that
 // detects this in a new session drops the copy, as if all nodes had been deleted, and loads it

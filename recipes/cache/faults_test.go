@@ -76,7 +76,7 @@ func TestLoadWithAnyRequestFailing(t *testing.T) {
 }
 
 // CURATOR-391; ZooKeeper#1106 and #1950: what happened while there was no connection is found out,
-// in the same session and in a new one, also when a node has the version that it had before.
+// in the same session and in a new one, even when a node has the version that it had before.
 func TestWhatHappenedMeanwhileIsFoundOut(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, end := range map[string]func(t *testing.T, server *zktest.Server, client *framework.Client){
@@ -357,9 +357,9 @@ func TestDeniedPermissionIsTriedAgainSeldom(t *testing.T) {
 	})
 }
 
-// TestNodeThatWasMadeInSecretIsFound creates a node that the client may not read, so the servers
-// send no event. They send none either when the node becomes readable, but for later changes of it
-// and its descendants. Standard watches have events for the list.
+// TestNodeThatWasMadeInSecretIsFound creates a node that the client is not permitted to read, so
+// the servers send no event. They send no event when the node becomes readable either, but for
+// later changes of the node and its descendants. Standard watches have events for the list.
 func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		for name, change := range map[string]func(t *testing.T, owner *framework.Client){
@@ -396,8 +396,8 @@ func TestNodeThatWasMadeInSecretIsFound(t *testing.T) {
 	})
 }
 
-// TestNodeThatIsOpenedAgainIsFollowed has the list of a node change while the client may not read
-// it. That uses its standard watch up, and has no event.
+// TestNodeThatIsOpenedAgainIsFollowed has the list of a node change while the client is not
+// permitted to read the node. That uses up the client's standard watch, and has no event.
 func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
 	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
 		server, subject, owner, mine := ownership(t)
@@ -421,8 +421,8 @@ func TestNodeThatIsOpenedAgainIsFollowed(t *testing.T) {
 	})
 }
 
-// TestNodeThatWentInSecretIsFollowedInItsNextLife has a node be deleted that the client may not
-// read, and be recreated for all.
+// TestNodeThatWentInSecretIsFollowedInItsNextLife deletes a node that the client is not permitted
+// to read, and recreates it for all.
 func TestNodeThatWentInSecretIsFollowedInItsNextLife(t *testing.T) {
 	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
 		_, subject, owner, mine := ownership(t)

@@ -223,7 +223,7 @@ func TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes(t *testing.T) {
 		secret("/r/before")
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		_, there = c.Get("/r/before")
-		require.Equal(t, shown, there, "also when it is made again")
+		require.Equal(t, shown, there, "even when it is recreated")
 	})
 }
 

@@ -25,7 +25,7 @@ type state int
 const (
 	idle    state = iota // it was just read, and is forgotten when the timer fires
 	paused               // it is to be read when the timer fires, and its round waits for that
-	refused              // it may not be read: as paused, but no round waits
+	refused              // the client is not permitted to read it: as paused, but no round waits
 	ready                // it is to be read
 	reading              // its data and stat are requested
 	// listing is the second request of a read: the children, or for a missing root an exists.

@@ -145,7 +145,7 @@ func TestNodesAreReadTogether(t *testing.T) {
 				require.True(t, there)
 				require.Equal(t, []byte{byte(n)}, found.Data)
 			}
-			require.Equal(t, children, copied.Stats().Nodes, "neither what is gone nor what may not be read")
+			require.Equal(t, children, copied.Stats().Nodes, "neither deleted nor unreadable nodes")
 		})
 	}
 }
@@ -164,7 +164,7 @@ func TestCacheGoesBackToItsPersistentWatch(t *testing.T) {
 	testbed.Receive(t, first.Done(), "the first cut")
 	testbed.Receive(t, second.Done(), "the second cut")
 	testbed.Eventually(t, func() bool { fresh, _ := c.Current(); return fresh }, "the third connection")
-	for range 3 { // also on later connections
+	for range 3 { // even on later connections
 		require.False(t, c.Stats().StandardWatches)
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		same(t, client, c)

@@ -126,7 +126,7 @@ func checkCreation(opts []framework.CreateOption) error {
 	case err != nil:
 		return err
 	case c.Protected:
-		return fmt.Errorf("%w: protected nodes have names of their own", framework.ErrBadArgument)
+		return fmt.Errorf("%w: protected nodes have other names", framework.ErrBadArgument)
 	case mode != framework.Persistent:
 		return fmt.Errorf("%w: create mode %v loses values, must be persistent", framework.ErrBadArgument, mode)
 	case c.OrSet || c.Idempotent || c.Stat != nil:

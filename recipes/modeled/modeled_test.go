@@ -404,8 +404,8 @@ func TestJSON_RefusesNull(t *testing.T) {
 	})
 }
 
-// A node that is not compressed, has no data, is invalid from the start or may not be read hides no
-// other, on a client that compresses and on one that does not. A View agrees with List.
+// A node that is not compressed, has no data, is invalid from the start or cannot be read hides no
+// other node, on a client that compresses and on one that does not. A View agrees with List.
 func TestNodes_OneBadNodeHidesNoOther(t *testing.T) {
 	for _, opts := range [][]framework.Option{nil, {framework.WithCompression()}} {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {

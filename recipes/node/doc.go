@@ -29,12 +29,12 @@
 // # What it cannot promise
 //
 // ZooKeeper can tie a write to the version of a node, but not to the node: each new node has
-// version 0 again. If another client deletes the node and a third one creates it while a Set is in
-// progress, that Set may overwrite the third one's data. The node then does not count as this
+// version 0 again. If another client deletes the node and a third client creates it while a Set is
+// in progress, that Set may overwrite the third client's data. The node then does not count as this
 // Node's, the Set does not succeed, and a line of level Error is logged. A Keep with [Replace]
-// gives its node another version than the replaced one had. Likewise, if an earlier session of this
-// client ends at the moment at which its node is deleted, a node that another client has created by
-// then may be deleted; a Keep recreates it.
+// gives its node another version than the replaced node had. If an earlier session of this client
+// ends at the moment at which its node is deleted, a node that another client has created by then
+// may be deleted as well. A Keep recreates it.
 //
 // A create may hang in an earlier session. If the servers carry it out after Close, the node exists
 // again, with the data of that time, until that session has expired.

@@ -70,7 +70,7 @@ func (k *keeper) live(session *framework.Session) {
 	k.update(func(s *status) { s.owners = append(s.owners, k.owner) })
 	if earlier := k.debt; earlier != nil {
 		k.debt = k.owe(k.Node)
-		earlier.Settle() // what may be created late in the earlier session is a debt of its own
+		earlier.Settle() // what may be created late in the earlier session is a separate debt
 	}
 	k.in = k.client.In(session)
 	k.once = engine.Once(k.in)
@@ -244,8 +244,8 @@ func (k *keeper) owned(ctx context.Context) error {
 	return nil
 }
 
-// write brings the data up to date. It names the version: the package comment says what that is
-// good for.
+// write brings the data up to date. It names the version, so that the write does not hit another
+// owner's node: see the package comment.
 func (k *keeper) write(ctx context.Context) error {
 	want := k.status().want
 	if want.number == k.mine.number {
@@ -428,10 +428,10 @@ func (k *keeper) claim() {
 
 // lateKey is a path on the server. Among the values of a client it finds the stat of a node whose
 // version an unanswered write names. That write may still be carried out, even in a node that was
-// created since, by this Keep or the next one.
+// created since, by this Keep or the next Keep.
 type lateKey string
 
-// late returns that stat; nil: no such write may be carried out.
+// late returns that stat, or nil if there is no such write.
 func (k *keeper) late() *zk.Stat {
 	v, _ := engine.Of(k.client).Values().Load(lateKey(k.key()))
 	stat, _ := v.(*zk.Stat)

@@ -27,8 +27,8 @@ import (
 )
 
 // TestCloseOutlastsAServerThatRefusesCredentials closes a node while the only server that can be
-// reached refuses the client's credentials. It takes them later: in the same session, or, which
-// matters for a persistent node only, in the next one.
+// reached refuses the client's credentials. The server accepts them later: in the same session, or
+// in the next session, which matters for a persistent node only.
 func TestCloseOutlastsAServerThatRefusesCredentials(t *testing.T) {
 	for name, c := range map[string]struct {
 		opts  []node.Option
@@ -956,7 +956,7 @@ func TestAPersistentNodeIsKeptOnAKeeper(t *testing.T) {
 }
 
 // TestALateWriteOfAnEarlierSessionMeetsNoNewNode has a Set arrive after the client has given up its
-// session and has recreated the node in the next one.
+// session and has recreated the node in the next session.
 func TestALateWriteOfAnEarlierSessionMeetsNoNewNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
@@ -980,7 +980,7 @@ func TestALateWriteOfAnEarlierSessionMeetsNoNewNode(t *testing.T) {
 }
 
 // TestClose_ARecreationOfAnEarlierSession: two debts see the node of the later session, and one of
-// them deletes it. The other one still owes the node of the earlier session.
+// them deletes it. The other debt still owes the node of the earlier session.
 func TestClose_ARecreationOfAnEarlierSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithExpirationPercent(50))

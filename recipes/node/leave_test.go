@@ -60,7 +60,7 @@ func TestCloseInEachState(t *testing.T) {
 			testbed.Receive(t, gate.Arrived(), "the deletion of the old node")
 			return gate.Open
 		}, nothing},
-		"left, and may not be written": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
+		"left, and not writable": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
 			testbed.SetACL(t, w.client(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
 			session := testbed.Session(t, client)
 			w.Freeze(session.ID())

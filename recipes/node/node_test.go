@@ -54,7 +54,7 @@ func TestTheNodeOfTheNextKeepIsNotDeleted(t *testing.T) {
 		before, err := w.Stat("/group/a")
 		require.NoError(t, err)
 		close(goOn)
-		next := testbed.Receive(t, kept, "the next one")
+		next := testbed.Receive(t, kept, "the next Keep")
 		w.settle()
 		w.one(next, "next")
 		after, err := w.Stat("/group/a")
@@ -84,7 +84,7 @@ func TestNode(t *testing.T) {
 	})
 }
 
-// expire ends the session, and waits until the node exists in the next one.
+// expire ends the session, and waits until the node exists in the next session.
 func expire(t *testing.T, bed *testbed.Bed, client *framework.Client, n *node.Node) {
 	t.Helper()
 	before := testbed.Stat(t, client, n.Path())
@@ -499,7 +499,8 @@ func TestDataThatAreTooLongForANewNode(t *testing.T) {
 	}
 }
 
-// TestANodeIsKeptWithWhatItHeldBefore: also if the existing node is not known to hold these data.
+// TestANodeIsKeptWithWhatItHeldBefore recreates nodes, even if the existing node is not known to
+// hold these data.
 func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
 	for name, tc := range map[string]struct {
 		opts   []node.Option

@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestKeep_ThatFailsLeavesNoPersistentNode also if the client is closed at once.
+// TestKeep_ThatFailsLeavesNoPersistentNode closes the client at once or later.
 func TestKeep_ThatFailsLeavesNoPersistentNode(t *testing.T) {
 	for name, protected := range map[string][]node.Option{"plain": nil, "protected": {node.WithProtection()}} {
 		for _, late := range []time.Duration{0, time.Millisecond, time.Second} {

@@ -39,7 +39,7 @@ func ExampleWithHost() {
 	defer client.Close()
 }
 
-// A program with a krb5.conf of its own, which may differ from the machine's.
+// A program with a separate krb5.conf, which may differ from the machine's.
 func ExampleWithConfig() {
 	mechanism := gssapi.Keytab("orders@EXAMPLE.COM", "/etc/orders.keytab", gssapi.WithConfig("/etc/orders/krb5.conf"))
 	client, err := framework.New([]string{"zk1.example.com:2181"}, framework.WithSASL(mechanism))

@@ -91,7 +91,7 @@ func (e *exchange) answer(token []byte) ([]byte, error) {
 // unwrap verifies a signed token of the server and returns its payload.
 func (e *exchange) unwrap(token []byte) ([]byte, error) {
 	if len(token) == 0 {
-		return nil, errors.New("the server's token is empty: the server may not support Kerberos")
+		return nil, errors.New("the server's token is empty: the server might not support Kerberos")
 	}
 	var w krb5gss.WrapToken
 	if err := w.Unmarshal(token, true); err != nil {

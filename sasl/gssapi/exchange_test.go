@@ -93,7 +93,7 @@ func TestTheServerLearnsWhoTheClientIsAndThatItWantsNoLayer(t *testing.T) {
 
 			_, again, err := begin(ticket)
 			require.NoError(t, err)
-			require.NotEqual(t, auth.SubKey.KeyValue, a.accept(t, again).SubKey.KeyValue, "each exchange has a key of its own")
+			require.NotEqual(t, auth.SubKey.KeyValue, a.accept(t, again).SubKey.KeyValue, "each exchange has a separate key")
 		})
 	}
 }
@@ -122,7 +122,7 @@ func TestServersThatCannotBeTrustedAreRefused(t *testing.T) {
 		token []byte
 		text  string
 	}{
-		"set up without Kerberos":      {nil, "the server may not support Kerberos"},
+		"set up without Kerberos":      {nil, "the server might not support Kerberos"},
 		"no token":                     {[]byte("realm="), "shorter than header"},
 		"another token":                {append([]byte{4, 4}, make([]byte, 30)...), "wrong Token ID"},
 		"cut":                          {a.offer(t, 1, 1, 0, 0, 0)[:20], "inconsistent checksum length"},

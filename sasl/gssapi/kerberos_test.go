@@ -117,7 +117,7 @@ func (r *realm) client(t *testing.T, mechanism sasl.Mechanism, opts ...framework
 	return client
 }
 
-// connect returns a client that may not be connected yet.
+// connect returns a client that might not be connected yet.
 func (r *realm) connect(t *testing.T, mechanism sasl.Mechanism, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	client, err := framework.New([]string{r.address}, append([]framework.Option{framework.WithSASL(mechanism)}, opts...)...)

@@ -306,7 +306,7 @@ func TestClosingAtEachRequest(t *testing.T) {
 }
 
 // falseLine is in the log if Close could not delete a node. It is false if the server was reached.
-const falseLine = "may not have been deleted"
+const falseLine = "might not have been deleted"
 
 // held are calls after which the client has a node, or a waiter has one.
 var held = map[string]func(ctx context.Context, client *framework.Client) error{

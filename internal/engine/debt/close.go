@@ -105,7 +105,7 @@ func (s *Ledger) Report() {
 	}
 	s.mu.Unlock()
 	for where, count := range places {
-		s.host.Log().Warn("nodes may not have been deleted", "path", where.path, "count", count, "reason", s.host.Unreachable())
+		s.host.Log().Warn("nodes might not have been deleted", "path", where.path, "count", count, "reason", s.host.Unreachable())
 	}
 	close(s.over)
 }

@@ -164,7 +164,7 @@ func (x *look) failed(err error) {
 	}
 	if !verdict.MayPass(err) && len(debts) > 0 {
 		s.host.Background(func() { // ends at once
-			s.host.Log().Warn("nodes may not have been deleted", "path", x.place.path, "count", len(debts), "reason", err)
+			s.host.Log().Warn("nodes might not have been deleted", "path", x.place.path, "count", len(debts), "reason", err)
 		})
 	}
 }

@@ -138,8 +138,8 @@ func oracle(r record, e event) (state, action, time.Time) {
 	return r.state, nothing, r.next
 }
 
-// TestStep_EachCell compares step with the table for every record and every event, also for those
-// that cannot meet.
+// TestStep_EachCell compares step with the table for every record and every event, even if they
+// cannot meet.
 func TestStep_EachCell(t *testing.T) {
 	cells := 0
 	used := make(map[state]int)

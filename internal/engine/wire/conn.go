@@ -37,9 +37,9 @@ type Conn struct {
 	catching catching
 }
 
-// catching holds the callers that wait for a write of [Conn.CatchUp]. One write is in flight
-// at a time. Callers that arrive during it share the next one: a thousand caches on a new
-// connection cost two writes.
+// catching holds the callers that wait for a write of [Conn.CatchUp]. One write is in flight at a
+// time. Callers that arrive during it share the next write: a thousand caches on a new connection
+// cost two writes.
 type catching struct {
 	mu       sync.Mutex
 	underWay bool

@@ -95,10 +95,11 @@ func (x *exchange[T]) wait(ctx context.Context) (T, error) {
 	return none, GivenUp(ctx)
 }
 
-// optional are the operations that a server may not know. A ClickHouse Keeper is not asked for
-// them: older ones close the connection without an answer, and the session is lost with it. A text
-// is why a server may not allow one that it knows. It says so, and the connection stays. Another
-// server, or the same later, may allow it.
+// optional are the operations that a server might not know. The client sends a ClickHouse Keeper no
+// such request: older Keepers close the connection without an answer, and the session is lost with
+// it. A text is the reason why a server that knows the operation might not allow it. Such a server
+// answers, and the connection stays. Another server, or the same server later, may allow the
+// operation.
 var optional = map[proto.Op]string{
 	proto.OpReconfig:          "the server runs alone, or has no reconfiguration",
 	proto.OpCreateTTL:         "the server does not allow TTL nodes (extendedTypesEnabled)",

@@ -170,7 +170,7 @@ func (l *Conn) Watch(path string, mode Mode, f func(zk.Event), done func(error))
 	return w
 }
 
-// addWatch asks the server to set a watch, even when another call has done so: that call may not
+// addWatch asks the server to set a watch, even when another call has done so: that call might not
 // have been answered yet.
 func (l *Conn) addWatch(path string, mode Mode, f func(zk.Event), done func(error)) (*PersistentWatch, *exchange[None]) {
 	w := &PersistentWatch{link: l, path: path, mode: mode, f: f, done: make(chan struct{})}

@@ -39,9 +39,9 @@ import (
 // unused persistent one is removed at once. Between the decision to remove it and the removal, a
 // new user keeps the row.
 //
-// Servers send no events about children that the client may not read. So events about children say
-// less than a watch of the list does, and such a watch has to look again when the server's becomes
-// recursive.
+// Servers send no events about children that the client is not permitted to read. So events about
+// children say less than a watch of the list, and such a watch has to look again when the server's
+// watch becomes recursive.
 type watches struct {
 	link *Conn
 
@@ -115,13 +115,13 @@ func (r *watched) request(kind WatchKind) bool {
 }
 
 // needed reports whether any watch uses the server's. A watch that fires once may rely on the
-// persistent one.
+// persistent watch.
 func (r *watched) needed() bool { return len(r.once)+len(r.members) > 0 || r.pending > 0 }
 
 // begin returns the watch that a read is about to set, and whether the server has to be asked for
 // it. It is asked even if it has the watch. That changes nothing, unless the server has dropped it
-// for an event that the client may not see. Between begin and settle the watch cannot miss an
-// event, as it is in the table before the request is sent. shared is nil with a listener.
+// for an event that the client is not permitted to see. Between begin and settle the watch cannot
+// miss an event, as it is in the table before the request is sent. shared is nil with a listener.
 func (ws *watches) begin(path string, kind WatchKind, of user) (w *onceWatch, shared *Watch, request bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -496,7 +496,7 @@ func maxHold(s *stage) {
 		hold = h
 	}
 	next := acquire(s.t, b)
-	require.ErrorIs(s.t, hold.Err(), lock.ErrMaxHold, "the hold ends before the next one begins")
+	require.ErrorIs(s.t, hold.Err(), lock.ErrMaxHold, "the hold ends before the next hold begins")
 	require.ErrorIs(s.t, hold.Release(), lock.ErrMaxHold)
 	release(s.t, next)
 }

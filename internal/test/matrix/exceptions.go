@@ -187,11 +187,11 @@ var exceptions = []exception{
 	},
 	{
 		Story: "Kratos", Condition: "ACL of another", Page: "recipes/cache/doc.go",
-		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
+		Sentence: "report nothing about a node to a client that is not permitted to read it at that moment", Silent: true,
 	},
 	{
 		Story: "Kratos", Condition: "denied in the middle: read at *", Page: "recipes/cache/doc.go",
-		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
+		Sentence: "report nothing about a node to a client that is not permitted to read it at that moment", Silent: true,
 	},
 	{
 		Story: "gRPC", Condition: "another client deletes*", Page: "discovery/grpcresolver/doc.go",
@@ -199,11 +199,11 @@ var exceptions = []exception{
 	},
 	{
 		Story: "group", Condition: "denied in the middle: read at *", Page: "recipes/cache/doc.go",
-		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
+		Sentence: "report nothing about a node to a client that is not permitted to read it at that moment", Silent: true,
 	},
 	{
 		Story: "*service", Condition: "denied in the middle: read at *", Page: "recipes/cache/doc.go",
-		Sentence: "report nothing about a node to a client that may not read it at that moment", Silent: true,
+		Sentence: "report nothing about a node to a client that is not permitted to read it at that moment", Silent: true,
 	},
 	{
 		Story: "permanent service", Condition: "Close*", Page: "discovery/register.go",

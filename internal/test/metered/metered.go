@@ -51,7 +51,7 @@ func Run(t *testing.T, create func(t *testing.T, label Label) Adapter) {
 	}{
 		"locks acquired and contended":                     {acquiredAndContended, func(path, kind string) string { return kind + " at " + path }},
 		"a label that is cut in the middle of a character": {replacesHalfACharacter, func(path, _ string) string { return path[:len("/caf\xc3")] }},
-		"kinds have series of their own":                   {kindsHaveSeriesOfTheirOwn, func(path, _ string) string { return path }},
+		"kinds have separate series":                       {kindsHaveSeriesOfTheirOwn, func(path, _ string) string { return path }},
 		"the default label of locks is empty":              {hasNoLabel, nil},
 		"what has not happened is zero":                    {whatHasNotHappenedIsZero, nil},
 		"losses by cause":                                  {lossesByCause, nil},
@@ -228,7 +228,8 @@ func lossesByCause(t *testing.T, b *bed) {
 	b.is(t, 0, "lock.held", "kind", "mutex")
 }
 
-// termsHaveAKind: a latch's terms have series of their own; a selector's nodes are a mutex's.
+// termsHaveAKind: a latch's terms have separate series; a selector's terms have the series of a
+// mutex.
 func termsHaveAKind(t *testing.T, b *bed, kind string, opts ...leader.Option) {
 	e, err := leader.New(b.client(t), "/election", opts...)
 	require.NoError(t, err)

@@ -104,8 +104,8 @@ func (w *World) events(i int, x txn, before []node) {
 	}
 }
 
-// secret reports whether a client may not read the nodes of a client. It is notified neither of
-// their creation nor of their end, and cannot watch them.
+// secret reports whether client i is not permitted to read the nodes of owner. Then i is notified
+// neither of their creation nor of their deletion, and cannot watch them.
 func (w *World) secret(i int, owner int8) bool {
 	return owner != int8(i) && w.cfg.Clients[owner].Hidden
 }

@@ -22,7 +22,7 @@ type Client struct {
 	Goroutines int
 	Acquires   int  // of each
 	Views      bool // it may have a view; otherwise it lists
-	Hidden     bool // others may not read its nodes
+	Hidden     bool // other clients are not permitted to read its nodes
 }
 
 // Weaken leaves out one condition of the rule.
@@ -93,7 +93,7 @@ type goroutine struct {
 	pred          int8 // whom it waits for
 	predWatched   bool
 	predGone      bool
-	refused       bool // it may not read that node
+	refused       bool // it is not permitted to read that node
 	ahead         int8 // of the list: nodes ahead
 	first, before int8 // the nearest of them, and the one before that
 	own           bool // the list has our node

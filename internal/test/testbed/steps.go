@@ -22,8 +22,8 @@ func step(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), testTimeout)
 }
 
-// NewClient returns a client of servers, which is closed when the test ends. Unlike [Bed.Client] it
-// has no option of its own, and need not be connected.
+// NewClient returns a client of servers, which is closed when the test ends. Unlike the client of
+// [Bed.Client] it has no other options, and need not be connected.
 func NewClient(t *testing.T, servers []string, opts ...framework.Option) *framework.Client {
 	t.Helper()
 	client, err := framework.New(servers, opts...)

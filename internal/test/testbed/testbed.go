@@ -27,7 +27,7 @@ type Case struct {
 }
 
 // Run runs all cases on each backend, all backends at the same time:
-//   - each case on an in-process server of its own;
+//   - each case on a separate in-process server;
 //   - all on one in-process cluster of three members;
 //   - all on one ensemble of three real servers, which other packages' cases use as well.
 func Run(t *testing.T, cases []Case) {

@@ -68,7 +68,7 @@ func EachRequest(t *testing.T, test func(t *testing.T, s *Scenario), opts ...fra
 			t.Parallel()
 			met := true
 			for n := 0; met; n++ {
-				met = false // also when -run leaves this one out
+				met = false // even when -run leaves this subtest out
 				require.Less(t, n, maxRequests, "the scenario never ends")
 				t.Run(fmt.Sprintf("request %d", n), func(t *testing.T) {
 					Virtual(t, func(t *testing.T, w *World) {

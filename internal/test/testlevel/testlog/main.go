@@ -69,7 +69,7 @@ func report(in io.Reader, out, verbose io.Writer) error {
 		case e.Action == "pass":
 			delete(output, t)
 		case e.Action == "fail" && e.Test == "":
-			// Also of tests that did not end, as when the program panics.
+			// Even of tests that did not end, as when the program panics.
 			for _, t := range slices.SortedFunc(maps.Keys(output), func(a, b test) int { return cmp.Compare(a.name, b.name) }) {
 				if t.pkg == e.Package {
 					fmt.Fprint(out, output[t])
