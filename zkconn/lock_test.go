@@ -88,7 +88,10 @@ func TestALockSaysWhatItsCallerDidWrong(t *testing.T) {
 		require.Equal(t, zkconn.ErrInvalidPath, zkconn.NewLock(conn, "l", world).Lock())
 		require.Equal(t, zkconn.ErrInvalidPath, zkconn.NewLock(conn, "/", world).Lock())
 		require.Equal(t, zkconn.ErrInvalidACL, zkconn.NewLock(conn, "/l", nil).Lock())
+		require.NoError(t, l.Lock())
 		conn.Close()
+		require.Equal(t, zkconn.ErrConnectionClosed, l.Unlock(), "the close has deleted the node")
+		require.Equal(t, zkconn.ErrNotLocked, l.Unlock())
 		require.Equal(t, zkconn.ErrConnectionClosed, l.Lock())
 	})
 }

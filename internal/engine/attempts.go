@@ -21,7 +21,8 @@ func (c Client) Do(ctx context.Context, op, path string, attempt func(l *Connect
 	return err
 }
 
-// Repeat is [Client.Do] without a report to the observer.
+// Repeat runs attempt on a connection, and retries it under the retry policy, without a report to
+// the observer.
 func (c Client) Repeat(ctx context.Context, attempt func(l *Connection) error) error {
 	_, err := c.repeat(ctx, false, attempt)
 	return err

@@ -65,7 +65,8 @@ func (c *core) State() connstate.State {
 	return c.states.State()
 }
 
-// Listen is [session.Machine.Listen], with [ErrClosed] of this package.
+// Listen calls f with every new state: see [session.Machine.Listen]. It returns [ErrClosed] after
+// Close.
 func (c *core) Listen(f func(connstate.State)) (remove func(), err error) {
 	if remove, err = c.states.Listen(f); errors.Is(err, session.ErrClosed) {
 		err = ErrClosed

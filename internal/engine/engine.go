@@ -136,8 +136,8 @@ func (c Client) Real(path string) string {
 	return "/" + c.namespace + path
 }
 
-// RealNew is [Client.Real] for a node to be created. It maps "/", a sequential node without a name,
-// to a path inside the namespace.
+// RealNew returns the server's path of a node to be created. It maps "/", a sequential node without
+// a name, to a path inside the namespace.
 func (c Client) RealNew(path string) string {
 	if path == "/" && c.namespace != "" {
 		return "/" + c.namespace + "/"

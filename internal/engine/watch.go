@@ -25,14 +25,14 @@ func (w *Watch) Event() zk.Event {
 	return event
 }
 
-// OnFire is [wire.Watch.OnFire]. session is the session in which the watch was set. The path of the
-// event is the server's.
+// OnFire calls f with the event that fires the watch: see [wire.Watch.OnFire]. session is the
+// session in which the watch was set. The path of the event is the server's.
 func (w *Watch) OnFire(f func(event zk.Event, session *Session)) {
 	session := w.session
 	w.shared.OnFire(func(event zk.Event) { f(event, session) })
 }
 
-// Watched is [wire.Watched] for a client.
+// Watched sends a read that sets a watch, and returns its result and the watch: see [wire.Watched].
 func Watched[T any](ctx context.Context, c Client, l *Connection, path string, kind wire.WatchKind, ask wire.Reading[T]) (T, *Watch, error) {
 	value, w, err := wire.Watched(ctx, l.Conn, path, kind, ask)
 	return value, &Watch{w, c, l.session}, err

@@ -79,7 +79,8 @@ func MayPass(err error) bool {
 	return Retryable(err) || errors.Is(err, zk.ErrAuthFailed) && Of(err) != Over
 }
 
-// Unknown is retry.Unknown.
+// Unknown reports whether the server may have carried out the operation that failed with err: see
+// retry.Unknown.
 func Unknown(err error) bool {
 	if e, ok := err.(interface{ Unknown() bool }); ok {
 		return e.Unknown()

@@ -24,7 +24,7 @@
 //
 // The attribute result is "ok", "no_node", "node_exists", "bad_version", "not_empty", "no_auth",
 // "auth_failed", "canceled", "timeout" (of the caller's context), "no_server", "connection" (any
-// other loss of it), "session_lost", "suspended", "closed" or "other".
+// other loss of the connection), "session_lost", "suspended", "closed" or "other".
 //
 // The attribute reason is "held" (by another client, from TryAcquire), "canceled", "timeout",
 // "no_server", "session_lost", "suspended", "node_deleted", "sequence_exhausted", "connection",
@@ -35,8 +35,9 @@
 //
 // The attribute kind is "mutex" (also the queue of a semaphore, at <path>/locks), "read", "write",
 // "lease", "election", "kazoo" or "other". Readers, writers and mutexes have separate series, even
-// on one path. A term of leadership is a lease of kind "election", and a campaign an acquire. As a
-// LeaderSelector (leader.WithSelector) it is of kind "mutex", since its nodes are a mutex's.
+// on one path. A term of leadership is a lease of kind "election", and a campaign an acquire. The
+// kind of a LeaderSelector (leader.WithSelector) is "mutex", because its nodes are the nodes of a
+// mutex.
 //
 // The attribute curator.lock exists with [WithLockLabel]. The series of waiting, held and losses
 // exist from the first acquire of a lock on, with the value 0.
@@ -72,10 +73,11 @@
 //	         ╰── lock hold ── operations with the hold's context
 //
 // "lock acquire" lasts from the call to its return. Its events "joined" have the number of nodes
-// ahead. "lock hold" begins and ends with the lease; a loss is an error. hold.Context() carries it,
-// and so does the context inside a Do of one lock that acquires: operations with these are below
-// it. With another context, hold.Do keeps the span of that one. Both spans are below the span of
-// the context given to Acquire. Operations with that context itself stay below that span.
+// ahead. "lock hold" begins and ends with the lease; a loss is an error. hold.Context() carries the
+// span, and so does the context inside a Do of one lock that acquires: operations with these
+// contexts are below the span. With another context, hold.Do keeps that context's span. Both spans
+// are below the span of the context given to Acquire. Operations with that context itself remain
+// below that context's span.
 //
 // "zookeeper <op>" is one operation with all its attempts. It is recorded only below another span,
 // so background work starts no traces. Attributes have full paths, which are too many for metrics

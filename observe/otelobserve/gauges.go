@@ -17,8 +17,10 @@ import (
 // The metrics have the attribute curator.cache with the value name, which must be unique within a
 // meter provider. ObserveCache uses only the option [WithMeterProvider].
 //
-// It returns [framework.ErrBadArgument] if c or an option is nil, or if name is empty or not UTF-8.
-// It also returns errors of the meter provider.
+// Errors are
+//   - [framework.ErrBadArgument] if c or an option is nil, an option is invalid, or name is empty
+//     or not UTF-8;
+//   - an error of the meter provider.
 func ObserveCache(c *cache.Cache, name string, opts ...Option) (metric.Registration, error) {
 	if c == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil cache", framework.ErrBadArgument)
@@ -62,8 +64,13 @@ func ObserveCache(c *cache.Cache, name string, opts ...Option) (metric.Registrat
 // collection. A closed node counts as absent. The metric has the attribute curator.node with the
 // value name.
 //
-// The caller must unregister the returned registration. Options and errors are the same as for
-// [ObserveCache].
+// The caller must unregister the returned registration. ObserveNode uses only the option
+// [WithMeterProvider].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if n or an option is nil, an option is invalid, or name is empty
+//     or not UTF-8;
+//   - an error of the meter provider.
 func ObserveNode(n *node.Node, name string, opts ...Option) (metric.Registration, error) {
 	if n == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil node", framework.ErrBadArgument)
@@ -71,8 +78,17 @@ func ObserveNode(n *node.Node, name string, opts ...Option) (metric.Registration
 	return observePresence(n.Present, name, opts)
 }
 
-// ObserveMember exports whether the node of a group's member exists, as [ObserveNode] does for a
-// kept node. The metric is the same.
+// ObserveMember exports whether the node of a group's member exists, as reported by its Present
+// during a collection. A closed member counts as absent. The metric is curator.node.present with
+// the attribute curator.node and the value name.
+//
+// The caller must unregister the returned registration. ObserveMember uses only the option
+// [WithMeterProvider].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if m or an option is nil, an option is invalid, or name is empty
+//     or not UTF-8;
+//   - an error of the meter provider.
 func ObserveMember(m *node.Member, name string, opts ...Option) (metric.Registration, error) {
 	if m == nil {
 		return nil, fmt.Errorf("otelobserve: %w: nil member", framework.ErrBadArgument)

@@ -99,8 +99,11 @@ func WithServerAddress(address string) Option {
 }
 
 // New returns an option of [framework.New] that observes a client and all its locks. It can be
-// passed to any number of clients. New returns [framework.ErrBadArgument] if an option is nil or
-// invalid, and errors of the meter provider.
+// passed to any number of clients.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if an option is nil or invalid;
+//   - an error of the meter provider.
 func New(opts ...Option) (framework.Option, error) {
 	cfg, err := configure(opts)
 	if err != nil {

@@ -47,9 +47,11 @@ func NewNodeCollector(n *node.Node, name string) (prom.Collector, error) {
 	return newPresence(n.Present, name)
 }
 
-// NewMemberCollector returns a collector for [node.Member.Present], with the metric and label of
-// [NewNodeCollector]. It returns [framework.ErrBadArgument] if m is nil, or if name is empty or not
-// UTF-8.
+// NewMemberCollector returns a collector for [node.Member.Present]. Its metric,
+// curator_node_present, has the label "node" with the value name, which must be unique within a
+// registry. A closed member counts as absent.
+//
+// It returns [framework.ErrBadArgument] if m is nil, or if name is empty or not UTF-8.
 func NewMemberCollector(m *node.Member, name string) (prom.Collector, error) {
 	if m == nil {
 		return nil, fmt.Errorf("promobserve: %w: nil member", framework.ErrBadArgument)
@@ -65,7 +67,7 @@ func newPresence(present func() (bool, <-chan struct{}), name string) (prom.Coll
 		nil, prom.Labels{"node": name})}, nil
 }
 
-// checkName refuses an empty name, and one that a registry would refuse later.
+// checkName refuses an empty name, and a name that a registry would refuse later.
 func checkName(name string) error {
 	if name == "" || !utf8.ValidString(name) {
 		return fmt.Errorf("promobserve: %w: name %q must be non-empty UTF-8", framework.ErrBadArgument, name)

@@ -1,5 +1,5 @@
-// Package promobserve exports metrics of clients and locks to Prometheus. It is a module of its
-// own, so users of the library do not inherit its dependencies.
+// Package promobserve exports metrics of clients and locks to Prometheus. It is a separate module,
+// so users of the library do not inherit its dependencies.
 //
 //	observed, err := promobserve.New(registry)
 //	client, err := framework.New(servers, observed)
@@ -23,7 +23,7 @@
 //
 // The label result is "ok", "no_node", "node_exists", "bad_version", "not_empty", "no_auth",
 // "auth_failed", "canceled", "timeout" (of the caller's context), "no_server", "connection" (any
-// other loss of it), "session_lost", "suspended", "closed" or "other".
+// other loss of the connection), "session_lost", "suspended", "closed" or "other".
 //
 // The label reason is "held" (by another client, from TryAcquire), "canceled", "timeout",
 // "no_server", "session_lost", "suspended", "node_deleted", "sequence_exhausted", "connection",
@@ -34,11 +34,13 @@
 //
 // The label kind is "mutex" (also the queue of a semaphore, at <path>/locks), "read", "write",
 // "lease", "election", "kazoo" or "other". Readers, writers and mutexes have separate series, even
-// on one path. A term of leadership is a lease of kind "election", and a campaign an acquire. As a
-// LeaderSelector (leader.WithSelector) it is of kind "mutex", since its nodes are a mutex's.
+// on one path. A term of leadership is a lease of kind "election", and a campaign an acquire. The
+// kind of a LeaderSelector (leader.WithSelector) is "mutex", because its nodes are the nodes of a
+// mutex.
 //
-// The series of a lock's waiting, held, wait duration and losses exist from its first acquire on,
-// with the value 0. So an election in which no candidate has ever led has a gauge that says so.
+// The series of a lock's waiting, held, wait duration and losses exist from the first acquire of
+// the lock on, with the value 0. So an election in which no candidate has ever led has a gauge that
+// says so.
 //
 // # Caches and kept nodes
 //
@@ -56,11 +58,11 @@
 //	curator_node_present{node}          gauge    1 while the node exists, otherwise 0
 //
 // A closed cache keeps its values, and its age rises, until its collector is unregistered.
-// docs/dashboard-caches.json of the library is the Grafana dashboard for these.
+// docs/dashboard-caches.json of the library is the Grafana dashboard for these metrics.
 //
 // # The label lock
 //
-// Without [WithLockLabel] it is empty, which Prometheus treats as absent. Paths are not labels by
-// default: each new path would be a new set of series for ever, and many services have a path for
-// each object that they lock. Each lease of a semaphore is reported at <path>/leases.
+// Without [WithLockLabel] the label is empty, which Prometheus treats as absent. Paths are not
+// labels by default: each new path would be a new set of series for ever, and many services have a
+// path for each object that they lock. Each lease of a semaphore is reported at <path>/leases.
 package promobserve

@@ -72,9 +72,11 @@ type metrics struct {
 // New registers the metrics with reg, and returns an option of [framework.New] that records them.
 // The option can be passed to any number of clients, and also observes their locks.
 //
-// New returns [framework.ErrBadArgument] if reg is nil or an option is nil or invalid. It also
-// returns errors of reg, such as prometheus.AlreadyRegisteredError. If New fails, no metric stays
-// registered.
+// If New fails, no metric remains registered.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if reg is nil, or an option is nil or invalid;
+//   - an error of reg, such as prometheus.AlreadyRegisteredError.
 func New(reg prom.Registerer, opts ...Option) (framework.Option, error) {
 	cfg := config{
 		lockLabel: func(string, string) string { return "" },

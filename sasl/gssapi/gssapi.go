@@ -10,15 +10,16 @@
 // # Servers
 //
 // A server's principal is zookeeper/<host>, where host is the server's name in the list of servers,
-// in lower case. Unlike Java's client, this package does not look it up in DNS; see [WithHost].
+// in lower case. Unlike Java's client, this package does not look up the name in DNS: see
+// [WithHost].
 //
 // # Tickets
 //
 // The ticket for a server is kept for five sixths of its remaining lifetime, and used for each
 // connection to that server, so most connections need no KDC. If a server has not accepted the
 // ticket, because its key has changed, another ticket is requested after at most 30 seconds. After
-// the KDC has refused the login, or does not know the server, it is asked again after 30 seconds.
-// The keytab, the credentials cache and krb5.conf are read before each request to a KDC.
+// the KDC has refused the login, or does not know the server, the KDC is asked again after 30
+// seconds. The keytab, the credentials cache and krb5.conf are read before each request to a KDC.
 //
 // # Errors
 //
@@ -34,7 +35,7 @@
 // Kerberos itself is github.com/jcmturner/gokrb5, last released in 2023. The server must have a key
 // for AES with SHA-1 (aes256-cts-hmac-sha1-96 or aes128-cts-hmac-sha1-96). gokrb5 ignores include
 // in krb5.conf, and asks DNS for KDCs only with dns_lookup_kdc. It does not cancel a request to a
-// KDC: an unanswered one ends after 5 s for each KDC and protocol, in the background if the
+// KDC: an unanswered request ends after 5 s for each KDC and protocol, in the background if the
 // connection was abandoned.
 //
 // Tested with MIT's KDC over TCP, with one realm. Not tested: servers in another realm (cross-realm
@@ -58,8 +59,9 @@ func Keytab(principal, file string, opts ...Option) sasl.Mechanism {
 	return build(principal, withKeytab(principal, file), opts).mechanism()
 }
 
-// Password returns a mechanism that logs in as principal with its password, which is not sent. For
-// the form of principal see [Keytab].
+// Password returns a mechanism that logs in as principal with its password, which is not sent. A
+// principal is a name with a realm, such as alice@EXAMPLE.COM. If it contains no realm, the default
+// realm of krb5.conf is used.
 func Password(principal, password string, opts ...Option) sasl.Mechanism {
 	return build(principal, withPassword(principal, password), opts).mechanism()
 }
@@ -91,7 +93,7 @@ func WithService(name string) Option {
 // The function is called for each connection. It must return when ctx is done, and must be safe for
 // concurrent use.
 //
-// The example looks up the server's canonical name, as Java's client does. An attacker who controls
+// The example looks up the server's canonical name, like Java's client. An attacker who controls
 // DNS can then choose which server is trusted.
 func WithHost(host func(ctx context.Context, host string) (string, error)) Option {
 	return func(m *mechanism) { m.host = host }

@@ -154,7 +154,8 @@ func (l *Conn) catchUp() {
 	Post(l, q)
 }
 
-// CaughtUp is [Conn.CatchUp], but waits for the reply as [Call] does.
+// CaughtUp waits until the server has applied every earlier write: see [Conn.CatchUp]. It returns
+// at once when ctx is done or the client is closed.
 func (l *Conn) CaughtUp(ctx context.Context) error {
 	_, err := Call(ctx, l, AskNothing())
 	return orAnswered(err)

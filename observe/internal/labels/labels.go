@@ -127,8 +127,8 @@ func find(words []word, err error) string {
 	return "other"
 }
 
-// Condition is like [State], but returns "connected" for connstate.Reconnected too. Gauges use it,
-// so that a client counts as connected after a reconnect.
+// Condition returns the label of a state, which is "connected" for connstate.Reconnected too.
+// Gauges use it, so that a client counts as connected after a reconnect.
 func Condition(s connstate.State) string {
 	if s == connstate.Reconnected {
 		s = connstate.Connected
