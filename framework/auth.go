@@ -24,8 +24,8 @@ func WithAuth(scheme string, cred []byte) Option {
 	}
 }
 
-// AddAuth presents credentials on the current connection and on every later one, for the client and
-// all its views. Operations that start after AddAuth has returned have the rights of the
+// AddAuth presents credentials on the current connection and on every later connection, for the
+// client and all its views. Operations that start after AddAuth has returned have the rights of the
 // credentials. It is ZooKeeper's addAuthInfo.
 //
 // A server that refuses the credentials closes the connection, which cancels holds under
@@ -33,7 +33,8 @@ func WithAuth(scheme string, cred []byte) Option {
 // which [retry.Unknown] reports true, they may still be presented on later connections.
 //
 // Errors are
-//   - zk.ErrAuthFailed if the server refuses these credentials, or the client's earlier ones;
+//   - zk.ErrAuthFailed if the server refuses these credentials, or the client's earlier
+//     credentials;
 //   - [ErrBadArgument] if scheme is empty;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;

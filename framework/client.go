@@ -130,7 +130,7 @@ func (c *Client) State() connstate.State { return c.engine.State() }
 //
 // Calls of one listener never overlap. f may block and may call the client. A listener that blocks
 // or panics delays no other listener. A panic is logged. If states pile up, some are skipped, but
-// never [connstate.Lost] or the latest one.
+// never [connstate.Lost] or the latest state.
 //
 // Errors are
 //   - [ErrBadArgument] if f is nil;

@@ -48,7 +48,7 @@ func TestProtectedCreateThatLosesReplyAndCallerAtOnceLeavesNoNode(t *testing.T) 
 }
 
 // A server that stands still can carry out a request long after its connection was lost, when the
-// client has looked for the node in vain and created another one.
+// client has looked for the node in vain and created another node.
 func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)

@@ -206,8 +206,8 @@ func because(failed *string, path string, err error) error {
 }
 
 // inFlight calls send with 0, 1 and so on, until it returns false and all replies have arrived. At
-// most treeWindow requests are in flight. done may be called on any goroutine; its argument is
-// called on this one. After an error no more requests are sent.
+// most treeWindow requests are in flight. done may be called on any goroutine. Its argument is
+// called on the caller's goroutine. After an error no more requests are sent.
 func inFlight(ctx context.Context, c engine.Client, send func(i int, done func(func() error)) bool) error {
 	answers := make(chan func() error, treeWindow)
 	for next, flying := 0, 0; ; {

@@ -79,8 +79,8 @@
 //   - Every call returns at once when its context is done or the client is closed.
 //   - A [Protected] create creates exactly one node, and none if it fails.
 //   - A [Guaranteed] delete continues until the node is deleted.
-//   - A function registered with [Session.Depend] runs before another session can own what this one
-//     owned.
+//   - A function registered with [Session.Depend] runs before another session can own what this
+//     session owned.
 //   - Reads within a session are monotonic, whichever server answers them.
 //   - [Client.Close] leaves no goroutine, except for functions of the caller that are still
 //     running.

@@ -204,7 +204,7 @@ func TestOperationThatWaitsInASessionEndsWithIt(t *testing.T) {
 	})
 }
 
-// TestSickServerIsPassedOver has one good server and one that is no good, in every way.
+// TestSickServerIsPassedOver has one good server and one server that fails, in every way.
 func TestSickServerIsPassedOver(t *testing.T) {
 	for name, say := range map[string][]byte{
 		"silent":    nil,

@@ -18,7 +18,7 @@ import (
 )
 
 // TestAnEarlierWriteIsNotTakenForALaterOne has a client send a write, lose its connection, move to
-// another server, and send a different write at once. The first one is committed when the second
+// another server, and send a different write at once. The first write is committed when the second
 // one waits at the new server, which knows the transactions of its clients by session and number of
 // the request.
 func TestAnEarlierWriteIsNotTakenForALaterOne(t *testing.T) {

@@ -26,7 +26,7 @@ type Observer struct {
 	Operation func(ctx context.Context, e OperationEvent)
 
 	// State is called on every state change, in order. If states pile up, some are skipped, but
-	// never [connstate.Lost] or the latest one. The last call reports that the client was closed.
+	// never [connstate.Lost] or the latest state. The last call reports that the client was closed.
 	// State may call Close, which waits for the last call unless an earlier call has not returned.
 	State func(e StateEvent)
 }
@@ -45,8 +45,8 @@ type OperationEvent struct {
 	Err      error         // nil if the operation succeeded
 }
 
-// StateEvent is a change of a connection's state. From is zero in the first event, and To is zero
-// in the last one, when the client is closed.
+// StateEvent is a change of a connection's state. From is zero in the first event. To is zero in
+// the last event, when the client is closed.
 type StateEvent struct {
 	From, To connstate.State
 }

@@ -104,9 +104,9 @@ func WithNamespace(ns string) Option {
 	}
 }
 
-// WithACLProvider sets the function that returns the ACL of nodes created without one, parents
-// included. path is the path on the server, with the namespace. acl must be safe for concurrent
-// use.
+// WithACLProvider sets the function that returns the ACL of nodes that are created without an ACL,
+// parents included. path is the path on the server, with the namespace. acl must be safe for
+// concurrent use.
 //
 // By default, and if acl returns an empty ACL, every client has all rights. It is Curator's
 // ACLProvider.

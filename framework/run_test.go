@@ -27,7 +27,7 @@ func (f logFunc) WithAttrs([]slog.Attr) slog.Handler { return f }
 func (f logFunc) WithGroup(string) slog.Handler      { return f }
 
 // TestCloseWhileASuspensionBecomesKnownEndsTheSession: the session that Close has ended must not be
-// dropped as one that was lost.
+// dropped like a connection that was lost.
 func TestCloseWhileASuspensionBecomesKnownEndsTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var client *framework.Client

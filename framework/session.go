@@ -34,8 +34,8 @@ func (s *Session) Err() error { return s.engine().Err() }
 // Context returns a context that is cancelled when Done is closed, with Err as its cause.
 func (s *Session) Context() context.Context { return s.engine().Context() }
 
-// Depend calls notify once, before another session can own what this one owned. If the session has
-// already ended, or is suspended under policy, Depend returns the cause instead.
+// Depend calls notify once, before another session can own what this session owned. If the session
+// has already ended, or is suspended under policy, Depend returns the cause instead.
 //
 // The cause is one of these errors:
 //   - [ErrSuspended] if the connection is lost and policy is [connstate.SuspendedEndsHold];

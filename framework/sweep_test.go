@@ -222,7 +222,7 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 	}
 }
 
-// TestOnlyAPersistentNodeMayStillCome: an ephemeral node is never the one that is sought.
+// TestOnlyAPersistentNodeMayStillCome: an ephemeral node is never the node that is sought.
 func TestOnlyAPersistentNodeMayStillCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, client := virtual(t)

@@ -255,14 +255,15 @@ func (c *Conn) State() State {
 	return c.state
 }
 
-// SessionID returns the id of the session, or 0 before the first session and after one has expired.
+// SessionID returns the id of the session, or 0 before the first session and after the session has
+// expired.
 func (c *Conn) SessionID() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.sessionID
 }
 
-// Server returns the resolved address of the connected server, or of the last one tried.
+// Server returns the resolved address of the connected server, or of the last server tried.
 func (c *Conn) Server() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,7 @@
 //   - Watches after a reconnect: each is set by a separate request, which is retried until it
 //     succeeds or the session expires. go-zookeeper drops all watches if its one request fails.
 //   - Host names: they are resolved at each connect. go-zookeeper resolves them once, in Connect,
-//     which fails if one is unknown.
+//     which fails if a name is unknown.
 //   - Event channel: it holds 100 events instead of 6.
 //   - Event callback: it runs on a separate goroutine, may block and may use the Conn. go-zookeeper
 //     calls it on the connection's goroutine, where it must do neither.
@@ -55,7 +55,7 @@
 //     for ever after a lost session.
 //   - [FLWSrvr], [FLWRuok] and [FLWCons]: they parse the answers of ZooKeeper 3.6 and newer, and
 //     skip connections without a session. go-zookeeper's functions fail on these answers, and panic
-//     on a short one.
+//     on a short answer.
 //   - Unknown codes: they are values of package framework, such as ErrUnimplemented, instead of
 //     "unknown error: -6".
 //   - Containers of a ClickHouse Keeper: the EphemeralOwner of their stat is 0, as on ZooKeeper.

@@ -15,10 +15,10 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// AddAuth presents credentials on the current connection and on every later one.
+// AddAuth presents credentials on the current connection and on every later connection.
 //
 // Errors are
-//   - [ErrAuthFailed] if the server refuses the credentials, or earlier ones;
+//   - [ErrAuthFailed] if the server refuses these credentials, or earlier credentials;
 //   - [ErrBadArguments] if scheme is empty;
 //   - [ErrNoServer] if no server was reached in time: no request was sent;
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;

@@ -116,8 +116,8 @@ func WatchConfig(ctx context.Context, client *framework.Client) (ensemble Ensemb
 	return ensemble, watch, nil
 }
 
-// config reads the configuration of a ZooKeeper server. It does not read a Keeper's, which may be
-// the outdated one of the ZooKeeper from which its data were imported.
+// config reads the configuration of a ZooKeeper server. It does not read a Keeper's node, which may
+// be the outdated configuration of the ZooKeeper from which the Keeper's data were imported.
 func config(ctx context.Context, client *framework.Client, read func(*engine.Connection) (wire.WithStat[[]byte], error)) (Ensemble, error) {
 	return do(ctx, client, "getConfig", engine.ConfigPath, func(l *engine.Connection) (Ensemble, error) {
 		if l.ByKeeper() {

@@ -130,7 +130,7 @@ func Begin(size int) []byte {
 	return append(proto.Begin(8+size), 0, 0, 0, 0, 0, 0, 0, 0) // room for the header
 }
 
-// requests are the unanswered ones.
+// requests are the requests without a reply.
 type requests struct {
 	outbox     []*Request // not written
 	inFlight   fifo[sent]

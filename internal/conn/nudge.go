@@ -14,7 +14,7 @@ const (
 	smoothing = 8 // a write moves the average by this part of the difference
 )
 
-// nudges decides when to send one.
+// nudges decides when to send a nudge.
 type nudges struct {
 	wanted  bool
 	timer   *time.Timer   // fires when nudge is due

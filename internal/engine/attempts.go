@@ -45,7 +45,7 @@ func (c Client) repeat(ctx context.Context, persist bool, attempt func(l *Connec
 		limit, mayPass = noLimit, verdict.MayPass
 	}
 	var next func() time.Duration // the next pause; nil: none was needed yet
-	unknown := false              // a try before the last one was lost
+	unknown := false              // a try before the last was lost
 	for {
 		tries++
 		var used *Connection
@@ -86,8 +86,8 @@ func (c Client) pauses(persist bool) (next func() time.Duration) {
 	return c.Pauses().NextBackOff
 }
 
-// pause waits for d, or until there is another connection than the one that was used. An error
-// means that ctx has ended or the client was closed.
+// pause waits for d, or until there is another connection than used. An error means that ctx has
+// ended or the client was closed.
 func (c *core) pause(ctx context.Context, d time.Duration, used *Connection) error {
 	within, cancel := c.within(ctx, d)
 	defer cancel()

@@ -38,8 +38,8 @@ type connector struct {
 	failed map[string]time.Time // servers and addresses, and when they failed last
 }
 
-// connect tries one server after another until a connection has a session: the
-// current one if it lives, otherwise a new one. It returns nil when the client is closed.
+// connect tries one server after another until a connection has a session: the current session if
+// it lives, otherwise a new session. It returns nil when the client is closed.
 func (f *connector) connect() *Connection {
 	c := f.core
 	for c.ctx.Err() == nil {

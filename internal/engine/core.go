@@ -174,10 +174,10 @@ func (c *core) unreachable(given error) error {
 	return &wire.Unreachable{Given: given, Why: c.current().why}
 }
 
-// everybody is the ACL of nodes that are created without one. It is not changed.
+// everybody is the ACL of nodes that are created without an ACL. It is not changed.
 var everybody = zk.WorldACL(zk.PermAll)
 
-// ACLAt returns the ACL of a node that is created without one. path is the path on the server.
+// ACLAt returns the ACL of a node that is created without an ACL. path is the path on the server.
 func (c *core) ACLAt(path string) []zk.ACL {
 	if c.cfg.ACL != nil {
 		if acl := c.cfg.ACL(path); len(acl) > 0 {

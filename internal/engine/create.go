@@ -26,7 +26,7 @@ type Creation struct {
 	TTL        time.Duration
 	OrSet      bool // set the data if the node exists; not for a protected or sequential node
 	// Idempotent accepts an existing node with the same data; not for a protected or sequential
-	// one.
+	// node.
 	Idempotent bool
 	IfMissing  bool     // accept any existing node; not for a protected, sequential or ephemeral one
 	Stat       *zk.Stat // receives the stat of the node, unless it is nil
@@ -95,8 +95,8 @@ func (c Client) prepare(path string, o *Creation) (real string) {
 	return real
 }
 
-// createOrAccept creates a node that is neither protected nor sequential. If there is one, it sets
-// its data or accepts it as it is.
+// createOrAccept creates a node that is neither protected nor sequential. If the node exists, it
+// sets the node's data or accepts the node as it is.
 func (c Client) createOrAccept(ctx context.Context, path, real string, data []byte, o Creation) error {
 	var tried []int64 // sessions in which an ephemeral node may have been created
 	return c.Do(ctx, "create", path, func(l *Connection) error {

@@ -17,7 +17,7 @@ import (
 // Debt is a node that this client has created, or may have created: see package debt.
 type Debt = debt.Debt
 
-// Companion is a node that is deleted together with another one: see package debt.
+// Companion is a node that is deleted together with another node: see package debt.
 type Companion = debt.Companion
 
 // host is the client for its ledger.

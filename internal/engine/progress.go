@@ -10,7 +10,7 @@ import (
 
 // progress tracks which transactions the session's servers have applied. The next server may be
 // behind the last one. lastZxid prevents that, except for events without a transaction number:
-// after one of them the next server has to catch up first:
+// after such an event the next server has to catch up first:
 //
 //	unplaced  behind  the server of the connection
 //	no        no      knows all that the session was shown

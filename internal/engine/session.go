@@ -100,7 +100,7 @@ func (c *core) wrote(took time.Duration) {
 }
 
 // unconfirmed is ErrSessionLost for want of a proof that the session lives. It says so if writes
-// are too slow for one.
+// are too slow for a proof.
 func (s *Session) unconfirmed(text string) error {
 	p := &s.core.pace
 	if took := p.slow.Load(); took > 0 {

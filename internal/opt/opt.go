@@ -38,7 +38,7 @@ func Checked[C any](ok bool, set func(*C), format string, args ...any) func(*C) 
 // Set returns an option that always calls set.
 func Set[C any](set func(*C)) func(*C) error { return Checked(true, set, "") }
 
-// All returns an option that applies several.
+// All returns an option that applies opts, in order.
 func All[C any, O ~func(*C) error](opts ...O) O {
 	return func(c *C) error { return Apply(c, opts) }
 }

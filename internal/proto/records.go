@@ -1,6 +1,6 @@
 package proto
 
-// Record is a message or a part of one.
+// Record is a message or a part of a message.
 type Record interface {
 	// Append appends the record to b and returns the result.
 	Append(b []byte) []byte

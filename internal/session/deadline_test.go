@@ -309,7 +309,7 @@ func TestAReplacedLeaderProvesNothing(t *testing.T) {
 	})
 }
 
-// Who is careful must not lose sessions that live: the bound is the one that Deadline states.
+// A careful client must not lose sessions that live: the bound is the one that Deadline states.
 func TestProvenIsNotLongAgoWhileWritesAreCommitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		longest := span(time.Millisecond, timeout/3).Draw(t, "longest pause")

@@ -32,9 +32,9 @@ func (l *listener) add(to connstate.State) {
 	l.queue = append(l.queue, to)
 }
 
-// Listen registers f for every new state from now on, not for the current one. The calls are in
-// order, one at a time, on a goroutine of the machine. It
-// returns [opt.ErrBadArgument] if f is nil, and [ErrClosed] after Close.
+// Listen registers f for every new state from now on, not for the current state. The calls are in
+// order, one at a time, on a goroutine of the machine. It returns [opt.ErrBadArgument] if f is nil,
+// and [ErrClosed] after Close.
 //
 // f may block, and may call the machine. If it panics, the panic is logged, and f stays registered.
 // If states pile up, some are skipped, but never Lost or the latest.

@@ -47,7 +47,7 @@ var next = map[connstate.State][]connstate.State{
 	connstate.Lost:        {connstate.Connected, connstate.Reconnected},
 }
 
-// State returns the current state. After Close it is the last one.
+// State returns the current state. After Close it returns the last state.
 func (m *Machine) State() connstate.State {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,9 +105,10 @@ func (m *Machine) move(to connstate.State) {
 	}
 }
 
-// Close stops the calls of listeners. It waits for the last call of functions of Observe only: one
-// call of each other listener may be running, or about to begin. It may be called again, even by a
-// listener.
+// Close stops the calls of listeners. It waits for the last call of functions of Observe only. It
+// may be called again, even by a listener.
+//
+// One call of each other listener may be running, or about to begin.
 func (m *Machine) Close() {
 	m.mu.Lock()
 	if m.closed {

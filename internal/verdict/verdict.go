@@ -46,9 +46,10 @@ const (
 // of a healthy server such as [zk.ErrNoNode], and for unknown errors. Before an error that is
 // neither Answered nor Over, an earlier try may have been lost: see [Unknown].
 //
-// Wrapped and joined errors are examined too. If one of them is Over, so is the whole; if not, and
-// one is Answered, so is the whole. An unknown error counts only if no other is known. The method
-// Verdict() Verdict of an error, if it exists, decides instead of the wrapped errors.
+// Wrapped and joined errors are examined too. If one of them is Over, so is the whole error.
+// Otherwise, if one of them is Answered, so is the whole error. An unknown error counts only if no
+// other is known. The method Verdict() Verdict of an error, if it exists, decides instead of the
+// wrapped errors.
 //
 // After an expired session the request can be retried, but the session's ephemeral nodes and
 // watches are lost.

@@ -38,7 +38,7 @@ type Change struct {
 // Changes yields the content of the copy as Created, then [Loaded], and then its changes. The last
 // pair is a zero Change with an error.
 //
-// A slow reader receives the newest state of each path instead of every one. The package comment
+// A slow reader receives the newest state of each path instead of every state. The package comment
 // describes the order.
 //
 // Errors are

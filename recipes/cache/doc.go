@@ -39,7 +39,7 @@
 // a Changed have the same Czxid. Parents are created before and deleted after their children. A
 // reader that applies all changes in order has the copy.
 //
-// A slow reader gets the newest state of each path instead of every one, and does not see a node
+// A slow reader gets the newest state of each path instead of every state, and does not see a node
 // that was created and deleted in between. So at most two changes of each path wait for a reader.
 //
 // One Change of Kind Loaded follows the content of the copy or, during the first load, everything

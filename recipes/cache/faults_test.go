@@ -19,7 +19,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// pair is a client that meets faults and one that does not.
+// pair is a client that meets faults and a client that does not.
 func pair(t *testing.T, server *zktest.Server) (subject, other *framework.Client, of zktest.Match) {
 	t.Helper()
 	bed := testbed.On(server)

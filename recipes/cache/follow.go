@@ -29,7 +29,7 @@ type follower struct {
 	byPath   map[string]*mark
 	ready    []*mark  // those in state ready, in order
 	inFlight int      // requests
-	rounds   []*round // of marks, the oldest first; the last one is open
+	rounds   []*round // of marks, the oldest first; the last round is open
 
 	reported atomic.Int64 // events of the watch
 	// taken is the number of events that functions of the inbox have processed.

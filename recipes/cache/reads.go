@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// mark says that a path is to be read. A path has at most one, and so at most one read at a time.
+// mark says that a path is to be read. A path has at most one mark, and so at most one read at a
+// time.
 //
 //	(no mark) ── event, or in a list ──→ ready ──→ reading ──→ listing ──→ idle ──→ (no mark)
 //	idle ─────── event ──→ paused ─────→ ready          ╰─── no children ──↗
@@ -14,10 +15,10 @@ import (
 type mark struct {
 	path  string
 	state state
-	pause time.Duration // the last one; 0: none
+	pause time.Duration // the last pause; 0: none
 	timer *time.Timer   // ends the pause
 	round *round        // of the pending or running read; nil in states idle and refused
-	later *round        // of the next read, if an event requires one; nil: none
+	later *round        // of the next read, if an event requires another read; nil: none
 }
 
 type state int
@@ -33,7 +34,7 @@ const (
 )
 
 // round is the set of marks between two Syncs. The first is the load. A Sync waits for its round
-// and the earlier ones.
+// and the earlier rounds.
 type round struct {
 	number int          // in order
 	left   int          // pending or running reads
@@ -152,7 +153,7 @@ func (f *follower) answered(m *mark, err error, take func()) {
 	})
 }
 
-// rest puts m into a state that ends after a pause, twice as long as the last one.
+// rest puts m into a state that ends after a pause, twice as long as the last pause.
 func (f *follower) rest(m *mark, s state, first, last time.Duration) {
 	m.state, m.pause = s, min(max(2*m.pause, first), last)
 	var timer *time.Timer

@@ -172,7 +172,7 @@ type ValueChange[T any] struct {
 // in the order of [Cache.Changes]. Nodes that could not be decoded are yielded with Value.Err. The
 // last pair is a zero ValueChange with an error.
 //
-// A slow reader receives the newest state of each path instead of every one.
+// A slow reader receives the newest state of each path instead of every state.
 //
 // Errors are
 //   - the error of ctx if ctx is done;

@@ -226,7 +226,7 @@ func TestValuesOfNodesThatAreGoneAreNotKept(t *testing.T) {
 }
 
 // TestValuesOfNodesThatAreGoneBeforeTheyAreDecodedAreNotKept has nodes created and deleted while
-// the decoder is busy with another one.
+// the decoder is busy with another value.
 func TestValuesOfNodesThatAreGoneBeforeTheyAreDecodedAreNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())

@@ -23,7 +23,7 @@
 //   - Update applies the result of exactly one call of its function, or reports that the outcome is
 //     unknown.
 //   - Data that cannot be decoded are never overwritten by Update.
-//   - A View never shows an older value after a newer one. Its values belong to the caller.
+//   - A View never shows an older value after a newer value. Its values belong to the caller.
 //
 // # What it cannot promise
 //
@@ -339,7 +339,8 @@ type Entry[T any] struct {
 	Value T
 	Stat  zk.Stat
 	// Err is ErrBadValue if the data cannot be decoded: Value is zero, or in a View the last good
-	// one. In a List it may also be the server's refusal, such as zk.ErrNoAuth; Stat is zero then.
+	// value. In a List it may also be the server's refusal, such as zk.ErrNoAuth; Stat is zero
+	// then.
 	Err error
 }
 

@@ -23,7 +23,7 @@ import (
 type keeper struct {
 	*Node
 	pauses  wait.Pauses
-	session *framework.Session // the one that lives, or the last one; nil before the first
+	session *framework.Session // the live session, or the last one; nil before the first
 	in      *framework.Client  // the client in the session
 	once    *framework.Client  // in, without a retry: after a lost reply the node is read first
 	owner   int64              // of this client's node: the session, or 0 if the node is persistent
@@ -94,7 +94,7 @@ func (k *keeper) next(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if stat == nil || k.stat != nil && stat.Czxid != k.stat.Czxid { // it is another one
+		if stat == nil || k.stat != nil && stat.Czxid != k.stat.Czxid { // it is another node
 			k.mine = content{}
 		}
 		k.stat, k.watch = stat, watch
@@ -129,9 +129,9 @@ func (k *keeper) absent(ctx context.Context) error {
 	return k.again(err)
 }
 
-// create creates the node and replaces a foreign node that was seen. If it replaces one, or a late
-// write may arrive, it does so in a transaction that gives the node another version: a write in
-// flight does not match it.
+// create creates the node and replaces a foreign node that was seen. If it replaces a node, or a
+// late write may arrive, it does so in a transaction that gives the node another version: a write
+// in flight does not match it.
 func (k *keeper) create(ctx context.Context) (err error) {
 	k.oweFirst()
 	want, path, other := k.status().want, k.path, k.late()
@@ -160,7 +160,7 @@ func (k *keeper) create(ctx context.Context) (err error) {
 		if results != nil {
 			k.stat = results[len(ops)-1].Stat
 		}
-		// Otherwise the next node seen cannot be identified as this one, and is written.
+		// Otherwise the next node seen cannot be identified as this node, and is written.
 		if k.stat != nil || !k.cfg.persistent() {
 			k.mine = want
 		}
@@ -193,8 +193,8 @@ func (k *keeper) oweFirst() {
 	}
 }
 
-// owe registers the node as a debt of the session. It stays if a Keep of this client has the path
-// by then, except for this one.
+// owe registers the node as a debt of the session. It stays if another Keep of this client has the
+// path by then.
 func (k *keeper) owe(except *Node) *engine.Debt {
 	client, key, owners := engine.Of(k.client), k.key(), k.status().owners
 	mine := func(owner int64) bool { return slices.Contains(owners, owner) }
@@ -211,8 +211,8 @@ func (k *keeper) settled() bool {
 	return debt == nil || debt.Settle()
 }
 
-// again has the node be looked at again after a write, even after one that has failed since the
-// node is not the one any more that was seen. Other errors are returned.
+// again lets the node be read again after a write, even after a write that failed because the node
+// is no longer the node that was seen. Other errors are returned.
 func (k *keeper) again(err error) error {
 	gone := k.stat != nil && errors.Is(err, zk.ErrNoNode) // and not its parent
 	if err == nil || gone || errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) {
@@ -372,7 +372,7 @@ func (k *keeper) clear(ctx context.Context) error {
 	return k.again(err)
 }
 
-// rest waits until there is work to do, or for one of these.
+// rest waits until there is work to do, or until fired or timer is ready.
 func (k *keeper) rest(fired <-chan struct{}, timer <-chan time.Time) {
 	select {
 	case <-k.touches:

@@ -57,7 +57,7 @@ type status struct {
 
 // content is data that the node is to hold, or that was last written to a node.
 type content struct {
-	number int64 // a later one has a higher number, from 1; 0: the node may hold other data
+	number int64 // later content has a higher number, from 1; 0: the node may hold other data
 	data   []byte
 	mzxid  int64 // of this client's write; other clients may have written since
 }
@@ -172,7 +172,7 @@ func (n *Node) status() status {
 func (n *Node) Path() string { return n.path }
 
 // Set replaces the node's data and returns when they are written. nil means the client's default
-// data. If calls overlap, the last one wins.
+// data. If calls overlap, the last call wins.
 //
 // Errors are
 //   - [framework.ErrTooLong] if the data are too long for a request: they are not written;
@@ -337,8 +337,8 @@ func WithTTL(ttl time.Duration) Option {
 	return opt.Checked(ttl >= 2*time.Millisecond, func(c *config) { c.mode, c.ttl = framework.Persistent, ttl }, "TTL %v, must be at least 2ms", ttl)
 }
 
-// WithoutParents does not create missing parents. Until the parent exists, [Node.Problem] returns
-// zk.ErrNoNode.
+// WithoutParents disables the creation of missing parents. Until the parent exists, [Node.Problem]
+// returns zk.ErrNoNode.
 func WithoutParents() Option { return opt.Set(func(c *config) { c.noParents = true }) }
 
 // WithErrorPolicy sets the connection states in which [Node.Present] is false. The default is the

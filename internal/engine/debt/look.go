@@ -228,9 +228,9 @@ func (x *look) seen(stat *zk.Stat, err error) {
 	}
 }
 
-// creator returns the debt whose create has made the node that was seen: one that has tried to
-// delete it before, or else one of this session, whose create was answered. The others still owe
-// the nodes of their creates.
+// creator returns the debt whose create has made the node that was seen: a debt that has tried to
+// delete the node before, or else a debt of this session whose create was answered. The others
+// still owe the nodes of their creates.
 func (x *look) creator(claims []*Debt, stat *zk.Stat) *Debt {
 	return slices.MaxFunc(claims, func(a, b *Debt) int {
 		rank := func(d *Debt) int {

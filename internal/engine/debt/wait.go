@@ -20,8 +20,8 @@ type ticket struct {
 type Outcome struct {
 	Tries    int
 	Last     error // the last reply
-	Unknown  bool  // a request before the last one may have been carried out
-	InFlight bool  // the last one is not answered
+	Unknown  bool  // a request before the last may have been carried out
+	InFlight bool  // the last request is not answered
 	Settled  bool  // the deletion has ended
 }
 

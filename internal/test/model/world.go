@@ -74,7 +74,7 @@ type txn struct {
 	reader, found, anew     bool
 }
 
-// request is one of a client, in the order of its connection.
+// request is a request of a client, in the order of its connection.
 type request struct {
 	kind byte // 'C' 'D', 'R' create a reader, 'X' delete it; 'L' list, 'O' watch our own node, 'W' watch one ahead; 'A' add the view's watch, 'B' list for it, 'G' read what was listed
 	by   int8 // goroutine
@@ -105,7 +105,7 @@ type goroutine struct {
 	downs         int8
 }
 
-// child is one of a view.
+// child is a child in a view.
 type child struct{ id, num, count int8 }
 
 // picture is a client's view. phase: 0 none, 1 the watch is being set, 2 the list is read, 3 the
@@ -206,7 +206,7 @@ func (w *World) key() key {
 	return key{maphash.Bytes(seeds[0], b), maphash.Bytes(seeds[1], b)}
 }
 
-// node is one that exists.
+// node is a node that exists.
 type node struct{ id, num, owner, session int8 }
 
 // nodes are those of the first n transactions, with the number of the next child; next is -1 if

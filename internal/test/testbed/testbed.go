@@ -167,8 +167,8 @@ type Refusal struct{ server *zktest.Server }
 // Store lets the server refuse credentials, or accept them.
 func (r Refusal) Store(refuses bool) { r.server.RefuseCredentials(refuses) }
 
-// Busy lets a server refuse to read nodes, as an overloaded one, until stop is called. Each request
-// takes a millisecond.
+// Busy lets a server refuse to read nodes, like an overloaded server, until stop is called. Each
+// request takes a millisecond.
 func Busy(server *zktest.Server) (stop func()) {
 	undelay := server.Delay(time.Millisecond, zktest.OnOp("getData"))
 	restore := server.Rewrite(func(_ zktest.Request, answer []byte) []byte {

@@ -234,7 +234,7 @@ func (e *Ensemble) call(ctx context.Context, action string) (answer string, err 
 	return strings.TrimSpace(string(text)), err
 }
 
-// send sends a request. The error of a failed one has the server's text.
+// send sends a request. The error of a failed request has the server's text.
 func (e *Ensemble) send(ctx context.Context, method, url, body string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {

@@ -143,7 +143,7 @@ func TestOnServers(t *testing.T) {
 	require.Error(t, e.ExpireSession(ctx, 0))
 }
 
-// fakeT is a test that ends without this one.
+// fakeT is a test that ends without the real test.
 type fakeT struct {
 	cleanups []func()
 	errors   string
