@@ -41,13 +41,6 @@
 // term in a row, up to about 3 s. An error that the function returns after its term has ended is
 // logged, unless it only repeats the end of the context.
 //
-// # Errors
-//
-// A wait that ends with its context returns ctx's error, which also wraps zk.ErrNoServer if there
-// is no connection. [framework.ErrClosed] means that the client is closed. [lock.ErrHeld] means
-// that ctx derives from a term of the same election, or from a hold of a mutex at the path of a
-// selector. All other errors are permanent, such as zk.ErrNoAuth and [lock.ErrSequenceExhausted].
-//
 // # What it cannot promise
 //
 // A suspended process cannot know that it has lost the leadership. If something must never be done

@@ -20,7 +20,7 @@ import (
 )
 
 // One instance of a service is active. On SIGTERM its main function would cancel ctx: the leader
-// stops its work, and only then the next one leads.
+// stops its work, and only then another instance leads.
 func Example() {
 	server, err := zktest.Start() // instead of a real ensemble
 	if err != nil {
@@ -111,7 +111,7 @@ func Example_health() {
 
 // Other processes see the leader's id, so it may be the leader's address. An address that is
 // published elsewhere is written with the term's guard, so a late leader cannot replace the address
-// of the next one.
+// of its successor.
 func Example_address() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {

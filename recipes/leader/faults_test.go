@@ -13,8 +13,8 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 )
 
-// scenario is a life in an election, with a fault somewhere in it. The subject is the one that
-// meets the fault; the other candidate does not.
+// scenario is a run of an election with one fault. The subject's requests meet the fault, and the
+// other candidate's do not.
 type scenario struct {
 	*testbed.Scenario
 	subject, other *leader.Election
@@ -33,8 +33,8 @@ func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 	})
 }
 
-// finish checks what must hold after everything: the other can lead, and nothing of the subject's
-// is left.
+// finish checks what must hold after every scenario: the other candidate can lead, and no node of
+// the subject remains.
 func (s scenario) finish(t *testing.T) {
 	t.Helper()
 	term := campaign(t, s.other)
@@ -45,8 +45,8 @@ func (s scenario) finish(t *testing.T) {
 	}, "no node is left behind")
 }
 
-// checkAlone checks that the other does not lead as long as the term believes in itself. A session
-// that is ended by force gives no warning, so its leader may hear of it later.
+// checkAlone checks that the other candidate does not lead while the term's context is live. A
+// session that is expired by force gives no warning, so its leader may be notified later.
 func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 	t.Helper()
 	ctx := testbed.Timeout(t, 30*time.Millisecond)

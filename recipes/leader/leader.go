@@ -107,17 +107,19 @@ func (e *Election) ID() string { return e.id }
 // Campaign joins the election and blocks until it leads. The caller must call [Term.Release]. If
 // Campaign fails, its node is deleted.
 //
-// After a loss it joins again, behind all other candidates if its node was deleted. An outage does
-// not end it.
+// After a loss Campaign joins again, behind all other candidates if its node was deleted. An outage
+// does not end it.
 //
 // Errors are
 //   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
-//   - [lock.ErrHeld] inside a term of the same election: Campaign would wait for that term;
+//   - [lock.ErrHeld] if ctx derives from a term of the same election, or, with [WithSelector], from
+//     a hold of a mutex at its path: Campaign would wait for that term or hold;
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
-//   - [framework.ErrSessionLost] if the client is a view of a lost session (see
-//     [framework.Client.In]);
-//   - [lock.ErrSequenceExhausted], and errors of the server that a retry cannot fix, such as
-//     zk.ErrNoAuth.
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrTooLong] if the id exceeds the client's limit of a request;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (e *Election) Campaign(ctx context.Context) (*Term, error) {
 	term, err := e.campaign(ctx)
 	return term, e.opError("campaign", err)

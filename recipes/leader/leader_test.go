@@ -57,7 +57,7 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// newElection creates an election on a client of its own.
+// newElection creates an election on a separate client.
 func newElection(t *testing.T, bed *testbed.Bed, path string, opts ...leader.Option) (*leader.Election, *framework.Client) {
 	t.Helper()
 	client := bed.Client(t)

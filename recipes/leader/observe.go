@@ -28,15 +28,21 @@ type State struct {
 }
 
 // Observe yields the election's state, at least as new as at the call, and then the newest state
-// after each change. It does not take part in the election. The last pair contains an error: see
-// the package comment.
+// after each change. It does not take part in the election. Without a connection it repeats the
+// last state with Stale set.
 //
 //	for state, err := range e.Observe(ctx) {
 //		if err != nil { return err } // ctx is done, or the client is closed
 //		...
 //	}
 //
-// Without a connection the last state is repeated with Stale set.
+// The last pair contains an error:
+//   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		o := observation{election: e, yield: yield, last: State{Stale: true}}

@@ -32,7 +32,7 @@ func observe(t *testing.T, ctx context.Context, e *leader.Election) *observer {
 	return &observer{t, next}
 }
 
-// state is the next one that there is.
+// state returns the next state.
 func (o *observer) state() leader.State {
 	o.t.Helper()
 	s, err, ok := o.next()
@@ -41,7 +41,7 @@ func (o *observer) state() leader.State {
 	return s
 }
 
-// end is the error that ends the observation.
+// end returns the error that ends the observation.
 func (o *observer) end() error {
 	o.t.Helper()
 	_, err, ok := o.next()
@@ -52,7 +52,7 @@ func (o *observer) end() error {
 	return err
 }
 
-// fresh is the next state that is not stale.
+// fresh returns the next state that is not stale.
 func (o *observer) fresh() leader.State {
 	o.t.Helper()
 	for {
@@ -122,8 +122,8 @@ func observerSurvives(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, next.Release())
 }
 
-// TestObserverCatchesUpInANewSession looks at the first thing that an observer asks there: a server
-// that is behind must not answer with an older state than was shown before.
+// TestObserverCatchesUpInANewSession checks the first request of an observer in a new session: a
+// lagging server must not answer with an older state than was shown before.
 func TestObserverCatchesUpInANewSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
@@ -156,7 +156,7 @@ func TestObserverCatchesUpInANewSession(t *testing.T) {
 	})
 }
 
-// TestObserverIsNotWokenByWhoWaits has many candidates join and leave behind the leader.
+// TestObserverIsNotWokenByWhoWaits lets many candidates join and leave behind the leader.
 func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
@@ -223,9 +223,9 @@ func TestAServerThatRefusesCredentialsEndsNoObservation(t *testing.T) {
 	})
 }
 
-// TestAnObserverReportsALossAlsoWhenItHasToLook has the server go when there is a change to look
-// at: before the look, while the reader is busy, or during it. The client's retry policy would
-// repeat the look until the server is back.
+// TestAnObserverReportsALossAlsoWhenItHasToLook stops the server when a change must be read: before
+// the read, while the reader is busy, or during the read. The client's retry policy would repeat
+// the read until the server restarts.
 func TestAnObserverReportsALossAlsoWhenItHasToLook(t *testing.T) {
 	for _, during := range []bool{false, true} {
 		virtual(t, func(t *testing.T, w world) {
@@ -263,8 +263,8 @@ func TestAnObserverReportsALossAlsoWhenItHasToLook(t *testing.T) {
 }
 
 // TestARecursiveWatchOfOurOwnMakesNothingStale has a client observe an election and set a recursive
-// watch at its path, as caches and locks do. It takes the place of the observer's. The connection
-// is not lost.
+// watch at its path, as caches and locks do. That watch replaces the observer's. The connection is
+// not lost.
 func TestARecursiveWatchOfOurOwnMakesNothingStale(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, candidate := w.client(), w.election()

@@ -22,8 +22,17 @@ type Participant struct {
 }
 
 // Participants returns the leader and the candidates, in the order of the queue. Nodes that are
-// deleted during the call are omitted, and a lagging server may show an older state. Errors are as
-// for [lock.Queue.Participants].
+// deleted during the call are omitted, and a lagging server may show an older state. If the path
+// does not exist, the list is empty.
+//
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to read a node.
 func (e *Election) Participants(ctx context.Context) ([]Participant, error) {
 	nodes, err := e.queue.Participants(ctx)
 	if err != nil {
@@ -43,7 +52,15 @@ func participant(n lock.Participant, leads bool) Participant {
 // Leader returns the leader. A lagging server may show an earlier one: a leader proves its term by
 // [Term.Guard].
 //
-// Errors are [ErrNoLeader], even if the path does not exist, and [lock.ErrSequenceExhausted].
+// Errors are
+//   - [ErrNoLeader] if the election has no candidate, even if the path does not exist;
+//   - the error of ctx if ctx is done first;
+//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors, such as zk.ErrNoAuth.
 func (e *Election) Leader(ctx context.Context) (Participant, error) {
 	p, err := e.find(ctx, e.client, e.client.Get)
 	if err == nil && !p.Leads {

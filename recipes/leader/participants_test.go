@@ -13,7 +13,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestTheFirstThatCanBeReadLeads has nodes go between the list and the look at the first.
+// TestTheFirstThatCanBeReadLeads deletes nodes between the list and the read of the first one.
 func TestTheFirstThatCanBeReadLeads(t *testing.T) {
 	for name, ask := range map[string]func(t *testing.T, e *leader.Election) (leader.Participant, bool){
 		"Leader": func(t *testing.T, e *leader.Election) (leader.Participant, bool) {
@@ -126,8 +126,7 @@ func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
 	})
 }
 
-// TestObserverIsGivenTheNextLeader has one leader follow the other while the observer does not
-// look.
+// TestObserverIsGivenTheNextLeader changes the leader while the observer is busy.
 func TestObserverIsGivenTheNextLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		o := observe(t, testbed.Context(t), w.election())

@@ -15,14 +15,22 @@ import (
 )
 
 // Run campaigns, calls f as the leader, releases the term, and campaigns again, until ctx is done.
-// f's context derives from ctx, and is also cancelled when the leadership may be lost: see
-// [lock.Hold.Do]. Calls of f never overlap.
+// f's context derives from ctx, and is also cancelled when the leadership may be lost, before
+// another process can lead. Calls of f never overlap.
 //
 // Errors are
-//   - the error of ctx, joined with the errors of f and of Release,
-//   - the error of f, if it fails while it leads,
-//   - an error of Campaign, or an error of Release other than a loss,
-//   - [framework.ErrBadArgument] if f is nil.
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the error of ctx, joined with the errors of f and of Release, or wrapped with zk.ErrNoServer
+//     if Run was waiting and the client is not connected;
+//   - the error of f, joined with the error of Release, if f fails before its context is done;
+//   - [lock.ErrHeld] if ctx derives from a term of the same election, or, with [WithSelector], from
+//     a hold of a mutex at its path;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrTooLong] if the id exceeds the client's limit of a request;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (e *Election) Run(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	between := wait.Pauses{First: youngTerm, Last: lastPause}
 	for {
@@ -85,14 +93,23 @@ const (
 	overrunAfter = 10 * time.Second
 )
 
-// Lead campaigns, calls f once as the leader, and releases the term. f's context derives from ctx,
-// as in [Election.Run].
+// Lead campaigns, calls f once as the leader, and releases the term, even if f panics. f's context
+// derives from ctx, and is also cancelled when the leadership may be lost, before another process
+// can lead.
 //
 // Errors are
+//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] if the term
+//     was lost. f is not called if that happens before the call;
 //   - [framework.ErrBadArgument] if f is nil;
-//   - the errors of [Election.Campaign]: f was not called;
-//   - the error of f, joined with the error of Release. It wraps [framework.ErrLost] if the term
-//     was lost while f ran.
+//   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
+//   - [lock.ErrHeld] if ctx derives from a term of the same election, or, with [WithSelector], from
+//     a hold of a mutex at its path;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrTooLong] if the id exceeds the client's limit of a request;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (e *Election) Lead(ctx context.Context, f func(ctx context.Context, term *Term) error) error {
 	o, err := e.lead(ctx, f)
 	if err != nil {
@@ -120,7 +137,7 @@ func (e *Election) lead(ctx context.Context, f func(context.Context, *Term) erro
 		return o, err
 	}
 	var overrun sync.WaitGroup
-	defer func() { // also when f panics
+	defer func() { // even if f panics
 		o.released = own.Release()
 		overrun.Wait() // last: the logger may block
 	}()

@@ -39,7 +39,7 @@ func run(ctx context.Context, e *leader.Election, f func(context.Context, *leade
 }
 
 // TestNodeStaysUntilTheWorkHasReturned has work overrun its context, for each reason that ends one.
-// client-go's ReleaseOnCancel gives up before.
+// client-go's ReleaseOnCancel releases earlier.
 func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 	for name, stop := range map[string]func(w world, cancel context.CancelFunc, term *leader.Term){
 		"ctx is done":   func(_ world, cancel context.CancelFunc, _ *leader.Term) { cancel() },
@@ -98,7 +98,7 @@ func releaseTwice(t *testing.T, term *leader.Term) { // CURATOR-518
 	assert.ErrorIs(t, term.Err(), lock.ErrReleased)
 }
 
-// TestRunGoesOn has each thing happen that must not end it.
+// TestRunGoesOn covers the events that must not end Run.
 func TestRunGoesOn(t *testing.T) {
 	for name, f := range map[string]func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error{
 		// CUR-LDR-13, CURATOR-671
@@ -157,8 +157,8 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestRunReturns has each thing happen that ends it. CURATOR-15: an exception ended the loop
-// unseen.
+// TestRunReturns covers the events that end Run. CURATOR-15: an exception ended the loop without a
+// report.
 func TestRunReturns(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
@@ -316,8 +316,8 @@ func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 	})
 }
 
-// TestWorkEndsBeforeTheNextTermWhenCutOff has the leader cut off from the servers, which send it
-// nothing.
+// TestWorkEndsBeforeTheNextTermWhenCutOff separates the leader from the servers without closing its
+// connection.
 func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
@@ -422,7 +422,7 @@ func TestWhetherTheWorkSaysMoreThanTheEndOfItsContext(t *testing.T) {
 	})
 }
 
-// stuck is a log that stands still at a message.
+// stuck is a log that blocks at a message.
 type stuck struct {
 	at   string
 	goOn chan struct{}
@@ -438,8 +438,8 @@ func (s stuck) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestALogThatStandsStillDoesNotKeepTheNode has one stand still at each word about work that
-// overruns.
+// TestALogThatStandsStillDoesNotKeepTheNode blocks the log at each message about work that overruns
+// its term.
 func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 	for _, at := range []string{"function goes on", "function returned"} {
 		virtualRun(t, at, func(t *testing.T, w world) {
@@ -540,7 +540,7 @@ func TestRunPausesAfterShortTerms(t *testing.T) {
 	})
 }
 
-// TestAnOrderedShutdownSaysNothingElse has candidates wait behind a leader when their context ends.
+// TestAnOrderedShutdownSaysNothingElse ends the context of candidates that wait behind a leader.
 func TestAnOrderedShutdownSaysNothingElse(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		_, err := w.election().Campaign(t.Context())

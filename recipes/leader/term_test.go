@@ -11,8 +11,8 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 )
 
-// TestALossIsReportedAlsoIfNobodyElseLed has the connection of a leader be lost for a moment. Its
-// term is over then, although its node is still there and is deleted by it.
+// TestALossIsReportedAlsoIfNobodyElseLed interrupts the connection of a leader for a moment. The
+// term has ended, although its node still exists until the leader deletes it.
 func TestALossIsReportedAlsoIfNobodyElseLed(t *testing.T) {
 	virtualRun(t, "by Release", func(t *testing.T, w world) {
 		term, err := w.election().Campaign(t.Context())

@@ -43,7 +43,7 @@ func virtualRun(t *testing.T, name string, test func(t *testing.T, w world)) {
 	testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) { test(t, world{t, w.Server, w.Client}) })
 }
 
-// unconnected is a client whose connection was not awaited.
+// unconnected returns a client whose connection was not awaited.
 func (w world) unconnected() *framework.Client {
 	client, err := framework.New(w.server.Servers(),
 		framework.WithDialer(w.server.DialContext),
@@ -59,7 +59,7 @@ func (w world) election(opts ...leader.Option) *leader.Election {
 	return electionOn(w.T, w.client(), "/election", opts...)
 }
 
-// campaigning starts a campaign, and returns when all that happens has happened.
+// campaigning starts a campaign, and returns when all goroutines wait.
 func (w world) campaigning(ctx context.Context, e *leader.Election) <-chan result {
 	done := testbed.Go(func() result {
 		term, err := e.Campaign(ctx)
@@ -69,7 +69,7 @@ func (w world) campaigning(ctx context.Context, e *leader.Election) <-chan resul
 	return done
 }
 
-// nodes are the names of the election's nodes.
+// nodes returns the names of the election's nodes.
 func (w world) nodes() []string {
 	names, err := w.server.Children("/election")
 	if errors.Is(err, zktest.ErrNoNode) {
@@ -79,7 +79,7 @@ func (w world) nodes() []string {
 	return names
 }
 
-// session is the id of a client's session.
+// session returns the id of a client's session.
 func (w world) session(client *framework.Client) int64 {
 	session, err := client.Session(testbed.Context(w.T))
 	require.NoError(w, err)
@@ -257,8 +257,7 @@ func TestAllServersDownMeansNoLeaderAndThenExactlyOne(t *testing.T) { // CUR-LDR
 	})
 }
 
-// TestATermEndsBeforeItsNodeGoes looks at the term at the moment when the server carries out the
-// deletion.
+// TestATermEndsBeforeItsNodeGoes checks the term at the moment when the server deletes its node.
 func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's ReleaseOnCancel
 	for name, end := range map[string]func(t *testing.T, client *framework.Client, e *leader.Election, began func(*leader.Term)){
 		"release": func(t *testing.T, _ *framework.Client, e *leader.Election, began func(*leader.Term)) {
@@ -335,7 +334,7 @@ func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 	}
 }
 
-// stops allows no retry. It does something when it is asked.
+// stops is a policy that allows no retry. It calls a function when it is asked.
 type stops func()
 
 func (s stops) Reset() {}
@@ -377,8 +376,8 @@ func TestACandidateIsNotTiedToAnotherTermsSession(t *testing.T) {
 	})
 }
 
-// TestCloseEndsAPauseBetweenTries has a candidate and an observer be refused for so long that they
-// pause for seconds.
+// TestCloseEndsAPauseBetweenTries refuses a candidate and an observer until their pauses last for
+// seconds.
 func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		refuses := testbed.RefuseCredentials(w.server)
