@@ -8,7 +8,7 @@ var (
 	ErrNotCompressed = gzipped.ErrNotCompressed
 
 	// ErrTooLarge is returned if data exceed the limit of [WithMaxDecompressed]. It wraps
-	// ErrNotCompressed, so that readers treat all data alike that they cannot use.
+	// ErrNotCompressed, so that a reader that skips unusable data needs one check.
 	ErrTooLarge = gzipped.ErrTooLarge
 )
 

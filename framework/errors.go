@@ -65,6 +65,7 @@ var (
 	ErrQuotaExceeded = conn.CodeError(proto.QuotaExceeded)
 
 	// ErrThrottled means that the server is overloaded and has not processed the request (-127).
+	// The client retries the operation.
 	ErrThrottled = conn.CodeError(proto.Throttled)
 )
 

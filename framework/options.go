@@ -95,8 +95,11 @@ func WithRetryPolicy(p retry.Policy) Option {
 // not contain it. If ns is empty, there is no namespace.
 //
 // The first [Client.Create] directly below the namespace creates its node; until then reads fail
-// with zk.ErrNoNode. [New] returns [ErrBadArgument] if ns begins with a slash, and [ErrBadPath] if
-// ZooKeeper does not allow one of its elements.
+// with zk.ErrNoNode.
+//
+// [New] refuses the namespace
+//   - with [ErrBadArgument] if ns begins with a slash;
+//   - with [ErrBadPath] if ZooKeeper does not allow one of its elements.
 func WithNamespace(ns string) Option {
 	return func(c *config) error {
 		c.namespace = ns

@@ -9,7 +9,7 @@ import (
 
 // ParseConnectString parses a connect string of Java's clients: "zk1:2181,zk2:2181/app/a" names two
 // servers and the chroot "app/a". Pass the chroot, which may be empty, to [WithNamespace]. Unlike
-// in Java, its node need not exist.
+// in Java, the chroot's node need not exist.
 //
 //	servers, chroot, err := framework.ParseConnectString(os.Getenv("ZOOKEEPER"))
 //	if err != nil { ... }

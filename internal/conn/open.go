@@ -90,8 +90,12 @@ type Grant struct {
 // Open performs the handshake on nc, and presents credentials: SASL first. If it fails, it closes
 // nc.
 //
-// The error wraps ctx's if ctx is done. Other errors are [ErrExpired], [ErrRefused],
-// zk.ErrAuthFailed and network errors.
+// Errors are
+//   - an error that wraps ctx's error if ctx is done;
+//   - [ErrExpired] if the session of hello has expired;
+//   - [ErrRefused] if the server refuses the connection for now;
+//   - zk.ErrAuthFailed if the server refuses the credentials;
+//   - a network error.
 func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {
 	c := &Conn{
 		nc:      nc,

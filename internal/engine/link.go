@@ -24,7 +24,12 @@ type Link struct {
 // Link returns the current connection. It waits at most the connection timeout for a connection,
 // without a retry. A view of one session returns a connection of that session.
 //
-// Errors are the error of ctx, [ErrClosed], [ErrSessionLost], zk.ErrAuthFailed and zk.ErrNoServer.
+// Errors are
+//   - the error of ctx if ctx is done, wrapped with zk.ErrNoServer if Link had to wait;
+//   - zk.ErrNoServer if no server was reached in time;
+//   - [ErrClosed] if the client is closed;
+//   - [ErrSessionLost] if the client is a view of a lost session;
+//   - zk.ErrAuthFailed if a server refuses the client's credentials.
 func (c Client) Link(ctx context.Context) (Link, error) {
 	l, err := c.awaitLink(ctx, c.session, c.cfg.ConnectionTimeout)
 	if err != nil {

@@ -211,11 +211,11 @@ func (n *Node) Set(ctx context.Context, data []byte) error {
 	return operr.New("set", n.path, err)
 }
 
-// Present reports whether the node exists and belongs to this Node. The channel is closed when
-// that, or [Node.Problem], may have changed. It becomes false
-//   - when the connection is suspended, with [connstate.SuspendedEndsHold],
-//   - when the session is lost, before another client can create the node,
-//   - when the node's deletion is reported,
+// Present reports whether the node exists and belongs to this Node. The channel is closed when the
+// result, or the result of [Node.Problem], may have changed. Present becomes false
+//   - when the connection is suspended, with [connstate.SuspendedEndsHold];
+//   - when the session is lost, before another client can create the node;
+//   - when the node's deletion is reported;
 //   - when [Node.Close] is called.
 func (n *Node) Present() (there bool, changed <-chan struct{}) {
 	s, changed := n.now.Get()

@@ -100,8 +100,12 @@ func logIn(cl *client.Client) (*client.Client, *ticket, error) {
 // errRefused is returned when a KDC has refused a request.
 var errRefused = errors.New("the KDC refused the request")
 
-// askKDC returns a new ticket for a service. Errors are errors of files, errRefused, and
-// zk.ErrNoServer if no KDC has answered.
+// askKDC returns a new ticket for a service.
+//
+// Errors are
+//   - the error of a file that cannot be read;
+//   - errRefused if a KDC has refused the request;
+//   - zk.ErrNoServer if no KDC has answered.
 func askKDC(file string, login login, service, host string) (t *ticket, err error) {
 	defer func() {
 		// The library does not check the lengths in files and messages.

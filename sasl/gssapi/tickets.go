@@ -37,7 +37,7 @@ type entry struct {
 }
 
 // get returns a ticket. Concurrent callers wait for one request, which continues when their
-// contexts are done: the next caller gets its result. The errors are ask's and ctx's.
+// contexts are done: the next caller gets its result. The error is an error of ask or of ctx.
 func (s *tickets) get(ctx context.Context, service, host string) (*ticket, error) {
 	s.mu.Lock()
 	e := s.entry(service, host)

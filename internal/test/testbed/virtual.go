@@ -19,7 +19,7 @@ type World struct {
 	bed    *Bed
 }
 
-// Client returns a client of the server, as [Bed.Client] does.
+// Client returns a client of the server, which is closed when the test ends.
 func (w *World) Client(opts ...framework.Option) *framework.Client {
 	w.t.Helper()
 	return w.bed.Client(w.t, append([]framework.Option{framework.WithDialer(w.Server.DialContext)}, opts...)...)
@@ -34,7 +34,7 @@ func Virtual(t *testing.T, test func(t *testing.T, w *World), opts ...zktest.Opt
 	})
 }
 
-// RunWorld runs a subtest as [Virtual] does.
+// RunWorld runs a subtest in a synctest bubble with a server inside.
 func RunWorld(t *testing.T, name string, test func(t *testing.T, w *World), opts ...zktest.Option) bool {
 	t.Helper()
 	return t.Run(name, func(t *testing.T) { Virtual(t, test, opts...) })
