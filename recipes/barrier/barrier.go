@@ -93,8 +93,17 @@ func (b *Barrier) Path() string { return b.path }
 
 // Set sets the barrier. A barrier that is already set is not an error.
 //
-// Errors are [framework.ErrSessionLost] and the errors of [framework.Client.Create]. If
-// [retry.Unknown] is true of an error, the barrier may be set already, or may still be set until
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
+//     client is a view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrTooLong] if the client's default data exceed its limit of a request;
+//   - the server's errors, such as zk.ErrNoAuth, or zk.ErrNoChildrenForEphemerals if the parent is
+//     ephemeral.
+//
+// If [retry.Unknown] is true of an error, the barrier may be set already, or may still be set until
 // the session has expired.
 func (b *Barrier) Set(ctx context.Context) error {
 	err := b.inOneSession(ctx, func(client *framework.Client) error {
@@ -108,10 +117,18 @@ func (b *Barrier) Set(ctx context.Context) error {
 }
 
 // Remove removes the barrier, which unblocks its waiters. It reports whether this call may have
-// removed it.
+// removed it. A barrier that is not set is not an error.
 //
-// Errors are [framework.ErrSessionLost] and the errors of [framework.Client.Delete]. If
-// [retry.Unknown] is true of an error, the barrier may be removed later, until the session has
+// Errors are
+//   - zk.ErrNotEmpty if the barrier's node has children;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
+//     client is a view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed;
+//   - the server's other errors, such as zk.ErrNoAuth.
+//
+// If [retry.Unknown] is true of an error, the barrier may be removed later, until the session has
 // expired.
 func (b *Barrier) Remove(ctx context.Context) (found bool, err error) {
 	maybe := false
@@ -148,7 +165,9 @@ func (b *Barrier) inOneSession(ctx context.Context, write func(*framework.Client
 // Errors are
 //   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
 //   - [framework.ErrClosed] if the client is closed;
-//   - the server's errors, such as zk.ErrNoAuth.
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (b *Barrier) Wait(ctx context.Context) error {
 	var first int64 // czxid of the barrier; 0: none was seen yet
 	err := recipe.Reads(ctx, b.client, func(ctx context.Context, in *framework.Client, _ engine.Link) (<-chan struct{}, error) {

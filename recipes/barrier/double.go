@@ -69,7 +69,9 @@ func (d *Double) Path() string { return d.path }
 //   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
 //   - [ErrMissed] if the other members may have left without this one;
 //   - [framework.ErrClosed] if the client is closed;
-//   - the server's errors, such as zk.ErrNoAuth.
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (d *Double) Enter(ctx context.Context) (*Entry, error) {
 	a := arrival{Double: d, values: context.WithoutCancel(ctx), member: framework.Join(d.path, uuid.New())}
 	err := errPanicked
@@ -280,8 +282,8 @@ func (e *Entry) end(cause error) {
 	e.cancel(cause)
 }
 
-// Context returns a context with the values of Enter's. It is cancelled when the session is lost,
-// before the servers can delete the node, or when Leave is called. Its cause is
+// Context returns a context with the values of Enter's context. It is cancelled when the session is
+// lost, before the servers can delete the node, or when Leave is called. Its cause is
 // [framework.ErrSessionLost], [framework.ErrClosed] or [ErrLeft].
 func (e *Entry) Context() context.Context { return e.ctx }
 
@@ -294,7 +296,9 @@ func (e *Entry) Path() string { return e.member }
 // If Leave fails, the node is deleted in the background and blocks no other member. Errors are
 //   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
 //   - [framework.ErrClosed] if the client is closed;
-//   - the server's errors, such as zk.ErrNoAuth.
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (e *Entry) Leave(ctx context.Context) error {
 	e.end(ErrLeft)
 	// inside has the other members when the node's deletion was first requested; nil: it was not.

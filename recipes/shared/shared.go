@@ -21,8 +21,8 @@ var (
 	// ErrChanged means that the node was written, deleted or created since the value was read.
 	ErrChanged = errors.New("value has changed")
 
-	// ErrBadValue is [framework.ErrBadValue]: the node's data are not a value of this kind.
-	// [Value.Set] replaces them.
+	// ErrBadValue means that the node's data are not a value of this kind. [Value.Set] replaces
+	// them. It equals [framework.ErrBadValue].
 	ErrBadValue = framework.ErrBadValue
 
 	// ErrVersion means that the node has version -1, which the servers do not compare: a
@@ -64,9 +64,12 @@ func Bytes(client *framework.Client, path string, opts ...Option) (*Value[[]byte
 	})
 }
 
-// Int32 is like [Bytes], for a number of four bytes, Curator's SharedCount. It is 0 if the node
-// does not exist or is empty, as a new node of kazoo's Counter is. Methods return [ErrBadValue] if
-// the data have another length.
+// Int32 returns a value whose node contains a number of four bytes, the most significant first. It
+// is 0 if the node does not exist or is empty. Methods return [ErrBadValue] if the data have
+// another length.
+//
+// Int32 is Curator's SharedCount. A new node of kazoo's Counter is empty. Errors are
+// [framework.ErrBadPath] and [framework.ErrBadArgument].
 func Int32(client *framework.Client, path string, opts ...Option) (*Value[int32], error) {
 	return newValue(client, path, opts, codec[int32]{
 		encode: func(n int32) ([]byte, error) { return binary.BigEndian.AppendUint32(nil, uint32(n)), nil },
@@ -82,7 +85,12 @@ func Int32(client *framework.Client, path string, opts ...Option) (*Value[int32]
 	})
 }
 
-// Int64 is like [Int32], for a number of eight bytes, Curator's DistributedAtomicLong.
+// Int64 returns a value whose node contains a number of eight bytes, the most significant first. It
+// is 0 if the node does not exist or is empty. Methods return [ErrBadValue] if the data have
+// another length.
+//
+// Int64 is Curator's DistributedAtomicLong. Errors are [framework.ErrBadPath] and
+// [framework.ErrBadArgument].
 func Int64(client *framework.Client, path string, opts ...Option) (*Value[int64], error) {
 	return newValue(client, path, opts, codec[int64]{
 		encode: func(n int64) ([]byte, error) { return binary.BigEndian.AppendUint64(nil, uint64(n)), nil },
@@ -98,8 +106,10 @@ func Int64(client *framework.Client, path string, opts ...Option) (*Value[int64]
 	})
 }
 
-// JSON is like [Bytes], for a value of any type encoded as JSON. It is the zero T if the node does
-// not exist.
+// JSON returns a value of any type, which the node contains as JSON. It is the zero T if the node
+// does not exist. Methods return [ErrBadValue] if the data are not the JSON of a T.
+//
+// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
 func JSON[T any](client *framework.Client, path string, opts ...Option) (*Value[T], error) {
 	return newValue(client, path, opts, codec[T]{
 		encode: func(x T) ([]byte, error) { return json.Marshal(x) },
@@ -136,8 +146,17 @@ func newValue[T any](client *framework.Client, path string, opts []Option, c cod
 // Reserve reserves the next n numbers of a value, first to first+n-1, with one write. n must be at
 // least 1. No number is reserved twice, even after a crash; some may be skipped.
 //
-// It returns [ErrBadValue] if the value would not fit into 64 bits. Other errors are as for
-// [Value.Update].
+// Errors are
+//   - [framework.ErrBadArgument] if n is less than 1;
+//   - [ErrBadValue] if the data are not a number, or the value would not fit into 64 bits;
+//   - [ErrVersion] if the node has version -1;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - an error of the mutex of [WithMutex], such as lock.ErrSequenceExhausted;
+//   - the server's errors, such as zk.ErrNoAuth.
 func Reserve(ctx context.Context, v *Value[int64], n int64) (first int64, err error) {
 	if n < 1 {
 		return 0, operr.New("reserve", v.path, fmt.Errorf("%w: %d numbers, must be at least 1", framework.ErrBadArgument, n))

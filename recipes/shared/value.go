@@ -72,14 +72,32 @@ type Value[T any] struct {
 // Path returns the path of the node.
 func (v *Value[T]) Path() string { return v.path }
 
-// Get reads the value and its version. A missing node is not an error. If Get returns
-// [ErrBadValue], the version is valid.
+// Get reads the value and its version. A missing node is not an error.
+//
+// Errors are
+//   - [ErrBadValue] if the data are not a value of this kind. The version is valid;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
 func (v *Value[T]) Get(ctx context.Context) (T, Version, error) {
 	x, version, err := v.get(ctx)
 	return x, version, operr.New("get", v.path, err)
 }
 
-// GetW is Get, and sets a watch that fires when the value has changed.
+// GetW reads the value and its version, and sets a watch that fires when the value has changed. A
+// missing node is not an error: the watch fires when the node is created.
+//
+// Errors are
+//   - [ErrBadValue] if the data are not a value of this kind. The version and the watch are valid;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
 func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, error) {
 	x, version, watch, err := v.watch(ctx, v.client)
 	return x, version, watch, operr.New("get", v.path, err)
@@ -87,8 +105,19 @@ func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, erro
 
 // Set writes a value unconditionally. A missing node is created, with its parents.
 //
-// Errors are the errors of [framework.Client.Multi]. If [retry.Unknown] is true of an error, the
-// value may be set already, or may still be set until the session has expired.
+// Errors are
+//   - the error of encoding/json if x cannot be encoded: nothing is written;
+//   - [framework.ErrTooLong] if the data exceed the client's limit of a request: nothing is
+//     written;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
+//     client is a view of a lost session: see [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
+//
+// If [retry.Unknown] is true of an error, the value may be set already, or may still be set until
+// the session has expired.
 func (v *Value[T]) Set(ctx context.Context, x T) error {
 	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
@@ -102,10 +131,23 @@ func (v *Value[T]) Set(ctx context.Context, x T) error {
 }
 
 // CompareAndSwap writes a value if the current one has the given version. With the zero Version it
-// creates the node and its parents. Errors are
-//   - [ErrChanged] if the current version differs,
-//   - [ErrVersion] if the servers cannot compare the given version,
-//   - the errors of [Value.Set].
+// creates the node and its parents.
+//
+// Errors are
+//   - [ErrChanged] if the current version differs: nothing is written;
+//   - [ErrVersion] if version is -1, which the servers cannot compare: nothing is written;
+//   - the error of encoding/json if x cannot be encoded: nothing is written;
+//   - [framework.ErrTooLong] if the data exceed the client's limit of a request: nothing is
+//     written;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
+//     client is a view of a lost session: see [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
+//
+// If [retry.Unknown] is true of an error, the value may be set already, or may still be set until
+// the session has expired.
 func (v *Value[T]) CompareAndSwap(ctx context.Context, version Version, x T) error {
 	defer v.recent.shown(Version{})
 	data, err := v.codec.encode(x)
@@ -134,8 +176,24 @@ const (
 // Update replaces the current value with the result of f, and returns it. If another client writes
 // in between, f is called again, until ctx is done. f must not modify its argument.
 //
-// A missing node is created. If [retry.Unknown] is true of an error, the result may have been
-// written, at most once.
+// A missing node is created, with its parents. Errors are
+//   - [framework.ErrBadArgument] if f is nil;
+//   - the error of f: nothing is written;
+//   - [ErrBadValue] if the data are not a value of this kind: nothing is written;
+//   - [ErrVersion] if the node has version -1, which the servers cannot compare: nothing is
+//     written;
+//   - the error of encoding/json if the result cannot be encoded: nothing is written;
+//   - [framework.ErrTooLong] if the data exceed the client's limit of a request: nothing is
+//     written;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
+//     client is a view of a lost session: see [framework.Client.In];
+//   - an error of the mutex of [WithMutex], such as lock.ErrSequenceExhausted: nothing is written;
+//   - the server's errors, such as zk.ErrNoAuth.
+//
+// If [retry.Unknown] is true of an error, the result may have been written, at most once.
 func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error) {
 	if f == nil {
 		return *new(T), operr.New("update", v.path, fmt.Errorf("%w: nil function", framework.ErrBadArgument))
@@ -202,13 +260,21 @@ func (v *Value[T]) try(ctx context.Context, x T, version Version, f func(x T) (T
 }
 
 // Observe yields the current value, at least as new as at the call, and then the newest one after
-// each change. Every error but [ErrBadValue] ends the iteration. It continues through outages.
+// each change. It continues through outages.
 //
 //	for x, err := range v.Observe(ctx) {
 //		if errors.Is(err, shared.ErrBadValue) { continue } // the data are not a value
 //		if err != nil { return err }                       // ctx is done, or the client is closed
 //		...
 //	}
+//
+// Every error but [ErrBadValue] ends the iteration. Errors are
+//   - [ErrBadValue] if the data are not a value of this kind;
+//   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (v *Value[T]) Observe(ctx context.Context) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var last Version
