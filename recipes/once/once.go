@@ -138,19 +138,34 @@ func (o *Once) Path() string { return o.path }
 // before f returns, nothing is recorded, whatever f returns. If f panics, the lock is released and
 // nothing is recorded.
 //
-// Errors are
-//   - nil: key is recorded, by this call if Record.Ran is true, or by an earlier one;
+// If the error is nil, key is recorded: by this call if Record.Ran is true, and otherwise by an
+// earlier one. If Record.Ran is true beside an error, the success is not known to be recorded, and
+// [retry.Unknown] reports whether it may have been.
+//
+// Errors after f was called are
 //   - the error of f: nothing is recorded;
-//   - the error of ctx, or the cause of a loss, which wraps [framework.ErrLost]: nothing is
-//     recorded;
-//   - [ErrTooSoon]: see [WithMinInterval];
-//   - [framework.ErrBadArgument] if f is nil, key is empty, longer than 255 bytes or not text, or
-//     if ctx is the context of a function of this job;
-//   - [ErrBadValue], [framework.ErrTooLong] if fields of another version leave no room for the
-//     record, and zk.ErrNoAuth if the client is not permitted to write it, before f is called;
-//   - if Record.Ran is true, the reason why the success is not known to be recorded.
-//     [retry.Unknown] reports whether it may have been;
-//   - errors of Acquire: see package lock.
+//   - the error of ctx if ctx is done before f returns: nothing is recorded;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lock is lost before f returns:
+//     nothing is recorded;
+//   - with Record.Ran, the reason of the failed recording: framework.ErrLost,
+//     [framework.ErrClosed], a [*framework.MultiError] of an operation of [Commit], or the server's
+//     error.
+//
+// Errors before f is called are
+//   - [ErrTooSoon] if the time of [WithMinInterval] has not passed;
+//   - [framework.ErrBadArgument] if ctx or f is nil, key is empty, longer than 255 bytes or not
+//     text, or ctx is the context of a function of this job;
+//   - [ErrBadValue] if the record node contains data of another program;
+//   - [framework.ErrTooLong] if fields of another version leave no room for the record;
+//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
+//     with [lock.ErrNotAcquired] if another process was ahead in the queue;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [lock.ErrHeld] if ctx derives from a hold of a mutex at the job's path;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the lock's node was
+//     lost, and the retry policy allows no more tries;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to write the record.
 //
 // After f has returned nil, Do does not end with ctx: while no server can be reached, it waits
 // until the session counts as lost, for up to its timeout.
@@ -158,7 +173,36 @@ func (o *Once) Do(ctx context.Context, key string, f func(ctx context.Context) e
 	return o.once(ctx, "do", key, f, true)
 }
 
-// TryDo is Do without waiting: it returns [ErrRunning] while another process runs the job.
+// TryDo runs f unless key is recorded, or another process runs the job. It does not wait for that
+// process. If f returns nil while its context is live, the success is recorded.
+//
+// f's context is cancelled when the lock may be lost, and when ctx is done. The record, the panics
+// of f and retry.Unknown are described at [Once.Do].
+//
+// Errors after f was called are
+//   - the error of f: nothing is recorded;
+//   - the error of ctx if ctx is done before f returns: nothing is recorded;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lock is lost before f returns:
+//     nothing is recorded;
+//   - with Record.Ran, the reason of the failed recording: framework.ErrLost,
+//     [framework.ErrClosed], a [*framework.MultiError] of an operation of [Commit], or the server's
+//     error.
+//
+// Errors before f is called are
+//   - [ErrRunning] while another process runs the job;
+//   - [ErrTooSoon] if the time of [WithMinInterval] has not passed;
+//   - [framework.ErrBadArgument] if ctx or f is nil, key is empty, longer than 255 bytes or not
+//     text, or ctx is the context of a function of this job;
+//   - [ErrBadValue] if the record node contains data of another program;
+//   - [framework.ErrTooLong] if fields of another version leave no room for the record;
+//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [lock.ErrHeld] if ctx derives from a hold of a mutex at the job's path;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the lock's node was
+//     lost, and the retry policy allows no more tries;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to write the record.
 func (o *Once) TryDo(ctx context.Context, key string, f func(ctx context.Context) error) (Record, error) {
 	return o.once(ctx, "try", key, f, false)
 }
@@ -567,8 +611,16 @@ func (u *unrecorded) Unwrap() error { return u.error }
 // Unknown decides [retry.Unknown].
 func (u *unrecorded) Unknown() bool { return u.unknown }
 
-// Records lists the recorded successes, newest first. Errors are [ErrBadValue] and errors of the
-// client.
+// Records lists the recorded successes, newest first.
+//
+// Errors are
+//   - [ErrBadValue] if the record node contains data of another program;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
 func (o *Once) Records(ctx context.Context) ([]Record, error) {
 	r, err := o.read(ctx, o.client)
 	if err != nil {
@@ -584,7 +636,17 @@ func (o *Once) Records(ctx context.Context) ([]Record, error) {
 }
 
 // Forget removes the record of a key, so that the key runs again. A key without a record is not an
-// error. Errors are [ErrBadValue] and errors of the client.
+// error.
+//
+// Errors are
+//   - [ErrBadValue] if the record node contains data of another program;
+//   - the error of ctx if ctx is done first;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth, or zk.ErrNoNode if the record node is deleted
+//     during the call.
 func (o *Once) Forget(ctx context.Context, key string) error {
 	id := ""
 	for first := true; ; first = false {

@@ -100,8 +100,8 @@ func extended(object, fields []byte) []byte {
 	return slices.Concat(object[:len(object)-1], []byte(","), fields)
 }
 
-// marshal is json.Marshal without escapes for HTML, which would make data longer. It panics for
-// values that have no JSON, which callers do not have.
+// marshal encodes a value as JSON without escapes for HTML, which would make the data longer. It
+// panics for values that have no JSON, which callers do not have.
 func marshal(value any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -225,7 +225,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// identity returns the data of a lock's node as a text for an entry.
+// identity returns the data of a lock's node as text for an entry.
 func identity(data []byte) string {
 	text := strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
@@ -252,7 +252,7 @@ func (o *Once) read(ctx context.Context, client *framework.Client) (*record, err
 	return parse(data, stat)
 }
 
-// readW is read with a watch, which is nil if there is no node.
+// readW reads the record node with a watch, which is nil if there is no node.
 func (o *Once) readW(ctx context.Context, client *framework.Client) (*record, *framework.Watch, error) {
 	data, stat, watch, err := client.GetW(ctx, o.node)
 	if errors.Is(err, zk.ErrNoNode) {

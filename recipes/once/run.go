@@ -45,13 +45,16 @@ func (r *run) end() {
 // of [Once.Do], [Once.TryDo] or [Once.Run], or derived from it. Paths are relative to the namespace
 // of the job's client.
 //
-// Operations are as for [framework.Client.Multi]. If one of them is refused, nothing is recorded,
-// and the error of Do wraps a [*framework.MultiError], whose Index counts all operations of the
-// function.
+// Operations are the results of [framework.CreateOp], [framework.SetOp], [framework.DeleteOp] and
+// [framework.CheckOp], the guard of a hold, and other pointers to go-zookeeper's requests. If the
+// server refuses one of them, nothing is recorded, and the error of Do wraps a
+// [*framework.MultiError], whose Index counts all operations of the function.
 //
-// Errors are [framework.ErrBadArgument] if ctx belongs to no function or an operation is invalid,
-// [framework.ErrTooLong] if the operations do not fit, and [lock.ErrReleased] after the function
-// has returned. Then none of ops is added.
+// Errors, after which none of ops is added, are
+//   - [framework.ErrBadArgument] if ctx belongs to no function, or an operation is invalid;
+//   - [framework.ErrBadPath] if the path of an operation is invalid;
+//   - [framework.ErrTooLong] if the operations do not fit into the client's limit of a request;
+//   - [lock.ErrReleased] if the function has returned.
 func Commit(ctx context.Context, ops ...any) error {
 	r := runOf(ctx)
 	if r == nil {
@@ -143,9 +146,10 @@ func size(op any) int {
 	return fixed
 }
 
-// Hold returns the lock that the function with ctx has: for a fencing token, and for a guard of
-// writes that must happen while it runs. The function must not release it. Hold returns
-// [framework.ErrBadArgument] if ctx belongs to no function.
+// Hold returns the lock that is held while the function with ctx runs. Its fencing token and its
+// guard protect writes that must happen while the function runs. The function must not release it.
+//
+// Hold returns [framework.ErrBadArgument] if ctx belongs to no function.
 func Hold(ctx context.Context) (*lock.Hold, error) {
 	r := runOf(ctx)
 	if r == nil {

@@ -31,10 +31,11 @@ func Every(d time.Duration) func(time.Time) time.Time {
 }
 
 // Run calls f at each firing of a schedule, in one process of all that call Run, until ctx is done.
-// If the runner dies, another process runs the same firing.
+// If the runner dies, another process runs the same firing. If f panics, the lock is released and
+// the panic passes through Run.
 //
-// next returns the first firing after t, which is in UTC, as the method Next of a schedule of
-// robfig/cron does.
+// next returns the first firing after t, which is in UTC. The method Next of a schedule of
+// robfig/cron is such a function.
 //
 // Firings are due by the servers' clock. Run calls f with the latest one that is due and later than
 // the last success, so an outage and a long run lead to one call and not to several. [WithMissed]
@@ -42,17 +43,21 @@ func Every(d time.Duration) func(time.Time) time.Time {
 // created its record. The key of a firing is its time in UTC, in the format of [time.RFC3339Nano].
 // After [Once.Forget] the latest firing runs again in calls of Run that begin later.
 //
-// If f fails, its error is logged, and Run tries the firing again, as the other processes do: after
-// 1 s, and after longer pauses of up to 1 min, until the next firing. Run does the same after an
-// outage and after a lost lock.
+// If f fails, its error is logged, and every process tries the firing again: after 1 s, and after
+// longer pauses of up to 1 min, until the next firing. Run does the same after an outage and after
+// a lost lock.
 //
 // Errors are
 //   - the error of ctx, joined with the error that f has returned since;
-//   - [framework.ErrBadArgument] if next or f is nil, or next returns a time that is not after t;
-//   - [ErrBadValue], and zk.ErrNoAuth if the client is not permitted to read or write a node;
-//   - [framework.ErrClosed], [framework.ErrShutdown], and ZooKeeper's errors.
-//
-// If f panics, the lock is released and the panic passes through Run.
+//   - [framework.ErrBadArgument] if ctx, next or f is nil, next returns a time that is not after t,
+//     or ctx is the context of a function of this job;
+//   - [ErrBadValue] if the record node contains data of another program;
+//   - [framework.ErrTooLong] if fields of another version leave no room for the record;
+//   - [lock.ErrHeld] if ctx derives from a hold of a mutex at the job's path;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth if the client is not
+//     permitted to write the record.
 func (o *Once) Run(ctx context.Context, next func(t time.Time) time.Time, f func(ctx context.Context, firing time.Time) error) error {
 	r := &runner{Once: o, next: next, f: f}
 	switch {

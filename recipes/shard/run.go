@@ -43,21 +43,25 @@ const (
 //
 // f's context derives from ctx. It is also cancelled before another member can own the shard: on a
 // suspension or loss, when the plan gives the shard to another member ([ErrMoved]), after Drain
-// ([ErrDrained]), and when Run returns. If f returns before that, it is called again after a pause:
-// see the package comment.
+// ([ErrDrained]), and when Run returns. If f returns before that, it is called again: after nil
+// with a pause that grows with each call of less than 10 ms, and after an error with a pause of 1 s
+// to 1 minute.
 //
-// Run returns when all calls have returned and the nodes of this member are deleted. Without a
-// server it returns 5 s after the last call, with an error that wraps zk.ErrNoServer, and the
-// client deletes them in the background. Otherwise it returns
-//   - nil after Drain,
-//   - the cause of ctx,
-//   - [ErrShards] if the plan has another number of shards, at the start or later,
-//   - [ErrRunning], [framework.ErrBadArgument] if f is nil, and [framework.ErrClosed],
-//   - at its start, [shared.ErrBadValue] if the plan cannot be decoded, and errors that a retry
-//     cannot fix, such as zk.ErrNoAuth.
+// Run returns when all calls have returned and the nodes of this member are deleted, and it returns
+// nil after Drain. Errors are
+//   - the cause of ctx;
+//   - [ErrShards] if the plan has another number of shards, at the start or later;
+//   - [ErrRunning] while another Run of the same member has not returned;
+//   - [framework.ErrBadArgument] if f is nil;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [shared.ErrBadValue] if the plan cannot be decoded at the start of Run;
+//   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth, at the start of Run;
+//   - context.DeadlineExceeded, joined with the result above, if the deletion of the nodes is not
+//     confirmed within 5 s after the last call. It also wraps zk.ErrNoServer if no server can be
+//     reached. The client deletes the nodes in the background.
 //
-// After its start, such an error is logged. The shards stay with their owners, and the request is
-// repeated.
+// After the start of Run, an error of the plan or of a server is logged. The shards stay with their
+// owners, and the request is repeated.
 func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int) error) (err error) {
 	defer func() { err = opError("run", m.path, err) }()
 	r := &run{Member: m, f: f, began: time.Now(), shards: make(map[int]*shard)}

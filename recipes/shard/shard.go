@@ -167,7 +167,8 @@ const (
 // one may wait for a shard of the other forever.
 //
 // Errors are
-//   - [framework.ErrBadPath] and [framework.ErrBadArgument],
+//   - [framework.ErrBadPath] if the path is invalid;
+//   - [framework.ErrBadArgument] if client is nil, or id, shards or an option is invalid;
 //   - [framework.ErrTooLong] if a plan that names id for each shard exceeds the request limit.
 func New(client *framework.Client, path, id string, shards int, opts ...Option) (_ *Member, err error) {
 	defer func() { err = opError("shard", path, err) }()
@@ -221,7 +222,7 @@ func (m *Member) Owned() []int {
 }
 
 // Observe yields this member's state, and then its newest state after each change. The last pair
-// contains the error of ctx.
+// contains the cause of ctx, which is the only error.
 func (m *Member) Observe(ctx context.Context) iter.Seq2[State, error] {
 	return func(yield func(State, error) bool) {
 		var last State
@@ -244,7 +245,8 @@ func (m *Member) Observe(ctx context.Context) iter.Seq2[State, error] {
 // group. Run then returns nil, even if it is called again. Without other members the shards are
 // released.
 //
-// If ctx is done first, Drain returns its error and the member continues to drain.
+// If ctx is done first, Drain returns the cause of ctx, and the member continues to drain. Drain
+// returns no other error.
 func (m *Member) Drain(ctx context.Context) error {
 	m.update(func() {
 		switch m.phase {
