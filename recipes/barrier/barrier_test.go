@@ -324,8 +324,8 @@ func TestBarriersOnAKeeper(t *testing.T) {
 	}
 }
 
-// TestABarrierOnAKeeperIsNotSetTwice: a Keeper keeps the old session beside the next one, so a
-// create whose answer was lost may be carried out after what the next session does.
+// TestABarrierOnAKeeperIsNotSetTwice: a Keeper keeps the old session beside the new session, so a
+// create whose answer was lost may be carried out after the requests of the new session.
 func TestABarrierOnAKeeperIsNotSetTwice(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		b := newBarrier(t, w.Client(), "/b")

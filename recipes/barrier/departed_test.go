@@ -131,8 +131,8 @@ func TestEnter_AfterADeletionByAnother(t *testing.T) {
 	}
 }
 
-// A member is created after the deletion of the client's earlier one was carried out, also if the
-// server has refused that for a while. Otherwise other clients count both.
+// A member is created after the deletion of the client's earlier member was carried out, even if
+// the server has refused that for a while. Otherwise other clients count both.
 func TestEnter_AfterADeletionThatIsRefusedForNow(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()

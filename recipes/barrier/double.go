@@ -210,7 +210,7 @@ func (a *arrival) advance(ctx context.Context, in *framework.Client, l engine.Li
 	return framework.Again, nil
 }
 
-// create creates the member's node in session s. It reports false if it has to be called again.
+// create creates the member's node in session s. It reports false if it must be called again.
 func (a *arrival) create(ctx context.Context, in *framework.Client, s *framework.Session) (created bool, err error) {
 	if a.entry == nil { // otherwise ready may be there for this member
 		if err := a.clear(ctx, in); err != nil {

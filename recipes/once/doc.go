@@ -11,7 +11,9 @@
 //
 // Success means that the function has returned nil while its context was live. It is recorded in
 // the transaction that deletes the lock's node. So a process that dies, or loses the lock, leaves
-// no record, and the next process runs the function again.
+// no record, and the next process runs the function again. The outcome of the transaction is
+// unknown if no server can be reached, or if its session ends and the record does not show it:
+// retry.Unknown then reports true for the error.
 //
 // # On the wire
 //
@@ -33,35 +35,11 @@
 //
 // # Requests
 //
-//  1. get the record. If the key is done, that is all. A missing key proves nothing here, since
-//     the server may lag.
-//  2. create and list: the lock. A waiter watches the node ahead, and the record if several are
-//     ahead. So a success wakes all waiters at once, and each reads the record.
-//  3. a transaction that writes the record, or that a server refuses after it has found that it
-//     could be written. It proves that the record has not changed since step 1, and that the client
-//     is permitted to write it, before the function is called.
-//  4. the function.
-//  5. a transaction: check the lock's node, write the record, carry out the operations of
-//     [Commit], and delete the lock's node.
-//
-// So a call that runs its function takes five requests, a TryDo one more for a look at the queue,
-// and either one more if the record has changed between 1 and 3. The first call at a path also
-// creates the path.
-//
-// A call that waits for another process takes at most one request more than a waiter of a mutex. It
-// saves the watch on its own node. So if the runner fails, the next call lists before it holds,
-// which takes a round trip more. If calls of one process follow each other within 1 s, a waiter of
-// a mutex needs neither lists nor watches, and a call that waits takes up to three requests more.
-//
-// # The recording
-//
-// The transaction of step 5 is repeated while the lock's node exists: after a lost request or
-// reply, after a suspension, and, with the new data, after another client's write of the record. A
-// second copy does nothing, since it checks the lock's node. After the end of the session, or if
-// the node is missing, the record is read, and id tells whether the success was recorded. If it was
-// not, the entries show that, unless more successes than are kept were recorded in between. Only
-// then, or if no server can be reached, the outcome stays unknown: retry.Unknown reports true for
-// the error of the call.
+// A call for a recorded key takes one request. A call that runs its function takes five, a TryDo
+// one more for a look at the queue, and either one more if the record changes at the same time. The
+// first call at a path also creates the path. A call that waits for another process takes at most
+// one request more than a waiter of a mutex, and up to three more if calls of one process follow
+// each other within 1 s. A success wakes all waiters at once.
 //
 // # What it promises
 //

@@ -138,7 +138,7 @@ func ExampleCommit() {
 	// Output: 150 after 1 write
 }
 
-// Reports are sent at most once an hour, whoever asks for one, and the last 100 are remembered.
+// Reports are sent at most once an hour, whichever process requests one, and the last 100 are remembered.
 func ExampleWithMinInterval() {
 	server, err := zktest.Start() // instead of a real ensemble
 	if err != nil {

@@ -238,6 +238,24 @@ func (o *Once) once(ctx context.Context, op, key string, f func(ctx context.Cont
 //	claim      the record with the lock, and the right to write it
 //	call       the function
 //	conclude   the record and the release, in one transaction
+//
+// Its requests are
+//
+//  1. get the record. If the key is done, that is all. A missing key proves nothing here, since
+//     the server may lag.
+//  2. create and list: the lock. A waiter watches the node ahead, and the record if several are
+//     ahead. So a success wakes all waiters at once, and each reads the record.
+//  3. a transaction that writes the record, or that a server refuses after it has found that it
+//     could be written. It proves that the record has not changed since step 1, and that the client
+//     is permitted to write it, before the function is called.
+//  4. the function.
+//  5. a transaction: check the lock's node, write the record, carry out the operations of
+//     [Commit], and delete the lock's node.
+//
+// A call that waits for another process takes at most one request more than a waiter of a mutex. It
+// saves the watch on its own node. So if the runner fails, the next call lists before it holds,
+// which takes a round trip more. If calls of one process follow each other within 1 s, a waiter of
+// a mutex needs neither lists nor watches, and a call that waits takes up to three requests more.
 type attempt struct {
 	*Once
 	op      string
@@ -533,6 +551,13 @@ func (a *attempt) call(ctx context.Context, hold *lock.Hold, room int) (*run, er
 }
 
 // conclude records the success of a run and releases the lock.
+//
+// The transaction is repeated while the lock's node exists: after a lost request or reply, after a
+// suspension, and, with the new data, after another client's write of the record. A second copy
+// does nothing, since it checks the lock's node. After the end of the session, or if the node is
+// missing, the record is read, and id tells whether the success was recorded. If it was not, the
+// entries show that, unless more successes than are kept were recorded in between. Only then, or if
+// no server can be reached, the outcome stays unknown.
 func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r *record, key string) (Record, error) {
 	_, id := framework.Split(hold.Path())
 	in := a.client.In(hold.Session())

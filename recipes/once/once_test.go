@@ -410,7 +410,7 @@ func noRightToWrite(t *testing.T, bed *testbed.Bed) {
 	noLock(t, client, path)
 	ran(t, newOnce(t, owner, path), "a")
 
-	// A record that the client creates itself, and may not write.
+	// A record that the client creates itself, and is not permitted to write.
 	path = testbed.Path(t)
 	readers := bed.Client(t, framework.WithACLProvider(func(string) []zk.ACL { return zk.WorldACL(zk.PermAll &^ zk.PermWrite) }))
 	_, err = newOnce(t, readers, path).Do(testbed.Context(t), "a", never(t))

@@ -336,7 +336,7 @@ func TestForgetBesideRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, all, 1)
 		require.NoError(t, o.Forget(ctx, all[0].Key))
-		time.Sleep(10 * time.Minute) // virtual time, in which it may not run again
+		time.Sleep(10 * time.Minute) // virtual time, in which it must not run again
 		require.Empty(t, c.take())
 
 		later, stop := context.WithTimeout(ctx, 10*time.Minute)

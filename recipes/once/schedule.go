@@ -133,7 +133,7 @@ func (r *runner) learn(now time.Time) { r.clock = servers{now, time.Now()} }
 
 func (r *runner) failed(err error) error { return operr.New("run", r.path, err) }
 
-// step does what the state says. again reports whether Run goes on after an error.
+// step performs the action of the state. again reports whether Run continues after an error.
 func (r *runner) step(ctx context.Context) (again bool, err error) {
 	r.result = nil
 	if r.base.IsZero() {
@@ -160,7 +160,7 @@ func (r *runner) step(ctx context.Context) (again bool, err error) {
 	return r.result != nil || found.Ran || errors.Is(err, ErrTooSoon) || mayPass(err), err
 }
 
-// mayPass reports whether Run goes on after an error that is not the function's.
+// mayPass reports whether Run continues after an error that is not the function's.
 func mayPass(err error) bool {
 	return verdict.MayPass(err) || errors.Is(err, framework.ErrLost)
 }

@@ -13,16 +13,10 @@
 // # On the wire
 //
 //	<path>/members/<id>     a member, an ephemeral node; {"weight":1,"grace":30000} as JSON
-//	<path>/plan             JSON: see below
+//	<path>/plan             the owner of each shard, the graces and the refusals, as JSON
 //	<path>/planner          an election (package leader); its leader writes the plan
 //	<path>/shards/<shard>   an election; its leader owns the shard
 //	<path>/time-<uuid>      exists within one transaction, which shows the servers' time
-//
-// The plan is an object of
-//
-//	owners    a list with the id of the owner of each shard
-//	stays     by id, members with a grace in milliseconds, and since when they are absent
-//	refused   by shard, the ids of members in which its function fails, and its home
 //
 // # How it works
 //
@@ -64,19 +58,6 @@
 //
 // The absent members count with the shards that are reserved for them. A member that joins takes
 // more, up to an equal share of the members that are present, if an absent one has few.
-//
-// # A shard that fails
-//
-// An error, a panic and runtime.Goexit of a function are failures of its shard alone. They are
-// logged, and [State] names the shard. The member keeps the shard, and calls the function again
-// after 1 s, then 2 s, up to 1 minute. A minute without a failure resets the pause.
-//
-// After five failures in a row the shard is offered to a member that has not refused it. The last
-// member keeps it. A member that runs anew refuses none.
-//
-// A function that returns nil while its member owns the shard is called again, after a pause that
-// grows with each call of less than 10 ms. An error that it returns after its context has ended is
-// logged.
 //
 // # What it cannot promise
 //

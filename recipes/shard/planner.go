@@ -199,7 +199,7 @@ func (m members) without(p plan) members {
 	return m
 }
 
-// settles reports whether a plan for the group now has to wait until it is quiet: a member has
+// settles reports whether a plan for the group now must wait until the group is quiet: a member has
 // joined that was not known, and none was lost. Nothing is known at the start.
 func (m members) settles(now members) bool {
 	for id, was := range m {

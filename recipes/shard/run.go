@@ -43,9 +43,8 @@ const (
 //
 // f's context derives from ctx. It is also cancelled before another member can own the shard: on a
 // suspension or loss, when the plan gives the shard to another member ([ErrMoved]), after Drain
-// ([ErrDrained]), and when Run returns. If f returns before that, it is called again: after nil
-// with a pause that grows with each call of less than 10 ms, and after an error with a pause of 1 s
-// to 1 minute.
+// ([ErrDrained]), and when Run returns. If f returns nil before that, it is called again, after a
+// pause that grows with each call of less than 10 ms.
 //
 // Run returns when all calls have returned and the nodes of this member are deleted, and it returns
 // nil after Drain. Errors are
@@ -62,6 +61,12 @@ const (
 //
 // After the start of Run, an error of the plan or of a server is logged. The shards stay with their
 // owners, and the request is repeated.
+//
+// An error, a panic and runtime.Goexit of f are failures of its shard alone. They are logged, and
+// [State] names the shard. The member keeps the shard, and calls f again after 1 s, then 2 s, up to
+// 1 minute. A minute without a failure resets the pause. After five failures in a row the shard is
+// offered to a member that has not refused it. The last member keeps it. A member that runs anew
+// refuses none. An error that f returns after its context has ended is logged.
 func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int) error) (err error) {
 	defer func() { err = opError("run", m.path, err) }()
 	r := &run{Member: m, f: f, began: time.Now(), shards: make(map[int]*shard)}
@@ -103,8 +108,8 @@ func (m *Member) Run(ctx context.Context, f func(ctx context.Context, shard int)
 	return nil
 }
 
-// leaveTimeout limits how long Run waits for the servers after all calls have returned, as
-// node.Node.Close is limited.
+// leaveTimeout limits how long Run waits for the servers after all calls have returned. It equals
+// the limit of node.Node.Close.
 const leaveTimeout = 5 * time.Second
 
 // leave waits until no call is in progress, and removes the nodes of the member and its shards.

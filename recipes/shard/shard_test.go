@@ -137,7 +137,7 @@ func (m member) leave() error {
 	return <-m.ended
 }
 
-// join joins and runs a member of a group of shards with a client of its own.
+// join joins and runs a member of a group of shards with a separate client.
 func (w world) join(id string, shards int, opts ...shard.Option) member {
 	w.Helper()
 	return w.joinWith(w.client(), id, shards, w.oracle.work(id), opts...)

@@ -422,8 +422,8 @@ func TestBadArguments(t *testing.T) {
 	})
 }
 
-// TestChangesThroughAnOutage shows each state once, also if it was missed: no value twice, and none
-// that is older.
+// TestChangesThroughAnOutage yields each state once, even if it changed during the outage: no value twice, and
+// no older one.
 func TestChangesThroughAnOutage(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -555,7 +555,8 @@ func deadlineOf(ctx context.Context) time.Time {
 	return at
 }
 
-// TestAnErrorOfTheFunctionEndsAnUpdate, also one that an Update meets itself.
+// TestAnErrorOfTheFunctionEndsAnUpdate returns the function's error, even an error that Update itself
+// would handle.
 func TestAnErrorOfTheFunctionEndsAnUpdate(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		v := int64s(t, w.Client(), "/a")

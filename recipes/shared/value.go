@@ -221,7 +221,7 @@ func (v *Value[T]) Update(ctx context.Context, f func(x T) (T, error)) (T, error
 			// writes.
 			var hold *lock.Hold
 			if hold, err = v.mutex.Acquire(ctx); err == nil {
-				// Unlike Release, Leave returns soon also without a server.
+				// Unlike Release, Leave returns soon even without a server.
 				defer locks.Inside.Leave([]*lock.Hold{hold})
 			} else if errors.Is(err, lock.ErrHeld) {
 				err = nil // the caller has the turn

@@ -22,9 +22,10 @@ func Check(client *framework.Client, path string) error {
 	return framework.ValidatePath(path)
 }
 
-// Reads is [engine.Follow] with a view of client for read. Its operations run in the session of the
-// connection l, whose server has applied everything that was written before the call. They are
-// tried once, since a read that fails is repeated.
+// Reads calls read, and calls it again whenever the returned channel is closed or the connection is
+// lost, like [engine.Follow]. in is a view of client in the session of the connection l, whose
+// server has applied everything that was written before the call. Its operations are tried once,
+// since a read that fails is repeated.
 func Reads(
 	ctx context.Context, client *framework.Client,
 	read func(ctx context.Context, in *framework.Client, l engine.Link) (changed <-chan struct{}, err error),

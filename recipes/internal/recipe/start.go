@@ -12,7 +12,7 @@ func Start[T any](f func() T) (wait func() T) {
 	}
 	ended := make(chan outcome, 1)
 	go func() { // ends with f
-		o := outcome{panicked: errPanicked} // also for runtime.Goexit
+		o := outcome{panicked: errPanicked} // even after runtime.Goexit
 		defer func() {
 			if p := recover(); p != nil {
 				o.panicked = p
