@@ -38,10 +38,11 @@ func WithAuth(scheme string, cred []byte) Option {
 //   - [ErrBadArgument] if scheme is empty;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) AddAuth(ctx context.Context, scheme string, cred []byte) error {
 	const op, path = "addAuth", "/"
 	auth, err := newAuth(scheme, cred)

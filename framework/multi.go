@@ -39,11 +39,12 @@ import (
 //     allows;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 //
 // If Multi fails after a reply was lost, [retry.Unknown] reports true for the error, and the
 // operations may have been carried out.

@@ -32,11 +32,12 @@ import (
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired] or [ErrQuotaExceeded].
+//   - another of the server's errors, such as [ErrAuthRequired] or [ErrQuotaExceeded].
 //
 // If Create fails after a reply was lost, [retry.Unknown] reports true for the error. Without
 // [Protected] the node may then exist. If the node of the namespace is missing, Create also creates
@@ -67,11 +68,12 @@ func orEmpty(data []byte) []byte {
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	r, err := unwatched(ctx, c, "get", path, wire.AskGet)
 	if err == nil {
@@ -93,11 +95,12 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watch, error) {
 	r, watch, err := watched(ctx, c, "get", path, wire.WatchData, wire.AskGet)
 	if err == nil {
@@ -114,11 +117,12 @@ func (c *Client) GetW(ctx context.Context, path string) ([]byte, *zk.Stat, *Watc
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	r, err := unwatched(ctx, c, "children", path, wire.AskChildren)
 	return r.Value, r.Stat, err
@@ -133,11 +137,12 @@ func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat,
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat, *Watch, error) {
 	r, watch, err := watched(ctx, c, "children", path, wire.WatchChildren, wire.AskChildren)
 	return r.Value, r.Stat, watch, err
@@ -149,11 +154,12 @@ func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error) {
 	stat, err := unwatched(ctx, c, "exists", path, wire.AskExists)
 	return stat != nil, stat, err
@@ -166,11 +172,12 @@ func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk.Stat, watch *Watch, err error) {
 	stat, watch, err = watched(ctx, c, "exists", path, wire.WatchData, wire.AskExists)
 	return stat != nil, stat, watch, err
@@ -193,11 +200,12 @@ func (c *Client) ExistsW(ctx context.Context, path string) (found bool, stat *zk
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) AddWatch(ctx context.Context, path string, mode WatchMode, f func(zk.Event)) (*PersistentWatch, error) {
 	const op = "addWatch"
 	if f == nil {
@@ -271,11 +279,12 @@ func newSetting[O any](opts []O, apply func(o O, s *setting) error) (s setting, 
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired] or [ErrQuotaExceeded].
+//   - another of the server's errors, such as [ErrAuthRequired] or [ErrQuotaExceeded].
 //
 // If Set fails after a reply was lost, [retry.Unknown] reports true for the error, and the data may
 // have been written.
@@ -327,11 +336,12 @@ func (c *Client) setIdempotent(ctx context.Context, path string, data []byte, ve
 // Errors are
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) Sync(ctx context.Context) error {
 	err := c.engine.Do(ctx, "sync", "/", func(l *engine.Connection) error { return l.Confirm(ctx) })
 	return opError("sync", "/", err)
@@ -345,11 +355,12 @@ func (c *Client) Sync(ctx context.Context) error {
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error) {
 	r, err := asked(ctx, c, "getACL", path, askGetACL)
 	return r.Value, r.Stat, err
@@ -367,11 +378,12 @@ func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, e
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...SetACLOption) (*zk.Stat, error) {
 	s, err := newSetting(opts, SetACLOption.setACL)
 	if err != nil {
@@ -385,7 +397,8 @@ func (c *Client) SetACL(ctx context.Context, path string, acl []zk.ACL, opts ...
 // Errors are
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer);
+//   - zk.ErrNoServer if no server was reached;
+//   - [retry.ErrExhausted], which wraps zk.ErrNoServer, if there were retries;
 //   - [ErrSessionLost] if the client is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
 //   - [ErrAuthRequired] if the server requires credentials that the client does not have.

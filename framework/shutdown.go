@@ -25,7 +25,7 @@ import (
 //     of the holds that were not;
 //   - [ErrClosed] if Close was called before all holds were released. The text contains the paths
 //     as well;
-//   - [ErrBadArgument] for a view, and nothing is cancelled.
+//   - [ErrBadArgument] if the client is a view: nothing is cancelled.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if err := c.closable(); err != nil {
 		return opError("shutdown", "/", err)

@@ -23,11 +23,12 @@ import (
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - [retry.ErrExhausted] if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [ErrSessionLost] if c is a view of a lost session: see [Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [ErrAuthRequired].
+//   - another of the server's errors, such as [ErrAuthRequired].
 func Walk(ctx context.Context, c *Client, path string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		nodes, err := c.sorted(ctx, path)

@@ -118,7 +118,7 @@ func ConnectWithDialer(servers []string, sessionTimeout time.Duration, dialer Di
 //
 // Errors are
 //   - an error that describes the argument if an argument is invalid;
-//   - the error of Init of the [HostProvider].
+//   - the error that Init of the [HostProvider] returns.
 func Connect(servers []string, sessionTimeout time.Duration, options ...Option) (*Conn, <-chan Event, error) {
 	c := &Conn{
 		events: make(chan Event, eventRoom),

@@ -44,7 +44,7 @@ func NewLock(c *Conn, path string, acl []ACL) *Lock { return &Lock{conn: c, path
 //   - [ErrSessionExpired] if the session expired and the retry policy allows no more tries, or if
 //     the servers are too slow to confirm a session;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server or of package lock.
+//   - another of the server's errors, such as [ErrSessionMoved], or an error of package lock.
 func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 
 // LockWithData blocks until it has acquired the lock, and stores data in the lock's node. Without a
@@ -62,7 +62,7 @@ func (l *Lock) Lock() error { return l.LockWithData([]byte{}) }
 //   - [ErrSessionExpired] if the session expired and the retry policy allows no more tries, or if
 //     the servers are too slow to confirm a session;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server or of package lock.
+//   - another of the server's errors, such as [ErrSessionMoved], or an error of package lock.
 func (l *Lock) LockWithData(data []byte) error {
 	if l.Hold() != nil {
 		return zk.ErrDeadlock

@@ -23,7 +23,7 @@ import (
 //   - [ErrNoServer] if no server was reached in time: no request was sent;
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) AddAuth(scheme string, auth []byte) error {
 	return unwrapped(c.once.AddAuth(background, scheme, auth))
 }
@@ -38,7 +38,7 @@ func (c *Conn) AddAuth(scheme string, auth []byte) error {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) Children(path string) ([]string, *Stat, error) {
 	children, stat, err := c.once.Children(background, path)
 	stat, err = given(stat, err)
@@ -56,7 +56,7 @@ func (c *Conn) Children(path string) ([]string, *Stat, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 	children, stat, set, err := c.once.ChildrenW(background, path)
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Conn) ChildrenW(path string) ([]string, *Stat, <-chan Event, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) Get(path string) ([]byte, *Stat, error) {
 	data, stat, err := c.once.Get(background, path)
 	stat, err = given(stat, err)
@@ -93,7 +93,7 @@ func (c *Conn) Get(path string) ([]byte, *Stat, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) GetW(path string) ([]byte, *Stat, <-chan Event, error) {
 	data, stat, set, err := c.once.GetW(background, path)
 	if err != nil {
@@ -123,7 +123,7 @@ func ifVersion[O any](version int32, o O) []O {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
 	if err := framework.ValidatePath(path); err != nil {
 		return given(nil, err)
@@ -152,7 +152,7 @@ func (c *Conn) Set(path string, data []byte, version int32) (*Stat, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string, error) {
 	mode := framework.Mode(flags)
 	switch flags {
@@ -181,7 +181,7 @@ func (c *Conn) Create(path string, data []byte, flags int32, acl []ACL) (string,
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) (string, error) {
 	if flag != FlagContainer {
 		return "", badFlags("create container", flag)
@@ -208,7 +208,7 @@ func (c *Conn) CreateContainer(path string, data []byte, flag int32, acl []ACL) 
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl time.Duration) (string, error) {
 	mode := framework.Persistent
 	switch flag {
@@ -242,7 +242,7 @@ func (c *Conn) CreateTTL(path string, data []byte, flag int32, acl []ACL, ttl ti
 //     Conn was closed;
 //   - [ErrSessionExpired] if sessions expired before the reply to every retry;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) CreateProtectedEphemeralSequential(path string, data []byte, acl []ACL) (string, error) {
 	return c.create(c.client, path, data, acl, engine.Creation{Mode: FlagEphemeralSequential, Protected: true})
 }
@@ -283,7 +283,7 @@ func (c *Conn) create(client *framework.Client, path string, data []byte, acl []
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) Delete(path string, version int32) error {
 	return unwrapped(c.once.Delete(background, path, ifVersion[framework.DeleteOption](version, framework.IfVersion(version))...))
 }
@@ -296,7 +296,7 @@ func (c *Conn) Delete(path string, version int32) error {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) Exists(path string) (bool, *Stat, error) {
 	found, stat, err := c.once.Exists(background, path)
 	stat, err = given(stat, err)
@@ -313,7 +313,7 @@ func (c *Conn) Exists(path string) (bool, *Stat, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 	found, stat, set, err := c.once.ExistsW(background, path)
 	switch {
@@ -335,7 +335,7 @@ func (c *Conn) ExistsW(path string) (bool, *Stat, <-chan Event, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) GetACL(path string) ([]ACL, *Stat, error) {
 	acl, stat, err := c.once.GetACL(background, path)
 	stat, err = given(stat, err)
@@ -356,7 +356,7 @@ func (c *Conn) GetACL(path string) ([]ACL, *Stat, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
 	return given(c.once.SetACL(background, path, acl, ifVersion[framework.SetACLOption](version, framework.IfVersion(version))...))
 }
@@ -369,7 +369,7 @@ func (c *Conn) SetACL(path string, acl []ACL, version int32) (*Stat, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) Sync(path string) (string, error) {
 	if err := framework.ValidatePath(path); err != nil {
 		return "", unwrapped(err)
@@ -391,13 +391,13 @@ func (c *Conn) Sync(path string) (string, error) {
 //   - the server's error for the first operation that failed, such as [ErrBadVersion]: each
 //     response contains the error of its operation;
 //   - [ErrBadArguments], wrapped, if an operation is nil;
-//   - an error that contains the type of an operation of another type;
+//   - an error without a name if an operation has another type;
 //   - [ErrShortBuffer] if the request is too long: see [WithMaxConnBufferSize];
 //   - [ErrNoServer] if no server was reached in time: no request was sent;
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server.
+//   - another of the server's errors, such as [ErrSessionMoved].
 func (c *Conn) Multi(ops ...any) ([]MultiResponse, error) {
 	if len(ops) == 0 {
 		return []MultiResponse{}, nil
@@ -473,7 +473,7 @@ func step(op any) (proto.MultiOp, error) {
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server, such as admin.ErrReconfigInProgress.
+//   - another of the server's errors, such as admin.ErrReconfigInProgress.
 func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Joining: listed(joining), Leaving: listed(leaving), Config: version}))
 }
@@ -492,7 +492,7 @@ func (c *Conn) IncrementalReconfig(joining, leaving []string, version int64) (*S
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
 //   - [ErrSessionExpired] if the session expired before the reply;
 //   - [ErrAuthFailed] if the server refuses the credentials of the Conn;
-//   - another error of the server, such as admin.ErrReconfigInProgress.
+//   - another of the server's errors, such as admin.ErrReconfigInProgress.
 func (c *Conn) Reconfig(members []string, version int64) (*Stat, error) {
 	return given(c.reconfig(&proto.ReconfigRequest{Members: listed(members), Config: version}))
 }

@@ -37,12 +37,13 @@ type Identity struct{ Scheme, User string }
 //     Keeper;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func WhoAmI(ctx context.Context, client *framework.Client) ([]Identity, error) {
 	q := wire.Request[[]Identity]{Op: proto.OpWhoAmI, Frame: conn.Begin(0), Parse: func(d *proto.Decoder) []Identity {
 		var r proto.WhoAmIResponse
@@ -65,12 +66,13 @@ func WhoAmI(ctx context.Context, client *framework.Client) ([]Identity, error) {
 //   - [framework.ErrBadPath] if path is invalid;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func Ephemerals(ctx context.Context, client *framework.Client, path string) ([]string, error) {
 	paths, err := ask(ctx, client, "ephemerals", path, func(real string) wire.Request[[]string] {
 		return wire.AskAbout(proto.OpGetEphemerals, real, (*proto.Decoder).Strings)
@@ -100,12 +102,13 @@ func Ephemerals(ctx context.Context, client *framework.Client, path string) ([]s
 //   - [framework.ErrBadPath] if path is invalid;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func CountDescendants(ctx context.Context, client *framework.Client, path string) (int, error) {
 	return ask(ctx, client, "countDescendants", path, func(real string) wire.Request[int] {
 		return wire.AskAbout(proto.OpGetChildrenNumber, real, func(d *proto.Decoder) int { return int(d.Int32()) })

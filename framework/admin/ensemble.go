@@ -76,12 +76,13 @@ type Change struct {
 //   - [framework.ErrUnimplemented] if they are ClickHouse Keepers;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func Config(ctx context.Context, client *framework.Client) (Ensemble, error) {
 	return config(ctx, client, func(l *engine.Connection) (wire.WithStat[[]byte], error) {
 		return wire.Call(ctx, l.Conn, wire.AskGet(engine.ConfigPath, false))
@@ -97,12 +98,13 @@ func Config(ctx context.Context, client *framework.Client) (Ensemble, error) {
 //   - [framework.ErrUnimplemented] if they are ClickHouse Keepers;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func WatchConfig(ctx context.Context, client *framework.Client) (ensemble Ensemble, watch *framework.Watch, err error) {
 	root := engine.Of(client).Below("") // events have the path below the servers' root
 	ensemble, err = config(ctx, client, func(l *engine.Connection) (wire.WithStat[[]byte], error) {
@@ -147,12 +149,13 @@ func config(ctx context.Context, client *framework.Client, read func(*engine.Con
 //     is a ClickHouse Keeper;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 //
 // If [retry.Unknown] reports true for the error, the ensemble may have been changed.
 //

@@ -43,12 +43,13 @@ type ReadResult struct {
 //   - [framework.ErrTooLong] if the request is longer than [framework.WithMaxRequest] allows;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func MultiRead(ctx context.Context, client *framework.Client, reads ...Read) ([]ReadResult, error) {
 	const op = "multiRead"
 	if len(reads) == 0 {

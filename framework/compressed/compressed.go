@@ -58,12 +58,13 @@ func Decode(data []byte) ([]byte, error) { return gzipped.Decode(data, gzipped.M
 //   - [framework.ErrBadPath] if path is invalid;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired] or
+//   - another of the server's errors, such as [framework.ErrAuthRequired] or
 //     [framework.ErrQuotaExceeded].
 func Create(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.CreateOption) (string, error) {
 	if data == nil {
@@ -89,12 +90,13 @@ func Create(ctx context.Context, client *framework.Client, path string, data []b
 //   - [framework.ErrBadPath] if path is invalid;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired] or
+//   - another of the server's errors, such as [framework.ErrAuthRequired] or
 //     [framework.ErrQuotaExceeded].
 func Set(ctx context.Context, client *framework.Client, path string, data []byte, opts ...framework.SetOption) (*zk.Stat, error) {
 	data, err := encodeFor(client, data)
@@ -114,12 +116,13 @@ func Set(ctx context.Context, client *framework.Client, path string, data []byte
 //   - [framework.ErrBadPath] if path is invalid;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, error) {
 	data, stat, err := client.Get(ctx, path)
 	if err == nil {
@@ -143,12 +146,13 @@ func Get(ctx context.Context, client *framework.Client, path string) ([]byte, *z
 //   - [framework.ErrBadPath] if path is invalid;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func GetW(ctx context.Context, client *framework.Client, path string) ([]byte, *zk.Stat, *framework.Watch, error) {
 	data, stat, watch, err := client.GetW(ctx, path)
 	if err == nil {

@@ -93,7 +93,7 @@ type Grant struct {
 // Errors are
 //   - an error that wraps ctx's error if ctx is done;
 //   - [ErrExpired] if the session of hello has expired;
-//   - [ErrRefused] if the server refuses the connection for now;
+//   - [ErrRefused] if the peer has no leader, is read-only, or does not speak the protocol;
 //   - zk.ErrAuthFailed if the server refuses the credentials;
 //   - a network error.
 func Open(ctx context.Context, nc net.Conn, hello Hello) (*Conn, error) {

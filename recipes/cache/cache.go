@@ -119,8 +119,9 @@ func (c *Cache) show(now status) {
 }
 
 // Close stops the cache and its iterations, and waits for its goroutines. The copy stays readable.
-// Close returns nil, and must not be called by the function set by [WithFilter] or [WithOnChange],
-// or by a decoder.
+// The error is always nil.
+//
+// Close must not be called by the function set by [WithFilter] or [WithOnChange], or by a decoder.
 func (c *Cache) Close() error {
 	c.end()
 	c.wg.Wait()

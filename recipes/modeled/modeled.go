@@ -147,12 +147,13 @@ func (n *Nodes[T]) Path(name string) string { return strings.TrimSuffix(n.path, 
 //   - [framework.ErrBadPath] if name is not a path element;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func (n *Nodes[T]) Get(ctx context.Context, name string) (v T, stat *zk.Stat, err error) {
 	if err := n.check("get", name); err != nil {
 		return v, nil, err
@@ -179,12 +180,13 @@ func (n *Nodes[T]) Get(ctx context.Context, name string) (v T, stat *zk.Stat, er
 //   - [framework.ErrBadPath] if name is not a path element;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired] or
+//   - another of the server's errors, such as [framework.ErrAuthRequired] or
 //     [framework.ErrQuotaExceeded].
 //
 // If Create fails after a reply was lost, retry.Unknown reports true for the error, and the node
@@ -213,12 +215,13 @@ func (n *Nodes[T]) Create(ctx context.Context, name string, v T) error {
 //   - [framework.ErrBadPath] if name is not a path element;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired] or
+//   - another of the server's errors, such as [framework.ErrAuthRequired] or
 //     [framework.ErrQuotaExceeded].
 //
 // If Set fails after a reply was lost, retry.Unknown reports true for the error, and the value may
@@ -269,12 +272,13 @@ func (n *Nodes[T]) Set(ctx context.Context, name string, v T, opts ...framework.
 //   - [framework.ErrBadPath] if name is not a path element;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the session was lost during the write, so that its outcome is
 //     unknown;
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired] or
+//   - another of the server's errors, such as [framework.ErrAuthRequired] or
 //     [framework.ErrQuotaExceeded].
 //
 // If retry.Unknown reports true for the error, the result may have been written, at most once.
@@ -320,12 +324,13 @@ func (n *Nodes[T]) Update(ctx context.Context, name string, f func(v T) (T, erro
 //   - [framework.ErrBadPath] if name is not a path element;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func (n *Nodes[T]) Delete(ctx context.Context, name string, opts ...framework.DeleteOption) error {
 	if err := n.check("delete", name); err != nil {
 		return err
@@ -351,12 +356,13 @@ type Entry[T any] struct {
 //   - zk.ErrNoAuth if the client is not permitted to list the path;
 //   - [framework.ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
-//   - retry.ErrExhausted if all retries failed, because no server was reached (zk.ErrNoServer),
-//     replies were lost (zk.ErrConnectionClosed) or sessions expired (zk.ErrSessionExpired);
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - zk.ErrAuthFailed if the server refuses the client's credentials;
-//   - another error of the server, such as [framework.ErrAuthRequired].
+//   - another of the server's errors, such as [framework.ErrAuthRequired].
 func (n *Nodes[T]) List(ctx context.Context) ([]Entry[T], error) {
 	names, _, err := n.client.Children(ctx, n.path)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -531,7 +537,7 @@ func (v *View[T]) All() iter.Seq[Entry[T]] {
 //   - zk.ErrNoAuth if the client is not permitted to read the path.
 func (v *View[T]) Sync(ctx context.Context) error { return v.good.Sync(ctx) }
 
-// Close stops the view. The copy stays readable.
+// Close stops the view. The copy stays readable. The error is always nil.
 func (v *View[T]) Close() error { return v.cache.Close() }
 
 // check refuses names that are not one element of a path.
