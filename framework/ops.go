@@ -151,6 +151,7 @@ func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, *zk.Stat
 // Exists reports whether a node exists, and returns its stat. A missing node is not an error.
 //
 // Errors are
+//   - zk.ErrNoAuth if the client is not permitted to read the node, which old servers do not check;
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;
@@ -169,6 +170,7 @@ func (c *Client) Exists(ctx context.Context, path string) (bool, *zk.Stat, error
 // creation, write or deletion. A missing node is not an error.
 //
 // Errors are
+//   - zk.ErrNoAuth if the client is not permitted to read the node, which old servers do not check;
 //   - [ErrBadPath] if path is invalid;
 //   - [ErrClosed] if the client is closed;
 //   - the error of ctx if ctx is done, wrapped with the last failure, such as zk.ErrNoServer;

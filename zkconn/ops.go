@@ -291,6 +291,7 @@ func (c *Conn) Delete(path string, version int32) error {
 // Exists reports whether a node exists, and returns its stat. A missing node is not an error.
 //
 // Errors are
+//   - [ErrNoAuth] if the client is not permitted to read the node, which old servers do not check;
 //   - [ErrInvalidPath] if path is invalid;
 //   - [ErrNoServer] if no server was reached in time: no request was sent;
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;
@@ -308,6 +309,7 @@ func (c *Conn) Exists(path string) (bool, *Stat, error) {
 // creation, write or deletion. A missing node is not an error.
 //
 // Errors are
+//   - [ErrNoAuth] if the client is not permitted to read the node, which old servers do not check;
 //   - [ErrInvalidPath] if path is invalid;
 //   - [ErrNoServer] if no server was reached in time: no request was sent;
 //   - [ErrConnectionClosed] if the connection was lost before the reply, or the Conn was closed;

@@ -40,7 +40,7 @@ type Member struct {
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - [framework.ErrClosed] if the client is closed;
-//   - [framework.ErrShutdown], which wraps ErrClosed, if the client shuts down;
+//   - [framework.ErrShutdown], which wraps framework.ErrClosed, if the client shuts down;
 //   - [framework.ErrBadPath] if path is invalid;
 //   - [framework.ErrBadArgument] if id is empty or contains a slash, the client is nil, or an
 //     option is invalid.

@@ -96,7 +96,7 @@ func (s *status) gone(reason error) {
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
 //   - [framework.ErrClosed] if the client is closed;
-//   - [framework.ErrShutdown], which wraps ErrClosed, if the client shuts down;
+//   - [framework.ErrShutdown], which wraps framework.ErrClosed, if the client shuts down;
 //   - [framework.ErrBadPath] if path is invalid;
 //   - [framework.ErrBadArgument] if the client is nil or an option is invalid.
 func Keep(ctx context.Context, client *framework.Client, path string, data []byte, opts ...Option) (_ *Node, err error) {
