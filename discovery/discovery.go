@@ -44,7 +44,7 @@ type config struct {
 }
 
 // WithPaths sets the function that returns the path of a service, whose children are its instances.
-// f must be safe for concurrent use. It is getPathForInstances of Curator's
+// f must be safe for concurrent use. It corresponds to getPathForInstances of Curator's
 // DiscoveryPathConstructor.
 //
 // The default is the service's name below the base. [Discovery.Names] always lists the children of
@@ -59,7 +59,7 @@ func WithJavaClass(class string) Option {
 	return opt.Checked(class != "", func(c *config) { c.class = class }, "empty Java class")
 }
 
-// WithEnabledField adds the field "enabled" to the JSON of instances, as Java does with
+// WithEnabledField adds the field "enabled" to the JSON of instances. Java adds it with
 // compatibleSerializationMode(false).
 func WithEnabledField() Option { return opt.Set(func(c *config) { c.enabledField = true }) }
 
@@ -90,8 +90,10 @@ func WithGrace(d time.Duration) Option {
 // session has ended: 1.16 to 2.35 s.
 const defaultGrace = 5 * time.Second
 
-// New returns a Discovery of the services below base. It returns framework.ErrBadPath if base is
-// not a valid path, and framework.ErrBadArgument if client is nil or an option is invalid.
+// New returns a Discovery of the services below base. It sends no request.
+//
+// Errors are [framework.ErrBadPath] if base is not a valid path, and [framework.ErrBadArgument] if
+// client is nil or an option is invalid.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
 	d := &Discovery[T]{client: client, base: base, cfg: config{downErrors: 2, downWindow: 30 * time.Second, grace: defaultGrace}}
 	d.cfg.paths = func(name string) string { return framework.Join(base, name) }
@@ -110,6 +112,14 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 
 // Names returns the sorted names of all services below the base, including services without
 // instances. A name with a slash is cut before the slash.
+//
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
 func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 	names, err := children(ctx, d.client, d.base)
 	return names, operr.New("names", d.base, err)
@@ -117,6 +127,19 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 
 // Lookup reads all instances of a service, including disabled ones, sorted by their nodes' names.
 // The result is empty for an unknown service. Frequent callers should use a [Watch].
+//
+// Errors are
+//   - [framework.ErrBadArgument] if name is empty, and [framework.ErrBadPath] if its path is
+//     invalid;
+//   - the error of ctx if ctx is done first;
+//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to list the
+//     instances.
+//
+// An instance whose node cannot be read is skipped: see [WithUnreadable].
 func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance[T], err error) {
 	dir, err := d.path(name)
 	defer func() { err = operr.New("lookup", dir, err) }()
@@ -152,8 +175,19 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 }
 
 // Get reads the instance with this id, and reports whether it exists. It does not find a
-// [DynamicSequential] instance, whose node name ends with a number. It returns an error if the node
-// cannot be read.
+// [DynamicSequential] instance, whose node name ends with a number.
+//
+// Errors are
+//   - an error that describes the data if they are not an instance. It wraps
+//     [framework.ErrNotCompressed] if the client compresses and the data are not compressed;
+//   - [framework.ErrBadArgument] if name or id is empty, or id contains a slash, and
+//     [framework.ErrBadPath] if the path is invalid;
+//   - the error of ctx if ctx is done first;
+//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
 func (d *Discovery[T]) Get(ctx context.Context, name, id string) (i Instance[T], found bool, err error) {
 	path, err := d.path(name, id)
 	defer func() { err = operr.New("get", path, err) }()
@@ -182,8 +216,8 @@ func read[T any](ctx context.Context, client *framework.Client, f Format, name, 
 	return decode[T](f, name, path, data, stat)
 }
 
-// get reads a node as a cache does: a node without data, such as a parent, is not compressed on any
-// client. If the error is framework.ErrNotCompressed, the stat is valid.
+// get reads a node. A node without data, such as a parent, is not compressed on any client. If the
+// error is framework.ErrNotCompressed, the stat is valid.
 func get(ctx context.Context, client *framework.Client, path string) (data []byte, stat *zk.Stat, err error) {
 	data, stat, err = engine.Uncompressed(client).Get(ctx, path)
 	if err == nil && len(data) > 0 {
@@ -194,6 +228,19 @@ func get(ctx context.Context, client *framework.Client, path string) (data []byt
 
 // Unregister deletes the node of an instance, whichever client registered it. A missing node is not
 // an error.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if name or id is empty, or id contains a slash, and
+//     [framework.ErrBadPath] if the path is invalid;
+//   - zk.ErrNotEmpty if the node has children, as a service below the service has;
+//   - the error of ctx if ctx is done first;
+//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
+//
+// If retry.Unknown is true of an error, the node may have been deleted.
 func (d *Discovery[T]) Unregister(ctx context.Context, name, id string) error {
 	path, err := d.path(name, id)
 	if err == nil {
@@ -212,13 +259,13 @@ func children(ctx context.Context, client *framework.Client, path string) ([]str
 	return list, err
 }
 
-// path is where the instances of a service are, or the one with an id.
+// path returns the parent path of a service's instances, or with an id the path of that instance.
 func (d *Discovery[T]) path(name string, id ...string) (path string, err error) {
 	if name == "" {
 		return d.base, fmt.Errorf("%w: empty service name", framework.ErrBadArgument)
 	}
 	path = d.cfg.paths(name)
-	err = framework.ValidatePath(path) // also before an id: with one, "" would be the root
+	err = framework.ValidatePath(path) // even before an id: with an id, "" would be the root
 	for _, id := range id {
 		if id == "" || strings.Contains(id, "/") {
 			return path, fmt.Errorf("%w: invalid instance id %q", framework.ErrBadArgument, id)

@@ -34,7 +34,7 @@
 //     it is up to date.
 //   - While an instance registers again, [Watch.Pick] offers the deleted one: see [WithGrace].
 //   - A node that cannot be read is skipped and reported, and does not affect other instances: see
-//     [WithUnreadable]. Every format that Java reads is accepted, also a number written as text.
+//     [WithUnreadable]. Every format that Java reads is accepted, even a number written as text.
 //   - An instance that was read and is registered again keeps the class of its payload, and the
 //     fields of the payload that the type T does not have, except fields within them.
 //   - An instance that would make Java callers of the service fail is not registered: see
@@ -46,15 +46,15 @@
 // timeouts and retries, and should report failures with [Watch.ReportError], after which
 // [Watch.Pick] skips the instance.
 //
-// Two processes that register the same id replace each other's node when they register. The later
-// one keeps it.
+// Two processes that register the same id replace each other's node when they register. The node of
+// the later process remains.
 //
 // # Details
 //
 // [WithUnreadable] reports each version of a node once per [Watch], and once per call that reads
-// the node. A node without data is not reported. A node that the client may not read, or that is
-// not compressed on a client with framework.WithCompression, is reported by [Discovery.Lookup], and
-// not by a Watch.
+// the node. A node without data is not reported. A node that the client is not permitted to read,
+// or that is not compressed on a client with framework.WithCompression, is reported by
+// [Discovery.Lookup], and not by a Watch.
 //
 // The grace of [WithGrace] exists because Curator's Java library, and so Spring and Dubbo, deletes
 // and creates a node at every reconnect, although the service never stops. Beside a live instance a
@@ -62,23 +62,9 @@
 // grace does not apply to instances that were disabled before, or on which [Registration.Drain] was
 // called. [Watch.Instances] and [Watch.Observe] ignore it.
 //
-// Drain adds a notice to the data of the service's node, which Java's readers ignore. It adds none
-// if the client is not permitted to read and write that node, or if the node is not a child of the
-// base. The node has the last 100 notices, so instances may be drained at the same time.
-//
 // [Discovery.Register] reads one instance of the service, to check whether Java's callers can read
 // the new one beside it. If the name has slashes, it does the same in the services above. If the
 // client has no permission to read them, Register registers a plain instance, and rejects one of
 // Spring or Dubbo with zk.ErrNoAuth. Two processes that register such names at the same moment do
 // not see each other.
-//
-// A [Spring] instance has the status "UP" in its metadata ("instance_status") unless they have
-// another one. Neither Spring's load balancer nor [Watch.Pick] chooses an instance with another
-// status. Spring ignores the field "enabled".
-//
-// The metadata of a [Dubbo] instance describe the application's services: "dubbo.endpoints",
-// "dubbo.metadata.revision" and "dubbo.metadata.storage-type". Consumers ignore an instance without
-// a revision, or with revision "0". A revision requires the storage type, or a consumer in Java
-// stalls for 18 s at each change of its list. Dubbo ignores the field "enabled". Weights and tags
-// are in the metadata of each service.
 package discovery

@@ -67,8 +67,8 @@ func ParseFormat(name string) (Format, error) {
 }
 
 // WithFormat sets the format of the nodes. All formats except [Curator] are read-only: Register and
-// Write return framework.ErrBadArgument. A node of another format is skipped and reported, as any
-// unreadable one.
+// Write return framework.ErrBadArgument. A node of another format is skipped and reported: see
+// [WithUnreadable].
 func WithFormat(f Format) Option {
 	return opt.Checked(f.valid(), func(c *config) { c.format = f }, "unknown format %d", int(f))
 }

@@ -193,7 +193,7 @@ func decode[T any](f Format, name, path string, data []byte, stat *zk.Stat) (_ *
 	return i, nil
 }
 
-// intern returns a text that equal ones share: all instances of a service have it.
+// intern returns a string that equal strings share: all instances of a service have it.
 func intern[S ~string](s S) S { return unique.Make(s).Value() }
 
 // encodePayload writes the class where Java's JSON library does: as the first field of an object,
@@ -263,7 +263,7 @@ func cutClass(data json.RawMessage) (class string, rest json.RawMessage, all fie
 	if !found {
 		return "", data, all
 	}
-	_ = json.Unmarshal(text, &class) // only a text is a class
+	_ = json.Unmarshal(text, &class) // only a string is a class
 	delete(all, classField)
 	rest, _ = marshal(all)
 	return class, rest, all
@@ -281,7 +281,7 @@ func without(all, others fields) fields {
 	return rest
 }
 
-// marshal is json.Marshal without the escapes for HTML, which Java does not write.
+// marshal encodes a value as JSON without the escapes for HTML, which Java does not write.
 func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -32,8 +32,8 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// whole is a whole number. A fraction is cut off, a text may have spaces around it, and an empty
-// text is 0.
+// whole is a whole number. A fraction is cut off, a string may have spaces around it, and an empty
+// string is 0.
 type whole int64
 
 func (w *whole) UnmarshalJSON(data []byte) error {
@@ -166,7 +166,7 @@ func unmarshal(data []byte, into any) error {
 }
 
 // unmarshalPayload reads a payload into p. Java knows that the metadata of Spring Cloud and Dubbo
-// are texts, and converts numbers and booleans there. If p cannot be read without that,
+// are strings, and converts numbers and booleans there. If p cannot be read without that,
 // unmarshalPayload does the same.
 func unmarshalPayload(data json.RawMessage, p any) error {
 	err := unmarshal(data, p)

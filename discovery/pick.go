@@ -58,13 +58,13 @@ func LeastLoaded[T any](load func(*Instance[T]) float64) Strategy[T] {
 // accept. If there is no such instance, it tries instances that were deleted within the grace (see
 // [WithGrace]). Pick sends no request.
 //
-// Like a Strategy, filters must not modify instances.
-//
-// Errors:
-//
-//   - [ErrNoInstance] if no instance is available.
-//   - The error of [Watch.Err] if the Watch or the client was closed.
-//   - framework.ErrBadArgument if strategy is nil or returns an invalid index.
+// Filters must not modify instances, and a Strategy must not either. Errors are
+//   - [ErrNoInstance] if no instance is available;
+//   - [framework.ErrEnded] after Close of the Watch;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrBadArgument] if strategy is nil or returns an invalid index.
 func (w *Watch[T]) Pick(strategy Strategy[T], filters ...func(*Instance[T]) bool) (picked Instance[T], err error) {
 	defer func() { err = operr.New("pick", w.path, err) }()
 	if strategy == nil {

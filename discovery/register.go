@@ -40,18 +40,24 @@ var keepAs = map[Type][]node.Option{
 // [Registration.Close]. ctx limits only the wait. Register replaces an existing node, so two
 // processes must not register the same id.
 //
-// If Register fails, it removes its node. Errors:
-//
-//   - [ErrOtherProfile] if the service has an instance of another profile.
+// If Register fails, it removes its node. Errors are
+//   - [ErrOtherProfile] if the service has an instance of another profile;
 //   - [ErrNested] if the service's name has a slash and lies below a service with instances, or if
-//     another service lies below its name.
-//   - [framework.ErrBadArgument] if a field is invalid, if the instance is [Permanent], if Spring
-//     or Dubbo could not read or call it, or if the format is not [Curator].
-//   - [framework.ErrBadPath] if the path is invalid, and [framework.ErrTooLong] if the instance is
-//     too long.
-//   - framework.ErrClosed if the client is closed.
-//   - The error of ctx if ctx is done first. It also wraps the reason of the wait, such as
-//     zk.ErrNoServer.
+//     another service lies below its name;
+//   - [framework.ErrBadArgument] if a field is invalid, if the payload cannot be encoded as JSON,
+//     if the instance is [Permanent], if Spring or Dubbo could not read or call it, or if the
+//     format is not [Curator];
+//   - [framework.ErrBadPath] if the path is invalid;
+//   - [framework.ErrTooLong] if the instance is too long;
+//   - the error of ctx if ctx is done first. It also wraps the reason of the wait, such as
+//     zk.ErrNoServer or zk.ErrNoAuth;
+//   - retry.ErrExhausted if the retry policy allows no more retries of the check of other
+//     instances;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrNoAuth if the client is not permitted to read the other instances of an instance of
+//     Spring or Dubbo.
 func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registration[T], err error) {
 	i, path, data, err := d.prepare(ctx, i)
 	defer func() { err = operr.New("register", path, err) }()
@@ -76,8 +82,23 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 // Write writes an instance as [Permanent], replaces an existing node, and returns the instance as
 // written. The node is not kept, and exists until [Discovery.Unregister].
 //
-// Write returns the errors of [Discovery.Register] and of the server. If retry.Unknown reports true
-// for an error, the instance may have been written.
+// Errors are
+//   - [ErrOtherProfile] if the service has an instance of another profile;
+//   - [ErrNested] if the service's name has a slash and lies below a service with instances, or if
+//     another service lies below its name;
+//   - [framework.ErrBadArgument] if a field is invalid, if the payload cannot be encoded as JSON,
+//     if Spring or Dubbo could not read or call the instance, or if the format is not [Curator];
+//   - [framework.ErrBadPath] if the path is invalid;
+//   - [framework.ErrTooLong] if the instance is too long;
+//   - the error of ctx if ctx is done first;
+//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth, or zk.ErrNotEmpty if an existing node has
+//     children.
+//
+// If retry.Unknown is true of an error, the instance may have been written.
 func (d *Discovery[T]) Write(ctx context.Context, i Instance[T]) (_ Instance[T], err error) {
 	i.Type = Permanent
 	i, path, data, err := d.prepare(ctx, i)
@@ -142,12 +163,25 @@ func (r *Registration[T]) Instance() Instance[T] { return *r.last.Load() }
 func (r *Registration[T]) Path() string { return r.node.Path() }
 
 // Update writes a changed instance, whose Name, ID and Type must equal the registered ones. An
-// empty ID, Type, RegistrationTime or PayloadClass is set to the registered one. If Updates run
-// concurrently, one of them wins.
+// empty ID, Type, RegistrationTime or PayloadClass is set to the registered one. If calls of Update
+// overlap, one of them wins.
 //
-// Update checks what [Discovery.Register] checks. After [ErrOtherProfile],
-// framework.ErrBadArgument and framework.ErrTooLong nothing is written. After the other errors of
-// [node.Node.Set] the write is still attempted when possible.
+// Errors are
+//   - [framework.ErrBadArgument] if Name, ID or Type differs, a field is invalid, the payload
+//     cannot be encoded as JSON, or Spring or Dubbo could not read or call the instance: nothing is
+//     written;
+//   - [framework.ErrTooLong] if the instance is too long: nothing is written;
+//   - [ErrOtherProfile] if the profile has changed and the service has an instance of another one:
+//     nothing is written;
+//   - the error of ctx if ctx is done first, wrapped with the reason of the wait, such as
+//     zk.ErrNoServer;
+//   - [framework.ErrEnded] after Close;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - the server's errors, such as zk.ErrNoAuth.
+//
+// After the error of ctx or of the server, the client still attempts the write when possible.
 func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error) {
 	defer func() { err = operr.New("update", r.Path(), err) }()
 	was := r.Instance()
@@ -169,16 +203,21 @@ func (r *Registration[T]) Update(ctx context.Context, i Instance[T]) (err error)
 	return r.node.Set(ctx, data)
 }
 
-// Present reports whether the node exists and belongs to this session, as [node.Node.Present] does.
+// Present reports whether the node exists and belongs to this session. The channel is closed when
+// that, or [Registration.Problem], may have changed.
 func (r *Registration[T]) Present() (there bool, changed <-chan struct{}) { return r.node.Present() }
 
-// Problem returns nil while the node exists and the last instance was written, and otherwise the
-// reason, as [node.Node.Problem] does. It does not report another client's write, such as a new
-// status, which remains until the next Update or the recreation of the node.
+// Problem returns nil while the node exists and the last instance was written. Otherwise it returns
+// the reason, such as zk.ErrNoAuth, and the client keeps trying. After the registration has ended
+// it returns [Registration.Err].
+//
+// Problem does not report another client's write, such as a new status, which remains until the
+// next Update or the recreation of the node.
 func (r *Registration[T]) Problem() error { return r.node.Problem() }
 
-// Err returns nil while the registration is kept. It returns framework.ErrEnded after Close, and
-// framework.ErrClosed after the client was closed.
+// Err returns nil while the registration is kept. Then its error wraps [framework.ErrEnded] after
+// Close, [framework.ErrClosed] after the client was closed, and [framework.ErrSessionLost] if the
+// client is a view of a lost session (see [framework.Client.In]).
 func (r *Registration[T]) Err() error { return r.node.Err() }
 
 // Close unregisters the instance: it deletes the node, and returns when the deletion is confirmed
@@ -187,16 +226,26 @@ func (r *Registration[T]) Err() error { return r.node.Err() }
 // Errors are
 //   - context.DeadlineExceeded if the deletion is not confirmed after 5 s. It also wraps
 //     zk.ErrNoServer if no server can be reached. The client deletes the node in the background;
-//   - the server's error if the server refuses the deletion;
-//   - framework.ErrClosed if a node of type [Static] stays because the client was closed first.
+//   - the server's error if the server refuses the deletion, such as zk.ErrNoAuth;
+//   - [framework.ErrClosed] if a node of type [Static] stays because the client was closed first.
 func (r *Registration[T]) Close() error { return r.node.Close() }
 
-// Drain unregisters the instance as Close does, and then waits for d or until ctx is done, so that
-// callers can finish. Call it before the server stops. If the servers answer, no Watch offers the
-// instance any longer, not even within the grace set by [WithGrace].
+// Drain unregisters the instance, and then waits for d or until ctx is done, so that callers can
+// finish. Call it before the server stops. If the servers answer, no Watch offers the instance any
+// longer, not even within the grace set by [WithGrace].
+//
+// Drain adds a notice to the data of the service's node, which Java's readers ignore. It adds none
+// if the client is not permitted to read and write that node, or if the node is not a child of the
+// base. The node has the last 100 notices, so instances may be drained at the same time.
 //
 // d must exceed the time for which callers cache their lists: 35 s for Spring Cloud's load
-// balancer. Drain returns the error of Close, joined with the error of ctx if ctx is done first.
+// balancer. Errors, which are joined, are
+//   - the error of ctx if ctx is done before d has passed: the instance is unregistered;
+//   - context.DeadlineExceeded if the deletion of the node is not confirmed after 5 s. It also
+//     wraps zk.ErrNoServer if no server can be reached. The client deletes the node in the
+//     background;
+//   - the server's error if the server refuses the deletion, such as zk.ErrNoAuth;
+//   - [framework.ErrClosed] if a node of type [Static] stays because the client was closed first.
 func (r *Registration[T]) Drain(ctx context.Context, d time.Duration) error {
 	r.sayGoodbye(ctx)
 	return operr.New("drain", r.Path(), operr.Join(r.Close(), wait.Sleep(ctx, d)))

@@ -39,9 +39,18 @@ type znode struct {
 // Watch watches a service, and returns when its instances, possibly none, are known. ctx limits
 // only this wait. The caller must call [Watch.Close].
 //
-// To wait for an instance, range over [Watch.Available] until its list is not empty.
-// Each Watch sets one watch on the servers, so requests should share a Watch. It returns the errors
-// of cache.New and cache.Cache.Sync.
+// To wait for an instance, range over [Watch.Available] until its list is not empty. Each Watch
+// sets one watch on the servers, so requests should share a Watch.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if name is empty, and [framework.ErrBadPath] if its path is
+//     invalid;
+//   - the error of ctx if ctx is done first, wrapped with the reason of the wait, such as
+//     zk.ErrNoServer;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - zk.ErrNoAuth if the client is not permitted to list the instances.
 func (d *Discovery[T]) Watch(ctx context.Context, name string) (_ *Watch[T], err error) {
 	path, err := d.path(name)
 	defer func() { err = operr.New("watch", path, err) }()
@@ -115,9 +124,15 @@ func copies[T any](list []*Instance[T]) []Instance[T] {
 	return all
 }
 
-// Observe yields the list of [Watch.Instances], and the newest list after each change. The last
-// pair has the reason: the error of ctx, framework.ErrEnded after Close, or framework.ErrClosed
-// after the client was closed. Any number of goroutines may call Observe.
+// Observe yields the list of [Watch.Instances], and the newest list after each change. Any number
+// of goroutines may call Observe.
+//
+// The last pair contains an error:
+//   - the error of ctx if ctx is done;
+//   - [framework.ErrEnded] after Close;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
 func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return w.follow(ctx, "observe", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
 		list, changed := w.list.Get()
@@ -129,8 +144,12 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 // balancers with a custom strategy. Reported errors do not exclude an instance.
 //
 // The candidates are the instances that are not disabled. Without such an instance, they are the
-// instances deleted within the grace set by [WithGrace]. Available yields the errors of
-// [Watch.Observe].
+// instances deleted within the grace set by [WithGrace]. The last pair contains an error:
+//   - the error of ctx if ctx is done;
+//   - [framework.ErrEnded] after Close;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In].
 func (w *Watch[T]) Available(ctx context.Context) iter.Seq2[[]Instance[T], error] {
 	return w.follow(ctx, "available", func() ([]*Instance[T], <-chan struct{}, <-chan time.Time) {
 		o, changed := w.offer.Get()
@@ -172,13 +191,14 @@ func (w *Watch[T]) follow(ctx context.Context, op string, next func() ([]*Instan
 	}
 }
 
-// Current reports whether the list is up to date, as [cache.Cache.Current] does. Otherwise
-// [Watch.Instances] returns the last known list. The channel is closed when the result may have
-// changed.
+// Current reports whether the list shows everything that the client's server has reported.
+// Otherwise [Watch.Instances] returns the last known list. The channel is closed when the result
+// may have changed.
 func (w *Watch[T]) Current() (ok bool, changed <-chan struct{}) { return w.cache.Current() }
 
-// Err returns nil while the Watch is open, framework.ErrEnded after Close, and framework.ErrClosed
-// after the client was closed.
+// Err returns nil while the Watch is open. Then its error wraps [framework.ErrEnded] after Close,
+// [framework.ErrClosed] after the client was closed, and [framework.ErrSessionLost] if the client
+// is a view of a lost session (see [framework.Client.In]).
 func (w *Watch[T]) Err() error { return w.cache.Err() }
 
 // Close stops the Watch and all loops over it, and returns nil. The function set by

@@ -77,7 +77,7 @@ func TestAWatchKeepsItsListThroughAnOutageAndThenCatchesUp(t *testing.T) {
 		world.Server.RefuseConnections(false)
 		require.Eventually(t, func() bool {
 			list := ids(w.Instances())
-			return len(list) == 2 // the one of this client is recreated
+			return len(list) == 2 // this client's instance is recreated
 		}, time.Minute, time.Second)
 		require.NoError(t, r.Close())
 	})

@@ -97,7 +97,7 @@ func metadataOf(app Application) metadata {
 }
 
 func (m metadata) encode() []byte {
-	data, _ := json.Marshal(m) // every text can be written
+	data, _ := json.Marshal(m) // every string can be encoded
 	return data
 }
 
@@ -198,8 +198,21 @@ type node struct {
 // Register registers an application, and returns when consumers can find it. ctx limits only this
 // wait. The nodes are kept until [Registration.Close].
 //
-// If Register fails, it removes its nodes, and its error names the ones that may remain. Register
-// returns the errors of discovery.Discovery.Register.
+// If Register fails, it removes its nodes, and its error names the nodes that may remain. Errors
+// are
+//   - framework.ErrBadArgument if client is nil, an option is invalid, or consumers could not call
+//     the application: a name, the host, the port or a method is invalid, or there are no services;
+//   - framework.ErrBadPath if a name is not valid in a path;
+//   - framework.ErrTooLong if the services are too long for a node;
+//   - discovery.ErrOtherProfile if the application's name has an instance of another profile;
+//   - discovery.ErrNested if another service lies below the application's name;
+//   - the error of ctx if ctx is done first, wrapped with the reason of the wait, such as
+//     zk.ErrNoServer;
+//   - retry.ErrExhausted if the retry policy allows no more retries of the check of other
+//     instances;
+//   - framework.ErrClosed if the client is closed, or shuts down;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see framework.Client.In;
+//   - the server's errors, such as zk.ErrNoAuth.
 func Register(ctx context.Context, client *framework.Client, app Application, opts ...Option) (_ *Registration, err error) {
 	cfg := config{base: "/services", root: "/dubbo"}
 	defer func() { err = operr.New("register", framework.Join(cfg.base, app.Name), err) }()
@@ -419,12 +432,23 @@ func (r *Registration) Problem() error {
 	return r.instance.Problem()
 }
 
-// Err returns nil while the registration is kept, and otherwise the reason, as
-// discovery.Registration.Err does.
+// Err returns nil while the registration is kept. Then its error wraps framework.ErrEnded after
+// Close, framework.ErrClosed after the client was closed, and framework.ErrSessionLost if the
+// client is a view of a lost session (see framework.Client.In).
 func (r *Registration) Err() error { return r.instance.Err() }
 
-// Drain unregisters the instance, waits for d or until ctx is done, and then deletes unused nodes
-// as [Registration.Close] does.
+// Drain unregisters the instance, waits for d or until ctx is done, and then deletes the nodes that
+// no other instance of the application uses. Call it before the server stops.
+//
+// Errors, which are joined, are
+//   - the error of ctx if ctx is done before d has passed: the instance is unregistered;
+//   - context.DeadlineExceeded if a deletion is not confirmed after 5 s. It also wraps
+//     zk.ErrNoServer if no server can be reached;
+//   - the server's error if it refuses a deletion, such as zk.ErrNoAuth;
+//   - framework.ErrClosed if the client was closed first.
+//
+// The error names the nodes that may remain. The client deletes the instance's node in the
+// background; the others are harmless, and a later process of the application deletes them.
 func (r *Registration) Drain(ctx context.Context, d time.Duration) error {
 	return operr.New("drain", r.Path(), operr.Join(operr.Bare(r.instance.Drain(ctx, d)), r.closeOnce()))
 }
@@ -433,11 +457,17 @@ func (r *Registration) Drain(ctx context.Context, d time.Duration) error {
 // uses. It returns when the servers have confirmed the deletions, or after 5 s. Later calls return
 // the same error.
 //
+// Errors are
+//   - context.DeadlineExceeded if a deletion is not confirmed after 5 s. It also wraps
+//     zk.ErrNoServer if no server can be reached;
+//   - the server's error if it refuses a deletion, such as zk.ErrNoAuth;
+//   - framework.ErrClosed if the client was closed first.
+//
 // The error names the nodes that may remain. The client deletes the instance's node in the
 // background; the others are harmless, and a later process of the application deletes them.
 func (r *Registration) Close() error { return operr.New("close", r.Path(), r.closeOnce()) }
 
-// closeTimeout limits Close, as node.Node.Close is limited.
+// closeTimeout limits Close. It equals the limit of node.Node.Close.
 const closeTimeout = 5 * time.Second
 
 func (r *Registration) close() error {

@@ -1,5 +1,5 @@
-// Package grpcresolver finds the servers of a gRPC client with package discovery. It is a module of
-// its own, so users of the library do not inherit gRPC.
+// Package grpcresolver finds the servers of a gRPC client with package discovery. It is a separate
+// module, so users of the library do not inherit gRPC.
 //
 //	builder, err := grpcresolver.NewBuilder(d) // d is a *discovery.Discovery
 //	defer builder.Close()

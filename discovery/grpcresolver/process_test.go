@@ -64,7 +64,7 @@ func serveUntilEOF(id, zookeeper string) error {
 	return err
 }
 
-// startProcess starts a gRPC server in a process of its own, and returns what kills that (SIGKILL).
+// startProcess starts a gRPC server in a separate process, and returns a function that kills it (SIGKILL).
 func startProcess(t *testing.T, server *zktest.Server, id string) (kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

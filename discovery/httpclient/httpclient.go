@@ -31,7 +31,7 @@
 // # Addresses
 //
 // With the scheme http, an instance that has only an SSL port is called by https, and so is an
-// instance of Spring Cloud with an SSL port, as Spring does. All other instances are called at
+// instance of Spring Cloud with an SSL port. All other instances are called at
 // their port. With https, all are called at their SSL ports. Instances without the needed port or
 // without an address are skipped. So are instances that need https if the base has no
 // TLSClientConfig.ServerName.
@@ -82,7 +82,9 @@ type Option func(*config) error
 
 type config struct{ base http.RoundTripper }
 
-// WithBase sets the base, which sends the requests. The package comment describes what it needs.
+// WithBase sets the base, which sends the requests. It needs timeouts for a connection and for the
+// header of a response, and for https it must be an *http.Transport with
+// TLSClientConfig.ServerName. The default is a clone of http.DefaultTransport without a proxy.
 func WithBase(base http.RoundTripper) Option {
 	return opt.Checked(base != nil, func(c *config) { c.base = base }, "nil base")
 }
@@ -124,14 +126,16 @@ func (t *Transport[T]) CloseIdleConnections() {
 	}
 }
 
-// RoundTrip sends a request to an instance, and retries it at other instances if that fails.
+// RoundTrip sends a request to an instance, and retries it at other instances if that fails and the
+// request permits it: see the package comment, under Failures.
 //
-// Errors:
-//
+// Errors are
 //   - framework.ErrBadArgument if the request cannot be sent, if its scheme is neither http nor
-//     https, or if https is needed and the base has no ServerName.
-//   - discovery.ErrNoInstance if no instance is available.
-//   - Otherwise the error of the last attempt, or of the request's context or body.
+//     https, or if https is needed and the base has no ServerName;
+//   - discovery.ErrNoInstance if no instance is available;
+//   - framework.ErrEnded or framework.ErrClosed if the Watch or its client is closed;
+//   - the error of the request's context or body;
+//   - otherwise the error of the last attempt.
 func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
 	err := t.check(request)
 	if err != nil {

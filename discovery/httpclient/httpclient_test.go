@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // network connects clients with listeners in memory, since virtual time stops while a goroutine
-// waits for a real network. Its World is the ZooKeeper server, which has a network of its own.
+// waits for a real network. Its World is the ZooKeeper server, which has a separate network.
 type network struct {
 	*testbed.World
 
@@ -198,13 +198,13 @@ func TestNoRequestIsLostWhileInstancesAreDrainedKilledAndStopped(t *testing.T) {
 		assert.NoError(t, drained.registered.Drain(t.Context(), 5*time.Second))
 		assert.NoError(t, drained.server.Shutdown(t.Context()))
 		killed.kill()           // its node stays as long as its session
-		time.Sleep(time.Second) // virtual time, in which callers meet the one that is gone
+		time.Sleep(time.Second) // virtual time, in which callers try the stopped instance
 		close(stopped.hangs)
 		time.Sleep(time.Minute) // virtual time, in which requests that hang are given up
 		mu.Lock()
 		clear(served)
 		mu.Unlock()
-		time.Sleep(time.Second) // virtual time, in which only the one that stays serves
+		time.Sleep(time.Second) // virtual time, in which only the other instance serves
 		close(over)
 		callers.Wait()
 		require.Len(t, served, 1)

@@ -27,7 +27,7 @@ import (
 )
 
 // An application of Spring Boot 4.0.7 and Spring Cloud ZooKeeper 5.0.2, and a program in Go: they
-// find and call each other, also while sessions end and the server restarts, and share a lock and a
+// find and call each other, even while sessions end and the server restarts, and share a lock and a
 // leader. Spring is started once.
 func TestBesideSpring(t *testing.T) {
 	testlevel.Need(t, testlevel.Test)

@@ -16,7 +16,7 @@
 //
 //	/microservices/<name>/<id>   an instance: registry.ServiceInstance as JSON, ephemeral
 //
-// Missing parents are created as persistent nodes without data, as Kratos does. WithRootPath sets
+// Missing parents are created as persistent nodes without data, as in Kratos. WithRootPath sets
 // another root.
 //
 // # What it promises
@@ -24,7 +24,7 @@
 //   - An instance is kept until Deregister, through outages of any length: see package
 //     recipes/node. After Deregister it is never created again, even if the session expires. A node
 //     of an earlier process with the same id is replaced.
-//   - A Watcher keeps its list while there is no connection, and continues on the next one.
+//   - A Watcher keeps its list while there is no connection, and continues on the next connection.
 //   - A Watcher returns an empty list only after a grace, so that no call is lost while an instance
 //     registers again: see WithGrace.
 //   - A node that cannot be read is skipped and reported, and does not affect other instances: see
@@ -35,18 +35,4 @@
 // An instance that has crashed stays in all lists until its session expires. Two processes that
 // register the same id replace each other's node when they register. Kratos' own registry may
 // recreate an instance that it has deregistered.
-//
-// # Errors
-//
-// Register and Deregister return framework.ErrBadArgument if a field is invalid,
-// framework.ErrBadPath if the path is invalid, framework.ErrTooLong if the instance is too long,
-// and framework.ErrClosed if the client is closed. They also return refusals of the server, such as
-// zk.ErrNoAuth. If ctx is done first, they return its error, which also wraps the reason of the
-// wait, such as zk.ErrNoServer.
-//
-// Register returns discovery.ErrNested if a service's name has a slash and lies below a service
-// with instances, or if another service lies below it.
-//
-// Register returns context.Canceled if Deregister is called first. If a second Register of an id
-// fails, the instance may still be written, as with node.Node.Set.
 package kratosregistry

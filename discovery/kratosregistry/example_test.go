@@ -64,7 +64,7 @@ func Example() {
 	// 0 instances
 }
 
-// The services of a team have a parent of their own, and broken nodes are counted.
+// The services of a team have a separate parent, and broken nodes are counted.
 func ExampleNew() {
 	zookeeper, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {

@@ -62,8 +62,8 @@ func WithRootPath(path string) Option {
 }
 
 // WithGrace sets how long a Watcher delays an empty list after a service has lost its last
-// instance. The default is 5 s, as for package discovery, and 0 disables the delay. Until the grace
-// ends, calls of a crashed or deregistered instance fail to connect.
+// instance. The default is 5 s, and 0 disables the delay. Until the grace ends, calls of a crashed
+// or deregistered instance fail to connect.
 func WithGrace(d time.Duration) Option {
 	return func(c *config) error {
 		c.grace = d
@@ -112,16 +112,20 @@ func New(client *framework.Client, opts ...Option) (*Registry, error) {
 // Register creates the node of an instance, and returns when the node exists. ctx limits only this
 // wait. The node is kept until Deregister.
 //
-// If the id is already registered, Register writes the instance's data. If the first Register of an
-// id fails, its node is removed. Errors are
-//   - framework.ErrBadArgument if a field is invalid, framework.ErrBadPath if the path is invalid,
-//     and framework.ErrTooLong if the instance is too long;
+// If the id is already registered, Register writes the instance's data, and after an error it may
+// still write them later. If the first Register of an id fails, its node is removed. Errors are
+//   - framework.ErrBadArgument if a field is invalid, and framework.ErrBadPath if the path is
+//     invalid;
+//   - framework.ErrTooLong if the instance is too long;
 //   - discovery.ErrNested if the service's name has a slash and lies below a service with
 //     instances, or if another service lies below it;
 //   - the error of ctx if ctx is done first, which also wraps the reason of the wait, such as
 //     zk.ErrNoServer;
-//   - context.Canceled if Deregister is called first;
-//   - framework.ErrClosed if the client is closed, and the server's errors, such as zk.ErrNoAuth.
+//   - context.Canceled, or framework.ErrEnded for a later Register of the id, if Deregister is
+//     called first;
+//   - framework.ErrClosed if the client is closed, or shuts down;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see framework.Client.In;
+//   - the server's errors, such as zk.ErrNoAuth.
 func (r *Registry) Register(ctx context.Context, service *registry.ServiceInstance) error {
 	path, err := r.instancePath(service)
 	if err == nil {
@@ -205,7 +209,7 @@ type child struct {
 }
 
 // firstChild returns the first instance among the children of dir except own, or the node of a
-// service there. It skips nodes that may not be read.
+// service there. It skips nodes that it is not permitted to read.
 func (r *Registry) firstChild(ctx context.Context, client *framework.Client, dir, own string) (service child, err error) {
 	names, _, err := client.Children(ctx, dir)
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNoAuth) {
@@ -257,8 +261,14 @@ func (r *Registry) drop(path string, reg *registration) {
 // Deregister deletes the node of an instance, and returns when it is deleted. After the call the
 // node is not recreated. It does nothing for an instance that this Registry has not registered.
 //
-// If ctx is done first, or after 5 s without a server, the node is deleted in the background, or
-// with the session.
+// Errors are
+//   - framework.ErrBadArgument if the instance is nil, or its id or its service's name is invalid,
+//     and framework.ErrBadPath if the path is invalid;
+//   - the error of ctx if ctx is done first: the node is deleted in the background;
+//   - context.DeadlineExceeded if the deletion is not confirmed after 5 s, which also wraps
+//     zk.ErrNoServer if no server can be reached: the node is deleted in the background, or with
+//     the session;
+//   - the server's error if it refuses the deletion, such as zk.ErrNoAuth.
 func (r *Registry) Deregister(ctx context.Context, service *registry.ServiceInstance) error {
 	path, err := r.instancePath(service)
 	if err == nil {
@@ -296,7 +306,13 @@ func (r *Registry) deregister(ctx context.Context, path string) error {
 // GetService reads the instances of a service, sorted by id. The result is empty for an unknown
 // service. Frequent callers should use a Watcher.
 //
-// It returns the errors of cache.Cache.Sync.
+// Errors are
+//   - framework.ErrBadArgument if the name is empty, and framework.ErrBadPath if its path is
+//     invalid;
+//   - the error of ctx if ctx is done first;
+//   - framework.ErrClosed if the client is closed;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see framework.Client.In;
+//   - zk.ErrNoAuth if the client is not permitted to list the instances.
 func (r *Registry) GetService(ctx context.Context, name string) ([]*registry.ServiceInstance, error) {
 	w, err := r.watch(ctx, name)
 	if err != nil {
@@ -313,6 +329,10 @@ func (r *Registry) GetService(ctx context.Context, name string) ([]*registry.Ser
 
 // Watch returns a Watcher of a service, without waiting for its instances. The Watcher runs until
 // ctx is done or Stop is called.
+//
+// Errors are
+//   - framework.ErrBadArgument if the name is empty;
+//   - framework.ErrBadPath if its path is invalid.
 func (r *Registry) Watch(ctx context.Context, name string) (registry.Watcher, error) {
 	w, err := r.watch(ctx, name)
 	if err != nil {

@@ -92,8 +92,9 @@ func (w *watcher) decode(n cache.Node) (i registry.ServiceInstance, err error) {
 // Next waits for the next list of instances, in the order of their ids. The first list is not
 // empty. A slow reader gets the newest list, not every one.
 //
-// The error is the one of Watch's context, framework.ErrEnded after Stop, or framework.ErrClosed.
-// The last two also wrap context.Canceled, at which Kratos' clients stop asking.
+// Errors are the error of the context of Watch, framework.ErrEnded after Stop, and
+// framework.ErrClosed if the client is closed. The last two also wrap context.Canceled, at which
+// Kratos' clients stop asking.
 func (w *watcher) Next() ([]*registry.ServiceInstance, error) {
 	var grace <-chan time.Time // of an empty list; nil: there is none
 	for {
@@ -120,13 +121,13 @@ func (w *watcher) Next() ([]*registry.ServiceInstance, error) {
 	}
 }
 
-// shape compares a list with the one that was returned before.
+// shape compares a list with the previous list.
 type shape int
 
 const (
 	same shape = iota
 	another
-	empty // and the other one was not
+	empty // and the previous list was not
 )
 
 // next returns the list. An empty one counts as another one when the grace is over.
