@@ -21,9 +21,43 @@ var ErrNoLeader = cluster.ErrNoLeader
 var ErrNotMember = cluster.ErrNotMember
 
 // Cluster is a group of servers in this process that behaves like a ZooKeeper ensemble towards its
-// clients. The package comment lists its guarantees.
+// clients. All methods are safe for concurrent use.
 //
-// All methods are safe for concurrent use.
+// The members are servers, with all faults of a [Server]. [Server.Stop] and [Server.Restart] stop a
+// member's process and start it again with its data and its log. [Server.Pause] and [Server.Resume]
+// suspend and continue it. [Server.Freeze] blocks its clients. [Cluster.MemberOf] returns the
+// member that serves a session. All random choices depend on [WithSeed].
+//
+// What it promises to a client, and what it cannot promise:
+//
+//   - A write is sent to the leader, wherever the client is connected. It is committed when a
+//     majority of members has it in the log. Each member applies the log in order, and answers its
+//     own clients when it has applied their writes.
+//   - A member serves a read from the transactions that it has applied, which may be old: see
+//     [WithLag] and [Cluster.Lag]. Sync waits for all transactions that were committed when the
+//     leader received it.
+//   - A member fires watches when it applies a transaction. A client sees the event of a
+//     transaction before it sees any reply that shows it.
+//   - A member refuses a client that has seen more than the member has applied.
+//   - The leader tracks sessions. Every half tick it pings the followers, whose replies report the
+//     clients that they have heard. It expires sessions at tick boundaries. If a session moves to
+//     another member, its old connection can no longer write.
+//   - When the leader is lost, its members cut all connections. They serve no client until a
+//     majority of members reach each other and have elected a leader: the member of the newest
+//     epoch, and among these the member with the longest log. Transactions that are not in its log
+//     are lost, and their clients have received no reply. The timeouts of all sessions start again.
+//   - [Cluster.Add] and [Cluster.Remove] change the members one at a time. A transaction is
+//     committed when a majority of the committed configuration has it. A reconfiguration needs a
+//     majority of the old and of the new configuration. A leader is elected by a majority of the
+//     committed configuration, and of the configuration in the log that it takes over. A new member
+//     has everything that was committed before, and follows, before it is proposed as a voter. The
+//     data of a removed member are deleted.
+//   - The other members close their links to a paused or partitioned member after the time of
+//     [WithSyncTimeout]. Until the member itself detects that, it serves old data to its clients,
+//     but commits nothing.
+//   - A leader checks its followers once per tick. For up to a tick after they have elected another
+//     leader, it answers pings, reads, syncs and resumed sessions without asking another member.
+//     Only the reply to a write proves that a majority follows.
 type Cluster struct {
 	core    *cluster.Cluster
 	cfg     config
@@ -125,9 +159,13 @@ func (c *Cluster) Servers() []string {
 	return list
 }
 
-// DialContext connects to the member with this address in memory, like net.Dialer.DialContext. It
-// fails while the member is stopped, refuses connections or has no leader. It returns
-// [ErrNotMember] for an unknown address.
+// DialContext connects in memory to the member with this address. It has the signature of
+// net.Dialer.DialContext.
+//
+// Errors are
+//   - [ErrNotMember] if no member has the address;
+//   - ctx.Err() if ctx is done;
+//   - another error while the member is stopped, refuses connections or has no leader.
 func (c *Cluster) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	for _, s := range c.Members() {
 		if s.Addr() == address {
@@ -147,8 +185,11 @@ func (c *Cluster) Leader() (*Server, error) {
 	return nil, ErrNoLeader
 }
 
-// WaitLeader waits until a member leads a majority, and returns it. It returns [ErrClosed] if the
-// cluster is closed first, and ctx.Err() if ctx is done first.
+// WaitLeader waits until a member leads a majority, and returns it.
+//
+// Errors are
+//   - ctx.Err() if ctx is done first;
+//   - [ErrClosed] if the cluster is closed first.
 func (c *Cluster) WaitLeader(ctx context.Context) (*Server, error) {
 	m, err := c.core.WaitLeader(ctx)
 	if err != nil {
@@ -159,8 +200,9 @@ func (c *Cluster) WaitLeader(ctx context.Context) (*Server, error) {
 	return c.servers[m], nil
 }
 
-// StopLeader stops the leader, as [Server.Stop] does, and returns that member. Without a leader it
-// returns [ErrNoLeader].
+// StopLeader stops the leader's process, and returns that member. All members cut their
+// connections, and clients reconnect with their sessions after an election. Without a leader
+// StopLeader returns [ErrNoLeader].
 func (c *Cluster) StopLeader() (*Server, error) {
 	leader, err := c.Leader()
 	if err == nil {
@@ -172,6 +214,8 @@ func (c *Cluster) StopLeader() (*Server, error) {
 // Partition disconnects these members from all others, until [Cluster.Heal] or the next Partition.
 // The listed members can still reach each other, and clients can reach all members. It returns
 // [ErrNotMember] if a server is not a member.
+//
+// A member without a majority commits nothing, and serves old data until it detects the partition.
 func (c *Cluster) Partition(members ...*Server) error {
 	c.core.Lock()
 	defer c.core.Release()
@@ -203,8 +247,11 @@ func (c *Cluster) Heal() {
 func (c *Cluster) has(s *Server) bool { return s != nil && c.core.Has(s.member) }
 
 // Lag sets how long after a commit member applies a transaction, instead of the random delay of
-// [WithLag]. It applies to later transactions. It returns [ErrNotMember] if member is not in the
-// cluster, and another error if d is negative.
+// [WithLag]. It applies to later transactions. Until then the member's clients see old data.
+//
+// Errors are
+//   - [ErrNotMember] if member is not in the cluster;
+//   - another error if d is negative.
 func (c *Cluster) Lag(member *Server, d time.Duration) error {
 	c.core.Lock()
 	defer c.core.Unlock()
@@ -219,8 +266,11 @@ func (c *Cluster) Lag(member *Server, d time.Duration) error {
 }
 
 // ExpireSession makes the leader expire a session now, as if its client were silent. Each member
-// closes the session when it applies that transaction. It returns [ErrNoLeader] without a leader,
-// and [ErrNoSession] if the leader does not know the session.
+// closes the session when it applies that transaction.
+//
+// Errors are
+//   - [ErrNoLeader] without a leader;
+//   - [ErrNoSession] if the leader does not know the session.
 func (c *Cluster) ExpireSession(id int64) error {
 	c.core.Lock()
 	defer c.core.Release()
@@ -253,12 +303,11 @@ func (c *Cluster) MemberOf(session int64) (*Server, error) {
 //
 // /zookeeper/config then lists the member's address.
 //
-// Errors:
-//
+// Errors are
 //   - ctx.Err() and the member, if ctx is done first. The member may still become a voter: call
-//     [Cluster.Remove] if it must not.
-//   - [ErrClosed] if the cluster is closed.
-//   - Another error if the member cannot listen, or if the cluster has had 127 members already.
+//     [Cluster.Remove] if it must not;
+//   - [ErrClosed] if the cluster is closed;
+//   - another error if the member cannot listen, or if the cluster has had 127 members already.
 func (c *Cluster) Add(ctx context.Context) (*Server, error) {
 	s, err := c.newMember()
 	if err != nil {
@@ -277,14 +326,14 @@ func (c *Cluster) Add(ctx context.Context) (*Server, error) {
 }
 
 // Remove removes a member from the cluster by a reconfiguration. When that is committed, Remove
-// closes the member and deletes its data. If the member was the leader, the others elect one.
+// closes the member and deletes its data. If the member was the leader, the other members elect
+// one.
 //
-// Errors:
-//
-//   - ctx.Err() if ctx is done first. The member may still lose its vote: call Remove again.
-//   - [ErrClosed] if the cluster is closed.
-//   - [ErrNotMember] if the server is not a member.
-//   - Another error if the member is the last voter.
+// Errors are
+//   - ctx.Err() if ctx is done first. The member may still lose its vote: call Remove again;
+//   - [ErrClosed] if the cluster is closed;
+//   - [ErrNotMember] if the server is not a member;
+//   - another error if the member is the last voter.
 func (c *Cluster) Remove(ctx context.Context, s *Server) error {
 	if s == nil || s.member == nil {
 		return ErrNotMember
@@ -295,7 +344,8 @@ func (c *Cluster) Remove(ctx context.Context, s *Server) error {
 	return c.forget(s)
 }
 
-// Close closes all members, as [Server.Close] does.
+// Close stops all members, waits for their goroutines and returns nil. Later calls do the same. A
+// function passed to [Server.Trace] or [On] must not call Close.
 func (c *Cluster) Close() error {
 	c.end.Do(c.core.Close)
 	c.core.Lock()

@@ -265,7 +265,7 @@ func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
 // TestWhatWasHeardBeforeAPauseIsReportedFirst: when a write is answered after a member was paused,
 // the leader has pinged since, and the follower has said whom it heard. In the next moment the
 // follower is paused again. Servers of 3.8.0 that were stopped for 1.5 to 2.5 s did so in 38 of 39
-// tries, and in the other one the follower may have said so before the pause.
+// tries, and in the last try the follower may have reported it before the pause.
 func TestWhatWasHeardBeforeAPauseIsReportedFirst(t *testing.T) {
 	for name, server := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"follower": follower, "leader": leader} {
 		t.Run(name, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 )
 
 // remind sends a small request to each of these real servers again and again, until the test ends:
-// ZooKeeper 3.6.0 to 3.8.0 can forget a request, and be it a ping, until the next one comes
+// ZooKeeper 3.6.0 to 3.8.0 can forget a request, even a ping, until the next request arrives
 // (ZOOKEEPER-4537). It returns when all have a session for that, so that no session begins later on
-// servers that stay.
+// the servers that remain.
 func remind(t *testing.T, servers ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ends sync.WaitGroup

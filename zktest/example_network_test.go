@@ -97,7 +97,7 @@ func ExampleCluster_Remove() {
 	// another leader, error: <nil>
 }
 
-// A listener gives one client an address of its own, so that the test can freeze that client in
+// A listener gives one client a separate address, so that the test can freeze that client in
 // whichever session it has.
 func ExampleListener_Freeze() {
 	server, err := zktest.Start()

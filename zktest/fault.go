@@ -10,21 +10,25 @@ import (
 type Fault int
 
 const (
-	// FailBefore cuts the connection and does not apply the request.
+	// FailBefore cuts the connection and does not apply the request. The client sees a lost
+	// connection.
 	FailBefore Fault = iota + 1
 
-	// LoseReply applies the request and cuts the connection before the reply.
+	// LoseReply applies the request and cuts the connection before the reply. The client sees a
+	// lost connection and cannot distinguish it from FailBefore.
 	LoseReply
 
-	// ExpireBefore expires the session and does not apply the request.
+	// ExpireBefore expires the session and does not apply the request. The client sees a lost
+	// connection and, when it reconnects, an expired session.
 	ExpireBefore
 
-	// ExpireAfter applies the request and expires the session before the reply.
+	// ExpireAfter applies the request and expires the session before the reply. The client sees a
+	// lost connection and, when it reconnects, an expired session.
 	ExpireAfter
 
 	// LoseWakeup applies the request and withholds the reply, and all later output of the
 	// connection, until the server receives another request. A handshake or a ping of any client
-	// suffices.
+	// suffices. The client sees a slow reply.
 	//
 	// ZooKeeper 3.6.0 to 3.8.0 occasionally withholds replies like that (ZOOKEEPER-4537). It also
 	// sends them when another client's write is committed.

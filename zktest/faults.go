@@ -256,7 +256,7 @@ func (f *faults) list() []string {
 	return list
 }
 
-// asleep has the answers that wait for the next request. It has a lock of its own.
+// asleep has the answers that wait for the next request. It has a separate lock.
 type asleep struct {
 	mu    sync.Mutex // guards what follows
 	gates []*Gate

@@ -21,8 +21,9 @@ func (s *Server) Inject(f Fault, n int, matches ...Match) *Injection {
 // server. It is dropped if its session has expired or moved to another connection.
 func (s *Server) Block(matches ...Match) *Gate { return s.addGate(false, matches) }
 
-// BlockReplies is like [Server.Block], but applies the requests and holds their replies. Later
-// output of the same connection waits behind them.
+// BlockReplies applies requests that all matches select, and holds their replies until the gate is
+// opened. Later output of the same connection waits behind them. Other connections are not
+// affected.
 func (s *Server) BlockReplies(matches ...Match) *Gate { return s.addGate(true, matches) }
 
 func (s *Server) addGate(replies bool, matches []Match) *Gate {

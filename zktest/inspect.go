@@ -101,8 +101,12 @@ func (s *Server) WatchCount() int {
 }
 
 // SetSequence sets the number of the next sequential node below parent, in a transaction. A real
-// server's numbers are signed, begin at 0 and only increase; next may be any number. It returns
-// [ErrNoNode] if parent does not exist, and [ErrNoLeader] on a member without a leader.
+// server's numbers are signed, begin at 0 and only increase; next may be any number.
+//
+// Errors are
+//   - [ErrNoNode] if parent does not exist;
+//   - [ErrNoLeader] if a member has no leader, or loses it;
+//   - [ErrClosed] if a member is closed.
 func (s *Server) SetSequence(parent string, next int32) error {
 	return s.edit("set the sequence of", parent, func(x *tree.Txn) proto.Code {
 		if x.Tree.Nodes[parent] == nil {

@@ -89,8 +89,9 @@ func (l *Listener) Restart() error {
 	return l.open()
 }
 
-// Freeze drops all packets of the address, as [Server.Freeze] does. New connections are accepted
-// and receive no reply.
+// Freeze drops all packets of the address until [Listener.Thaw]. No connection is closed. New
+// connections are accepted and receive no reply, and sessions expire without notice to their
+// clients.
 func (l *Listener) Freeze() { l.freeze(true) }
 
 // Thaw reverts [Listener.Freeze]. Delayed packets are then delivered.

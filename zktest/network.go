@@ -19,7 +19,9 @@ func (s *Server) Dial(string, string, time.Duration) (net.Conn, error) {
 	return client, nil
 }
 
-// DialContext is like [Server.Dial], with the signature of net.Dialer.DialContext.
+// DialContext connects to the server in memory, and ignores the network and the address. It has the
+// signature of net.Dialer.DialContext. It fails if ctx is done, and while the server is stopped or
+// refuses connections.
 func (s *Server) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -62,8 +64,8 @@ func (s *Server) refuse(what wire.Refusals, refuse bool) {
 // notice to their clients.
 //
 // A new connection is accepted and receives no reply. If sessions are named, only a client that
-// resumes one of them receives no reply. To freeze a client in any session, give it an address of
-// its own, and use [Listener.Freeze].
+// resumes one of them receives no reply. To freeze a client in any session, give it a separate
+// address, and use [Listener.Freeze].
 func (s *Server) Freeze(sessions ...int64) {
 	s.core.Lock()
 	defer s.core.Unlock()

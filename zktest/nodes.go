@@ -34,11 +34,11 @@ type Node struct {
 // transaction and fires watches. On a member of a cluster, Create and all other changes by the test
 // are transactions of the leader, and return when this member has applied them.
 //
-// Errors:
-//
-//   - [ErrNodeExists] if the node exists.
-//   - [ErrNoLeader] if the member has no leader, or loses it.
-//   - Another error if the path is invalid, a parent is ephemeral or a quota is exceeded.
+// Errors are
+//   - [ErrNodeExists] if the node exists;
+//   - [ErrNoLeader] if a member has no leader, or loses it;
+//   - [ErrClosed] if a member is closed;
+//   - another error if the path is invalid, a parent is ephemeral or a quota is exceeded.
 func (s *Server) Create(path string, data []byte) error {
 	data = slices.Clone(data)
 	return s.edit("create", path, func(x *tree.Txn) proto.Code {
@@ -49,8 +49,13 @@ func (s *Server) Create(path string, data []byte) error {
 	})
 }
 
-// Set writes a node's data in a transaction, which fires watches. It returns [ErrNoNode] if the
-// node does not exist, and another error if a quota is exceeded.
+// Set writes a node's data in a transaction, which fires watches.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist;
+//   - [ErrNoLeader] if a member has no leader, or loses it;
+//   - [ErrClosed] if a member is closed;
+//   - another error if a quota is exceeded.
 func (s *Server) Set(path string, data []byte) error {
 	data = slices.Clone(data)
 	return s.edit("set", path, func(x *tree.Txn) proto.Code {
@@ -59,9 +64,13 @@ func (s *Server) Set(path string, data []byte) error {
 	})
 }
 
-// Delete deletes a node and all its descendants in one transaction, which fires watches. It returns
-// [ErrNoNode] if the node does not exist, and another error for one of the server's own nodes, such
-// as /zookeeper.
+// Delete deletes a node and all its descendants in one transaction, which fires watches.
+//
+// Errors are
+//   - [ErrNoNode] if the node does not exist;
+//   - [ErrNoLeader] if a member has no leader, or loses it;
+//   - [ErrClosed] if a member is closed;
+//   - another error for one of the server's own nodes, such as /zookeeper.
 func (s *Server) Delete(path string) error {
 	return s.edit("delete", path, func(x *tree.Txn) proto.Code {
 		switch {
@@ -116,8 +125,12 @@ func (s *Server) Dump() []Node {
 // transaction, which fires watches. It skips ephemeral nodes, and does not restore versions and
 // times. A node's sequence number never decreases.
 //
-// Load changes nothing and fails if a path or an access list is invalid, a parent is ephemeral or a
-// quota is exceeded.
+// Errors are
+//   - [ErrNoLeader] if a member has no leader, or loses it. In the second case the nodes may still
+//     be loaded;
+//   - [ErrClosed] if a member is closed;
+//   - another error if a path or an access list is invalid, a parent is ephemeral or a quota is
+//     exceeded: nothing has changed.
 func (s *Server) Load(nodes []Node) error {
 	// Parents first, or they would be created as missing ones.
 	ordered := slices.SortedStableFunc(slices.Values(nodes), func(a, b Node) int { return cmp.Compare(a.Path, b.Path) })

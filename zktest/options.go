@@ -84,6 +84,10 @@ func WithAddr(addr string) Option {
 
 // WithInMemory starts a server without TCP, for a testing/synctest bubble. Clients can reach it
 // only by [Server.Dial] and [Server.DialContext], and at addresses added by [Server.Listen].
+//
+// Every wait in a bubble needs a deadline. A server has timers, and so has a client that is
+// connected or connecting. Therefore synctest does not report a deadlock if a test waits for an
+// event that never happens: the bubble's clock advances forever.
 func WithInMemory() Option {
 	return func(c *config) error {
 		c.inMemory = true

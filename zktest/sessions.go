@@ -33,8 +33,11 @@ func (s *Server) Sessions() []Session {
 }
 
 // ExpireSession expires a session now, as if its client were silent. Its ephemeral nodes are
-// deleted and its connection is cut. It returns [ErrNoSession] if the session does not exist, and
-// [ErrNoLeader] on a member without a leader.
+// deleted and its connection is cut. The client notices the expiry when it reconnects.
+//
+// Errors are
+//   - [ErrNoSession] if the session does not exist;
+//   - [ErrNoLeader] on a member of a cluster without a leader.
 func (s *Server) ExpireSession(id int64) error {
 	s.act("expire session "+wire.SessionText(id), "")
 	return s.quorum.Expire(id)

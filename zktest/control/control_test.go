@@ -308,7 +308,7 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 // TestAnUnknownRequestIsAnsweredLikeAnyOther: in JSON.
 func TestAnUnknownRequestIsAnsweredLikeAnyOther(t *testing.T) {
 	p := open(t, zktest.NewServer(t))
-	// that one is a POST
+	// /expire is a POST
 	for _, request := range [][]string{{"GET", "/nowhere"}, {"GET", "/expire"}} {
 		code, out := p.ask(request[0], request[1], "")
 		assert.Equal(t, http.StatusNotFound, code)

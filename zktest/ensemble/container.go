@@ -180,9 +180,12 @@ func abandoned(labels map[string]string) bool {
 	return host == here && err == nil && ended(id)
 }
 
-// Sweep removes containers and networks left behind by exited processes of this machine, as [Start]
-// does, and by the processes pids, exited or not. It returns [ErrNoDocker] if no
-// Docker engine is running, and otherwise the errors of the removals.
+// Sweep removes containers and networks left behind by exited processes of this machine, and by the
+// processes pids, exited or not. [Start] also removes the former.
+//
+// Errors are
+//   - [ErrNoDocker] if no Docker engine is running;
+//   - otherwise the errors of the removals.
 func Sweep(ctx context.Context, pids ...int) error {
 	client, err := connect(ctx)
 	if err != nil {

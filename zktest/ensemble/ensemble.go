@@ -81,11 +81,10 @@ type server struct {
 
 // Start starts an ensemble and waits for a quorum. The caller must call [Ensemble.Close].
 //
-// Errors:
-//
-//   - [ErrNoDocker] if no Docker engine is running.
-//   - [ErrNoImage] if no ZooKeeper image is present and none can be pulled.
-//   - Another error if an option is invalid, Docker fails, or ctx is done first.
+// Errors are
+//   - [ErrNoDocker] if no Docker engine is running;
+//   - [ErrNoImage] if no ZooKeeper image is present and none can be pulled;
+//   - another error if an option is invalid, Docker fails, or ctx is done first.
 func Start(ctx context.Context, opts ...Option) (*Ensemble, error) {
 	cfg := defaults()
 	for _, opt := range opts {

@@ -206,7 +206,7 @@ func TestStandalone(t *testing.T) {
 	require.NoError(t, write(t, connect(t, e.Servers()...)))
 }
 
-// TestNothingIsLeftBehind also when the test that uses it panics.
+// TestNothingIsLeftBehind, even when the test that uses the ensemble panics.
 func TestNothingIsLeftBehind(t *testing.T) {
 	client, err := docker.NewClientFromEnv()
 	require.NoError(t, err)

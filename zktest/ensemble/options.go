@@ -67,9 +67,11 @@ func WithFile(path, content string) Option {
 	}
 }
 
-// WithProperties sets properties of the servers, as zktest.WithProperties does. Defaults are a
-// tickTime of 2000, no limit of connections per host, and all four-letter words. [Start] fails for
-// an unknown name.
+// WithProperties sets properties of the servers, by the names and in the units of ZooKeeper's
+// documentation, without the prefix "zookeeper.". zktest.WithProperties takes the same names.
+// [Start] fails for an unknown name.
+//
+// Defaults are a tickTime of 2000, no limit of connections per host, and all four-letter words.
 func WithProperties(properties map[string]string) Option {
 	return func(c *config) error {
 		for _, name := range slices.Sorted(maps.Keys(properties)) {

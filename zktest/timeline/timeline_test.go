@@ -24,7 +24,7 @@ func entriesOf(t *zktest.Timeline, kind internal.Kind) []internal.Entry {
 	return slices.DeleteFunc(all, func(e internal.Entry) bool { return e.Kind != kind })
 }
 
-// find returns the first entry of a kind whose line contains a text.
+// find returns the first entry of a kind whose line contains a string.
 func find(t *testing.T, tl *zktest.Timeline, kind internal.Kind, text string) internal.Entry {
 	t.Helper()
 	var lines []string

@@ -7,7 +7,7 @@
 //
 //   - internal/tree: the data. A pure state machine, without a lock and without a clock.
 //   - internal/cluster: this package. A [Replica] is a tree with its sessions. A [Quorum] decides
-//     what the replica applies: [Alone] for a server of its own, [Member] for a member of a
+//     what the replica applies: [Alone] for a server without a cluster, [Member] for a member of a
 //     [Cluster], with terms, elections and reconfigurations.
 //   - internal/wire: the clients of one server. Connections, requests, watches, four-letter words.
 //     A wire.Server is the [Host] of a replica.

@@ -8,7 +8,7 @@ type Monitor struct {
 	sync.Mutex
 	outputs    []Output
 	delivering bool   // a goroutine is in Release
-	settle     func() // runs the agenda; nil for a server of its own
+	settle     func() // runs the agenda; nil for a server without a cluster
 }
 
 // Output is a frame to a client, or a call of a test's function.
@@ -33,7 +33,7 @@ func (m *Monitor) Release() {
 		return
 	}
 	m.delivering = true
-	defer func() { // also if a test's function ends its goroutine, as a failing test does
+	defer func() { // even if a test's function ends its goroutine, like a failing test
 		m.delivering = false
 		m.Unlock()
 	}()

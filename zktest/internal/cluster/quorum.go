@@ -72,7 +72,7 @@ type Entry struct {
 	tree.Request
 	Timeout time.Duration // timeout of a new session
 	Origin  Caller        // client that waits for the result; may be nil
-	at      *Member       // the member that it was submitted to; nil for a server of its own
+	at      *Member       // the member that it was submitted to; nil for a server without a cluster
 	voters  voters        // who decides once this is committed; nil: as before
 }
 

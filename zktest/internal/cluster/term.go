@@ -79,9 +79,9 @@ func (t *term) followed() bool {
 	return t.cluster.voters.majority(func(m *Member) bool { return m == t.leader || t.linkOf(m) != nil })
 }
 
-// checkMajority has the leader give up if no majority follows. Like a real leader, it looks once
-// per tick. Between two looks it answers pings, reads, syncs and resumed sessions of its own
-// clients, even if it has been replaced.
+// checkMajority makes the leader give up if no majority follows. Like a real leader, it checks once
+// per tick. Between two checks it answers pings, reads, syncs and resumed sessions of its clients,
+// even if it has been replaced.
 func (t *term) checkMajority() {
 	if !t.over && t.leader.runs() && !t.followed() {
 		t.leader.look()

@@ -27,7 +27,7 @@ const (
 	permAll = 1<<iota - 1
 )
 
-// Identities with a meaning of their own.
+// Identities with a special meaning.
 var (
 	Super  = Identity{Scheme: "super"} // has all permissions
 	anyone = Identity{"world", "anyone"}

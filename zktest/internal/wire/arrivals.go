@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// arrivals are the times at which a connection's requests may be carried out, in order. It has a
-// lock of its own.
+// arrivals are the times at which a connection's requests may be carried out, in order. They have a
+// separate lock.
 type arrivals struct {
 	mu  sync.Mutex // guards what follows
 	due []time.Time

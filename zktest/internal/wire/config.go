@@ -118,7 +118,7 @@ func (c *Config) takesZxid(r Request) bool {
 			ops = m.Ops
 		}
 		if r.Malformed && len(ops) > 0 {
-			ops = ops[:len(ops)-1] // the last one is the one that cannot be understood
+			ops = ops[:len(ops)-1] // the last operation cannot be understood
 		}
 		_, zxid := tree.AcceptsMulti(ops)
 		return zxid

@@ -186,8 +186,8 @@ func (c *Conn) write() {
 	}
 }
 
-// event sends the client an event, unless it may not read the node. The watch is used up all the
-// same.
+// event sends the client an event, unless it is not permitted to read the node. The watch is used
+// up all the same.
 func (c *Conn) event(zxid int64, e tree.Event, path string) {
 	if tree.Allowed(e.ACL, tree.PermRead, c.who) {
 		c.sendEvent(zxid, e.Kind, path)

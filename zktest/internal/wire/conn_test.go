@@ -65,7 +65,7 @@ func (noHooks) Plan(Request) func() Fate               { return nil }
 func (noHooks) Answered(Request, Fate, func() string)  {}
 func (noHooks) Notified(int64, tree.EventType, string) {}
 
-// alone returns a server of its own that runs.
+// alone returns a running server without a cluster.
 func alone() *Server {
 	cfg := Config{
 		Rules:  tree.Rules{Version: tree.Newest},

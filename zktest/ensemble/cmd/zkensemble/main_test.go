@@ -155,7 +155,7 @@ type program struct {
 	answer *http.Response
 }
 
-// output is what a program has written, also while it runs.
+// output is what a program has written, even while it runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -18,7 +18,7 @@ import (
 )
 
 // removerFlag starts this program as a remover, a process that cleans up after another zkensemble
-// that was killed. The process id of the other one follows.
+// that was killed. The process id of the other program follows.
 const removerFlag = "-remove-after"
 
 // A process writes to its remover, a line each, which process group its command has, and that it

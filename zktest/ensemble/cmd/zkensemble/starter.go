@@ -9,8 +9,8 @@ import (
 	"github.com/gocurator/curator/zktest/ensemble/internal/control"
 )
 
-// starter starts ensembles. All orders of a shared one get the same, so that not each package of
-// tests waits for servers of its own.
+// starter starts ensembles. All orders of a shared ensemble get the same one, so that test packages
+// do not each wait for separate servers.
 type starter struct {
 	start func(context.Context, control.Order) (control.Ensemble, error)
 

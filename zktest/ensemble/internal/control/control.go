@@ -7,7 +7,7 @@
 //
 // The answer to a start is one line of JSON, a Started. Then the connection stays open: when it
 // ends, the ensemble is removed, unless it is shared. So nothing is left of a client that crashes.
-// An error is a status of 400 or more and a text.
+// An error is a status of 400 or more and a message.
 package control
 
 import (
