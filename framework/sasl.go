@@ -15,7 +15,7 @@ import (
 // WithSASL authenticates each connection by a mechanism of package sasl, before the credentials of
 // [WithAuth]. The scheme in ACLs is "sasl".
 //
-// The client does not use a server that refuses it, or whose token the mechanism refuses.
+// The client does not use a server that refuses the client, or whose token the mechanism refuses.
 // Operations then fail with an error that wraps zk.ErrAuthFailed and contains the mechanism's name.
 // A server that closes the connection without an answer counts as unreachable. ClickHouse Keepers
 // do that, and old ZooKeepers after a wrong password.

@@ -55,7 +55,7 @@ func (JSON[T]) Decode(data []byte) (v T, err error) {
 // [framework.WithCompression] values are compressed once, with this codec and without it.
 //
 // Data of more than 16 MB are neither encoded nor decoded: the error wraps [framework.ErrTooLarge].
-// For the values of [New] the client's limit counts: see [framework.WithMaxDecompressed].
+// For the values of [New] the client's limit applies: see [framework.WithMaxDecompressed].
 func Compressed[T any](codec Codec[T]) Codec[T] {
 	if codec == nil {
 		return nil // WithCodec refuses it
