@@ -92,8 +92,9 @@ const defaultGrace = 5 * time.Second
 
 // New returns a Discovery of the services below base. It sends no request.
 //
-// Errors are [framework.ErrBadPath] if base is not a valid path, and [framework.ErrBadArgument] if
-// client is nil or an option is invalid.
+// Errors are
+//   - [framework.ErrBadPath] if base is not a valid path;
+//   - [framework.ErrBadArgument] if client is nil, or an option is invalid.
 func New[T any](client *framework.Client, base string, opts ...Option) (*Discovery[T], error) {
 	d := &Discovery[T]{client: client, base: base, cfg: config{downErrors: 2, downWindow: 30 * time.Second, grace: defaultGrace}}
 	d.cfg.paths = func(name string) string { return framework.Join(base, name) }
@@ -129,8 +130,8 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 // The result is empty for an unknown service. Frequent callers should use a [Watch].
 //
 // Errors are
-//   - [framework.ErrBadArgument] if name is empty, and [framework.ErrBadPath] if its path is
-//     invalid;
+//   - [framework.ErrBadArgument] if name is empty;
+//   - [framework.ErrBadPath] if its path is invalid;
 //   - the error of ctx if ctx is done first;
 //   - retry.ErrExhausted if the retry policy allows no more retries;
 //   - [framework.ErrClosed] if the client is closed;
@@ -180,8 +181,8 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 // Errors are
 //   - an error that describes the data if they are not an instance. It wraps
 //     [framework.ErrNotCompressed] if the client compresses and the data are not compressed;
-//   - [framework.ErrBadArgument] if name or id is empty, or id contains a slash, and
-//     [framework.ErrBadPath] if the path is invalid;
+//   - [framework.ErrBadArgument] if name or id is empty, or id contains a slash;
+//   - [framework.ErrBadPath] if the path is invalid;
 //   - the error of ctx if ctx is done first;
 //   - retry.ErrExhausted if the retry policy allows no more retries;
 //   - [framework.ErrClosed] if the client is closed;
@@ -230,8 +231,8 @@ func get(ctx context.Context, client *framework.Client, path string) (data []byt
 // an error.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if name or id is empty, or id contains a slash, and
-//     [framework.ErrBadPath] if the path is invalid;
+//   - [framework.ErrBadArgument] if name or id is empty, or id contains a slash;
+//   - [framework.ErrBadPath] if the path is invalid;
 //   - zk.ErrNotEmpty if the node has children, as a service below the service has;
 //   - the error of ctx if ctx is done first;
 //   - retry.ErrExhausted if the retry policy allows no more retries;

@@ -43,8 +43,8 @@ type znode struct {
 // sets one watch on the servers, so requests should share a Watch.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if name is empty, and [framework.ErrBadPath] if its path is
-//     invalid;
+//   - [framework.ErrBadArgument] if name is empty;
+//   - [framework.ErrBadPath] if its path is invalid;
 //   - the error of ctx if ctx is done first, wrapped with the reason of the wait, such as
 //     zk.ErrNoServer;
 //   - [framework.ErrClosed] if the client is closed;

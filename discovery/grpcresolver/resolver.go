@@ -90,8 +90,11 @@ func (b *Builder[T]) Close() error {
 	return nil
 }
 
-// Build implements resolver.Builder. It returns framework.ErrBadArgument if the target is invalid,
-// and framework.ErrClosed after Close.
+// Build implements resolver.Builder.
+//
+// Errors are
+//   - framework.ErrBadArgument if the target is invalid;
+//   - framework.ErrClosed after Close.
 func (b *Builder[T]) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
 	name := target.Endpoint()
 	if u := target.URL; name == "" || u.Host != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {

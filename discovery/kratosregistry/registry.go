@@ -86,8 +86,11 @@ func WithUnreadable(f func(path string, err error)) Option {
 	}
 }
 
-// New returns a Registry without a request to the servers. It returns framework.ErrBadPath if the
-// root path is invalid, and framework.ErrBadArgument if client is nil or another option is invalid.
+// New returns a Registry. It sends no request.
+//
+// Errors are
+//   - framework.ErrBadPath if the root path is invalid;
+//   - framework.ErrBadArgument if client is nil, or another option is invalid.
 func New(client *framework.Client, opts ...Option) (*Registry, error) {
 	r := &Registry{client: client, cfg: config{root: "/microservices", grace: 5 * time.Second}, registered: make(map[string]*registration)}
 	if client == nil {
@@ -114,8 +117,8 @@ func New(client *framework.Client, opts ...Option) (*Registry, error) {
 //
 // If the id is already registered, Register writes the instance's data, and after an error it may
 // still write them later. If the first Register of an id fails, its node is removed. Errors are
-//   - framework.ErrBadArgument if a field is invalid, and framework.ErrBadPath if the path is
-//     invalid;
+//   - framework.ErrBadArgument if a field is invalid;
+//   - framework.ErrBadPath if the path is invalid;
 //   - framework.ErrTooLong if the instance is too long;
 //   - discovery.ErrNested if the service's name has a slash and lies below a service with
 //     instances, or if another service lies below it;
@@ -262,8 +265,8 @@ func (r *Registry) drop(path string, reg *registration) {
 // node is not recreated. It does nothing for an instance that this Registry has not registered.
 //
 // Errors are
-//   - framework.ErrBadArgument if the instance is nil, or its id or its service's name is invalid,
-//     and framework.ErrBadPath if the path is invalid;
+//   - framework.ErrBadArgument if the instance is nil, or its id or its service's name is invalid;
+//   - framework.ErrBadPath if the path is invalid;
 //   - the error of ctx if ctx is done first: the node is deleted in the background;
 //   - context.DeadlineExceeded if the deletion is not confirmed after 5 s, which also wraps
 //     zk.ErrNoServer if no server can be reached: the node is deleted in the background, or with
@@ -307,8 +310,8 @@ func (r *Registry) deregister(ctx context.Context, path string) error {
 // service. Frequent callers should use a Watcher.
 //
 // Errors are
-//   - framework.ErrBadArgument if the name is empty, and framework.ErrBadPath if its path is
-//     invalid;
+//   - framework.ErrBadArgument if the name is empty;
+//   - framework.ErrBadPath if its path is invalid;
 //   - the error of ctx if ctx is done first;
 //   - framework.ErrClosed if the client is closed;
 //   - framework.ErrSessionLost if the client is a view of a lost session: see framework.Client.In;

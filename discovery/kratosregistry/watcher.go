@@ -92,9 +92,12 @@ func (w *watcher) decode(n cache.Node) (i registry.ServiceInstance, err error) {
 // Next waits for the next list of instances, in the order of their ids. The first list is not
 // empty. A slow reader gets the newest list, not every one.
 //
-// Errors are the error of the context of Watch, framework.ErrEnded after Stop, and
-// framework.ErrClosed if the client is closed. The last two also wrap context.Canceled, at which
-// Kratos' clients stop asking.
+// Errors are
+//   - the error of the context of Watch;
+//   - framework.ErrEnded after Stop;
+//   - framework.ErrClosed if the client is closed.
+//
+// The last two also wrap context.Canceled, at which Kratos' clients stop asking.
 func (w *watcher) Next() ([]*registry.ServiceInstance, error) {
 	var grace <-chan time.Time // of an empty list; nil: there is none
 	for {

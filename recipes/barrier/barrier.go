@@ -79,8 +79,11 @@ type Barrier struct {
 	path   string
 }
 
-// New returns the barrier at path. It sends no request. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument].
+// New returns the barrier at path. It sends no request.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, or an option is invalid.
 func New(client *framework.Client, path string, opts ...Option) (*Barrier, error) {
 	if err := cmp.Or(recipe.Check(client, path), opt.Apply(new(config), opts)); err != nil {
 		return nil, operr.New("barrier", path, err)

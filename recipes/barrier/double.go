@@ -46,8 +46,12 @@ type Double struct {
 	n      int
 }
 
-// NewDouble returns the double barrier at path for n members, at least 1. All clients must use the
-// same n. Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+// NewDouble returns the double barrier at path for n members, at least 1. It sends no request. All
+// clients must use the same n.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, n is less than 1, or an option is invalid.
 func NewDouble(client *framework.Client, path string, n int, opts ...Option) (*Double, error) {
 	err := cmp.Or(recipe.Check(client, path), opt.Apply(new(config), opts))
 	if err == nil && n < 1 {

@@ -79,8 +79,11 @@ type Election struct {
 	id     string
 }
 
-// New returns the election at path. It sends no request. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument].
+// New returns the election at path. It sends no request.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, or an option is invalid.
 func New(client *framework.Client, path string, opts ...Option) (_ *Election, err error) {
 	defer func() { err = operr.New("election", path, err) }()
 	cfg := config{name: latchName}

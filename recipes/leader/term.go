@@ -22,9 +22,12 @@ type Term struct {
 }
 
 // Context returns a context that is cancelled when the leadership may be lost, before another
-// process can lead. Its cause is [lock.ErrReleased], [framework.ErrClosed], or a loss, which wraps
-// [framework.ErrLost]. It has the values of Campaign's context, but not its deadline or
-// cancellation.
+// process can lead. It has the values of Campaign's context, but not its deadline or cancellation.
+//
+// Its cause is
+//   - [lock.ErrReleased] after Release;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - otherwise the loss, which wraps [framework.ErrLost].
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
 // Done returns Context().Done().
@@ -75,12 +78,12 @@ func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
 //   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written;
 //   - [framework.ErrBadArgument] if ops are empty, or one of them is nil, of another type, or the
 //     guard of another client's hold;
-//   - [framework.ErrBadPath] if a path is invalid, and [framework.ErrTooLong] if ops exceed the
-//     client's limit of a request;
+//   - [framework.ErrBadPath] if a path is invalid;
+//   - [framework.ErrTooLong] if ops exceed the client's limit of a request;
 //   - the error of ctx if ctx is done first;
 //   - retry.ErrExhausted if the retry policy allows no more retries;
-//   - [framework.ErrSessionLost] if the term's session has expired, and [framework.ErrClosed] if
-//     the client is closed.
+//   - [framework.ErrSessionLost] if the term's session has expired;
+//   - [framework.ErrClosed] if the client is closed.
 //
 // If retry.Unknown is true of an error, ops may have been carried out.
 func (t *Term) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
@@ -101,12 +104,12 @@ func (t *Term) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 //   - [lock.ErrReleased] if the term was released before: nothing is written;
 //   - zk.ErrNoNode if the term's node does not exist: nothing is written;
 //   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written;
-//   - [framework.ErrBadPath] if a path is invalid, and [framework.ErrTooLong] if ops exceed the
-//     client's limit of a request;
+//   - [framework.ErrBadPath] if a path is invalid;
+//   - [framework.ErrTooLong] if ops exceed the client's limit of a request;
 //   - the error of ctx if ctx is done first;
-//   - zk.ErrConnectionClosed or zk.ErrNoServer if the connection is lost,
-//     [framework.ErrSessionLost] if the session expires, and [framework.ErrClosed] if the client is
-//     closed.
+//   - zk.ErrConnectionClosed or zk.ErrNoServer if the connection is lost;
+//   - [framework.ErrSessionLost] if the session expires;
+//   - [framework.ErrClosed] if the client is closed.
 //
 // If retry.Unknown is true of an error, ops may have been carried out.
 func (t *Term) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {

@@ -60,8 +60,12 @@ type Record struct {
 // inside is what package lock offers to the recipes of this module.
 var inside = locks.Inside
 
-// New returns the job at path. It sends no request. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument].
+// New returns the job at path. It sends no request.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, an option is invalid, or the records of
+//     [WithKeep] may not fit into a request.
 func New(client *framework.Client, path string, opts ...Option) (*Once, error) {
 	o, err := newOnce(client, path, opts)
 	return o, operr.New("once", path, err)
@@ -142,30 +146,29 @@ func (o *Once) Path() string { return o.path }
 // earlier one. If Record.Ran is true beside an error, the success is not known to be recorded, and
 // [retry.Unknown] reports whether it may have been.
 //
-// Errors after f was called are
+// Errors are
 //   - the error of f: nothing is recorded;
-//   - the error of ctx if ctx is done before f returns: nothing is recorded;
 //   - the cause of the loss, which wraps [framework.ErrLost], if the lock is lost before f returns:
-//     nothing is recorded;
-//   - with Record.Ran, the reason of the failed recording: framework.ErrLost,
-//     [framework.ErrClosed], a [*framework.MultiError] of an operation of [Commit], or the server's
-//     error.
-//
-// Errors before f is called are
-//   - [ErrTooSoon] if the time of [WithMinInterval] has not passed;
+//     nothing is recorded. With Record.Ran, the lock was lost before the recording was confirmed;
+//   - the error of ctx if ctx is done before f returns: nothing is recorded. If it is done before f
+//     is called, the error also wraps zk.ErrNoServer if no server could be reached, and otherwise
+//     [lock.ErrNotAcquired] if another process was ahead in the queue;
+//   - with Record.Ran, a [*framework.MultiError] if the server refuses an operation of [Commit], or
+//     the error with which it refuses the record;
+//   - [ErrTooSoon] if the time of [WithMinInterval] has not passed: f is not called;
 //   - [framework.ErrBadArgument] if ctx or f is nil, key is empty, longer than 255 bytes or not
 //     text, or ctx is the context of a function of this job;
-//   - [ErrBadValue] if the record node contains data of another program;
-//   - [framework.ErrTooLong] if fields of another version leave no room for the record;
-//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
-//     with [lock.ErrNotAcquired] if another process was ahead in the queue;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [ErrBadValue] if the record node contains data of another program: f is not called;
+//   - [framework.ErrTooLong] if fields of another version leave no room for the record: f is not
+//     called;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries: f is not called;
 //   - [lock.ErrHeld] if ctx derives from a hold of a mutex at the job's path;
 //   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the lock's node was
-//     lost, and the retry policy allows no more tries;
+//     lost before f was called, and the retry policy allows no more tries;
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
 //   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
-//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to write the record.
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to write the record:
+//     f is not called.
 //
 // After f has returned nil, Do does not end with ctx: while no server can be reached, it waits
 // until the session counts as lost, for up to its timeout.
@@ -176,33 +179,40 @@ func (o *Once) Do(ctx context.Context, key string, f func(ctx context.Context) e
 // TryDo runs f unless key is recorded, or another process runs the job. It does not wait for that
 // process. If f returns nil while its context is live, the success is recorded.
 //
-// f's context is cancelled when the lock may be lost, and when ctx is done. The record, the panics
-// of f and retry.Unknown are described at [Once.Do].
+// f's context is cancelled when the lock may be lost, and when ctx is done. If it is cancelled
+// before f returns, nothing is recorded, whatever f returns. If f panics, the lock is released and
+// nothing is recorded.
 //
-// Errors after f was called are
+// If the error is nil, key is recorded: by this call if Record.Ran is true, and otherwise by an
+// earlier one. If Record.Ran is true beside an error, the success is not known to be recorded, and
+// [retry.Unknown] reports whether it may have been.
+//
+// Errors are
+//   - [ErrRunning] while another process runs the job: f is not called;
 //   - the error of f: nothing is recorded;
-//   - the error of ctx if ctx is done before f returns: nothing is recorded;
 //   - the cause of the loss, which wraps [framework.ErrLost], if the lock is lost before f returns:
-//     nothing is recorded;
-//   - with Record.Ran, the reason of the failed recording: framework.ErrLost,
-//     [framework.ErrClosed], a [*framework.MultiError] of an operation of [Commit], or the server's
-//     error.
-//
-// Errors before f is called are
-//   - [ErrRunning] while another process runs the job;
-//   - [ErrTooSoon] if the time of [WithMinInterval] has not passed;
+//     nothing is recorded. With Record.Ran, the lock was lost before the recording was confirmed;
+//   - the error of ctx if ctx is done before f returns: nothing is recorded. If it is done before f
+//     is called, the error also wraps zk.ErrNoServer if no server could be reached;
+//   - with Record.Ran, a [*framework.MultiError] if the server refuses an operation of [Commit], or
+//     the error with which it refuses the record;
+//   - [ErrTooSoon] if the time of [WithMinInterval] has not passed: f is not called;
 //   - [framework.ErrBadArgument] if ctx or f is nil, key is empty, longer than 255 bytes or not
 //     text, or ctx is the context of a function of this job;
-//   - [ErrBadValue] if the record node contains data of another program;
-//   - [framework.ErrTooLong] if fields of another version leave no room for the record;
-//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - [ErrBadValue] if the record node contains data of another program: f is not called;
+//   - [framework.ErrTooLong] if fields of another version leave no room for the record: f is not
+//     called;
+//   - [retry.ErrExhausted] if the retry policy allows no more retries: f is not called;
 //   - [lock.ErrHeld] if ctx derives from a hold of a mutex at the job's path;
 //   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the lock's node was
-//     lost, and the retry policy allows no more tries;
+//     lost before f was called, and the retry policy allows no more tries;
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
 //   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
-//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to write the record.
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to write the record:
+//     f is not called.
+//
+// After f has returned nil, TryDo does not end with ctx: while no server can be reached, it waits
+// until the session counts as lost, for up to its timeout.
 func (o *Once) TryDo(ctx context.Context, key string, f func(ctx context.Context) error) (Record, error) {
 	return o.once(ctx, "try", key, f, false)
 }

@@ -55,7 +55,11 @@ type codec[T any] struct {
 }
 
 // Bytes returns a value whose content is the node's data. It is empty if the node does not exist.
-// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+//
+// Errors are
+//   - [framework.ErrBadPath] if path, or the path of [WithMutex], is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, or the path of WithMutex is path or lies below
+//     it.
 func Bytes(client *framework.Client, path string, opts ...Option) (*Value[[]byte], error) {
 	return newValue(client, path, opts, codec[[]byte]{
 		// The data are never nil, which Java cannot read.
@@ -69,7 +73,9 @@ func Bytes(client *framework.Client, path string, opts ...Option) (*Value[[]byte
 // another length.
 //
 // Int32 is Curator's SharedCount. A new node of kazoo's Counter is empty. Errors are
-// [framework.ErrBadPath] and [framework.ErrBadArgument].
+//   - [framework.ErrBadPath] if path, or the path of [WithMutex], is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, or the path of WithMutex is path or lies below
+//     it.
 func Int32(client *framework.Client, path string, opts ...Option) (*Value[int32], error) {
 	return newValue(client, path, opts, codec[int32]{
 		encode: func(n int32) ([]byte, error) { return binary.BigEndian.AppendUint32(nil, uint32(n)), nil },
@@ -89,8 +95,10 @@ func Int32(client *framework.Client, path string, opts ...Option) (*Value[int32]
 // is 0 if the node does not exist or is empty. Methods return [ErrBadValue] if the data have
 // another length.
 //
-// Int64 is Curator's DistributedAtomicLong. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument].
+// Int64 is Curator's DistributedAtomicLong. Errors are
+//   - [framework.ErrBadPath] if path, or the path of [WithMutex], is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, or the path of WithMutex is path or lies below
+//     it.
 func Int64(client *framework.Client, path string, opts ...Option) (*Value[int64], error) {
 	return newValue(client, path, opts, codec[int64]{
 		encode: func(n int64) ([]byte, error) { return binary.BigEndian.AppendUint64(nil, uint64(n)), nil },
@@ -109,7 +117,10 @@ func Int64(client *framework.Client, path string, opts ...Option) (*Value[int64]
 // JSON returns a value of any type, which the node contains as JSON. It is the zero T if the node
 // does not exist. Methods return [ErrBadValue] if the data are not the JSON of a T.
 //
-// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+// Errors are
+//   - [framework.ErrBadPath] if path, or the path of [WithMutex], is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, or the path of WithMutex is path or lies below
+//     it.
 func JSON[T any](client *framework.Client, path string, opts ...Option) (*Value[T], error) {
 	return newValue(client, path, opts, codec[T]{
 		encode: func(x T) ([]byte, error) { return json.Marshal(x) },
