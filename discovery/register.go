@@ -239,7 +239,7 @@ func (r *Registration[T]) Close() error { return r.node.Close() }
 // base. The node has the last 100 notices, so instances may be drained at the same time.
 //
 // d must exceed the time for which callers cache their lists: 35 s for Spring Cloud's load
-// balancer. Errors, which are joined, are
+// balancer. Drain joins its errors. Errors are
 //   - the error of ctx if ctx is done before d has passed: the instance is unregistered;
 //   - context.DeadlineExceeded if the deletion of the node is not confirmed after 5 s. It also
 //     wraps zk.ErrNoServer if no server can be reached. The client deletes the node in the

@@ -127,7 +127,7 @@ func copies[T any](list []*Instance[T]) []Instance[T] {
 // Observe yields the list of [Watch.Instances], and the newest list after each change. Any number
 // of goroutines may call Observe.
 //
-// The last pair contains an error:
+// The last pair contains an error. Errors are
 //   - the error of ctx if ctx is done;
 //   - [framework.ErrEnded] after Close;
 //   - [framework.ErrClosed] if the client is closed;
@@ -144,7 +144,9 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 // balancers with a custom strategy. Reported errors do not exclude an instance.
 //
 // The candidates are the instances that are not disabled. Without such an instance, they are the
-// instances deleted within the grace set by [WithGrace]. The last pair contains an error:
+// instances deleted within the grace set by [WithGrace].
+//
+// The last pair contains an error. Errors are
 //   - the error of ctx if ctx is done;
 //   - [framework.ErrEnded] after Close;
 //   - [framework.ErrClosed] if the client is closed;

@@ -440,7 +440,7 @@ func (r *Registration) Err() error { return r.instance.Err() }
 // Drain unregisters the instance, waits for d or until ctx is done, and then deletes the nodes that
 // no other instance of the application uses. Call it before the server stops.
 //
-// Errors, which are joined, are
+// Drain joins its errors. Errors are
 //   - the error of ctx if ctx is done before d has passed: the instance is unregistered;
 //   - context.DeadlineExceeded if a deletion is not confirmed after 5 s. It also wraps
 //     zk.ErrNoServer if no server can be reached;

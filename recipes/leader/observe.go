@@ -36,7 +36,7 @@ type State struct {
 //		...
 //	}
 //
-// The last pair contains an error:
+// The last pair contains an error. Errors are
 //   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see

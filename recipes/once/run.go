@@ -50,7 +50,7 @@ func (r *run) end() {
 // server refuses one of them, nothing is recorded, and the error of Do wraps a
 // [*framework.MultiError], whose Index counts all operations of the function.
 //
-// Errors, after which none of ops is added, are
+// After an error none of ops is added. Errors are
 //   - [framework.ErrBadArgument] if ctx belongs to no function, or an operation is invalid;
 //   - [framework.ErrBadPath] if the path of an operation is invalid;
 //   - [framework.ErrTooLong] if the operations do not fit into the client's limit of a request;
