@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// ids are those of a list, in its order.
+// ids returns the ids of a list, in its order.
 func ids[T any](list []discovery.Instance[T]) []string {
 	names := []string{}
 	for _, i := range list {

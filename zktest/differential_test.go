@@ -53,7 +53,7 @@ func TestSameAsARealServer(t *testing.T) {
 			require.NoError(t, err)
 			address := e.Servers()[(leader+ahead)%e.Size()]
 			remind(t, address)
-			// A follower that has hung up may not take the session back at once.
+			// A follower that has hung up might not resume the session at once.
 			compare(t, address, imageVersion(t, address), true)
 		})
 	}

@@ -109,8 +109,8 @@ func (d *Double) discard(member string, first *framework.Session) {
 	engine.Of(d.client).Discard(member, (*engine.Session)(first))
 }
 
-// list returns the sorted names of the members, and of the other children: ready and those of other
-// programs. It leaves out the members that this client owes: another member of this process would
+// list returns the sorted names of the members, and of the other children: ready and the nodes of
+// other programs. It omits the members that this client owes: another member of this process would
 // count twice.
 func (d *Double) list(ctx context.Context, in *framework.Client) (members, others []string, err error) {
 	names, _, err := in.Children(ctx, d.path)

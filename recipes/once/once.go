@@ -333,7 +333,7 @@ func (a *attempt) run(ctx context.Context) (Record, error) {
 	return a.conclude(ctx, hold, current, r, key)
 }
 
-// withRelease returns the error of a call, and that of the release unless both report a loss.
+// withRelease joins the errors of a call and of the release, unless both report a loss.
 func withRelease(err, released error) error {
 	if errors.Is(err, framework.ErrLost) && errors.Is(released, framework.ErrLost) {
 		return err

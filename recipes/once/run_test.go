@@ -349,3 +349,20 @@ func TestForgetBesideRun(t *testing.T) {
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
 }
+
+// A view of one session waits for no other session: Run ends with it.
+func TestRun_InAViewOfALostSession(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		session, err := client.Session(testbed.Context(t))
+		require.NoError(t, err)
+		o := newOnce(t, client.In(session), faultPath)
+		done := make(chan error, 1)
+		go func() {
+			done <- o.Run(t.Context(), once.Every(time.Minute), func(context.Context, time.Time) error { return nil })
+		}()
+		time.Sleep(90 * time.Second) // virtual time, with a firing
+		require.NoError(t, w.Server.ExpireSession(session.ID()))
+		require.ErrorIs(t, testbed.Receive(t, done, "the end of Run"), framework.ErrSessionLost)
+	})
+}

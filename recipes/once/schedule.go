@@ -55,6 +55,8 @@ func Every(d time.Duration) func(time.Time) time.Time {
 //   - [framework.ErrTooLong] if fields of another version leave no room for the record;
 //   - [lock.ErrHeld] if ctx derives from a hold of a mutex at the job's path;
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
 //   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
 //   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth if the client is not
 //     permitted to write the record.
@@ -138,7 +140,7 @@ func (r *runner) step(ctx context.Context) (again bool, err error) {
 	r.result = nil
 	if r.base.IsZero() {
 		if err := r.begin(ctx); err != nil {
-			return mayPass(err), err
+			return r.mayPass(err), err
 		}
 	}
 	firing, upcoming, err := r.due(r.clock.now())
@@ -157,12 +159,14 @@ func (r *runner) step(ctx context.Context) (again bool, err error) {
 	if found.Ran {
 		r.moveTo(r.firing)
 	}
-	return r.result != nil || found.Ran || errors.Is(err, ErrTooSoon) || mayPass(err), err
+	return r.result != nil || found.Ran || errors.Is(err, ErrTooSoon) || r.mayPass(err), err
 }
 
-// mayPass reports whether Run continues after an error that is not the function's.
-func mayPass(err error) bool {
-	return verdict.MayPass(err) || errors.Is(err, framework.ErrLost)
+// mayPass reports whether Run continues after an error that is not the function's. A loss is final
+// in a view of the lost session.
+func (r *runner) mayPass(err error) bool {
+	var ended *engine.Ended
+	return verdict.MayPass(err) || errors.Is(err, framework.ErrLost) && !errors.As(engine.Of(r.client).Over(), &ended)
 }
 
 // errEarly means that no firing is due by the servers' clock.

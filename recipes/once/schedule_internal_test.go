@@ -39,7 +39,7 @@ func TestAFastClientWaits(t *testing.T) {
 	})
 }
 
-// TestLatest compares the firing that is found by halving with the one that is found by counting.
+// TestLatest compares the firings that are found by halving and by counting.
 func TestLatest(t *testing.T) {
 	base := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
 	burst := func(t time.Time) time.Time { // each second of the first minute of a day

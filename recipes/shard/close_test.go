@@ -52,3 +52,27 @@ func TestRun_EndsSoonWithoutAServer(t *testing.T) {
 		require.NoError(t, m.Drain(t.Context()))
 	})
 }
+
+// A view of one session waits for no other session: Run ends with it.
+func TestRun_InAViewOfALostSession(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
+		session, err := client.Session(testbed.Context(t))
+		require.NoError(t, err)
+		m, err := shard.New(client.In(session), "/s", "a", 4)
+		require.NoError(t, err)
+		idle, err := shard.New(client.In(session), "/s", "b", 4, shard.WithWeight(1))
+		require.NoError(t, err)
+		done := make(chan error, 2)
+		work := func(ctx context.Context, _ int) error { <-ctx.Done(); return nil }
+		go func() { done <- m.Run(t.Context(), work) }()
+		go func() { done <- idle.Run(t.Context(), work) }()
+		time.Sleep(30 * time.Second) // virtual time, in which the members own all shards
+		require.Len(t, append(m.Owned(), idle.Owned()...), 4)
+		require.NoError(t, w.Server.ExpireSession(session.ID()))
+		for range 2 {
+			require.ErrorIs(t, testbed.Receive(t, done, "the end of Run"), framework.ErrSessionLost)
+		}
+		require.ErrorIs(t, m.Run(t.Context(), work), framework.ErrSessionLost, "at once")
+	})
+}

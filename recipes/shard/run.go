@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,8 @@ const (
 //   - [ErrRunning] while another Run of the same member has not returned;
 //   - [framework.ErrBadArgument] if f is nil;
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
 //   - [shared.ErrBadValue] if the plan cannot be decoded at the start of Run;
 //   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth, at the start of Run;
 //   - context.DeadlineExceeded, joined with the result above, if the deletion of the nodes is not
@@ -168,8 +171,8 @@ func (r *run) begin() (*node.Node, error) {
 		if err == nil {
 			break
 		}
-		if !passes(err) {
-			return nil, err
+		if over := engine.Of(r.client).Over(); over != nil || !passes(err) {
+			return nil, cmp.Or(over, err)
 		}
 		if engine.Sleep(r.ctx, engine.Of(r.client), pauses.Next()) != nil {
 			return nil, engine.Of(r.client).GaveUp(r.ctx, operr.Bare(err))
@@ -320,6 +323,10 @@ func (r *run) trouble(what, path string, err error) {
 		r.end(err)
 		return
 	}
+	if over := engine.Of(r.client).Over(); over != nil {
+		r.end(over)
+		return
+	}
 	err = operr.Bare(err)
 	r.mu.Lock()
 	known := r.troubles[path] == err.Error()
@@ -402,8 +409,8 @@ func (r *run) own(s *shard, election *leader.Election, index int) {
 		if s.leaving() {
 			return
 		}
-		if errors.Is(err, framework.ErrClosed) {
-			r.end(err)
+		if over := engine.Of(r.client).Over(); over != nil || errors.Is(err, framework.ErrClosed) {
+			r.end(cmp.Or(over, err))
 			return
 		}
 		r.failed(s.want, s, index, election.Path(), err)

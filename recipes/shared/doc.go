@@ -17,8 +17,8 @@
 //
 // The reply to a write can be lost. The value then does not show whether the write was done:
 // another client may have written the same bytes, and the version and the zxid do not name the
-// writer. So each write is one transaction: it sets the data, if the version is still the one that
-// was read, and creates a child with a unique name.
+// writer. So each write is one transaction: it sets the data, if the version has not changed since
+// the read, and creates a child with a unique name.
 //
 //   - If the child exists, the write was done. This holds in any session.
 //   - If it does not exist, the session lives, and a repetition of the transaction was refused
