@@ -71,8 +71,8 @@ func WithUnreadable(f func(path string, err error)) Option {
 	return opt.Checked(f != nil, func(c *config) { c.unreadable = f }, "nil unreadable function")
 }
 
-// WithDownAfter sets after how many errors, reported by [Watch.ReportError], [Watch.Pick] skips an
-// instance. window is the time for which it is skipped, counted from the first error. Both must be
+// WithDownAfter makes [Watch.Pick] skip an instance after this number of errors, reported by
+// [Watch.ReportError]. It is skipped until window has passed since the first error. Both must be
 // positive, and the default is 2 errors and 30 s, as in Java.
 func WithDownAfter(errors int, window time.Duration) Option {
 	set := func(c *config) { c.downErrors, c.downWindow = errors, window }

@@ -15,7 +15,7 @@ import (
 	"github.com/gocurator/curator/internal/opt"
 )
 
-// Format is the format of the nodes that a [Discovery] reads: see [WithFormat].
+// Format identifies how the nodes that a [Discovery] reads are encoded: see [WithFormat].
 type Format int
 
 const (

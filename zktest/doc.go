@@ -30,8 +30,8 @@
 // # Faults of the network
 //
 // [Server.CutConnections] cuts all connections once. [Server.RefuseConnections],
-// [Server.RefuseSessions] and [Server.RefuseCredentials] refuse new clients. [Server.Freeze] drops
-// all packets without closing a connection: the client sees silence, and its session expires.
+// [Server.RefuseSessions] and [Server.RefuseCredentials] refuse new clients. [Server.Freeze] holds
+// back all packets without closing a connection: the client sees silence, and its session expires.
 // [Listener.Freeze] and [Listener.Stop] freeze or stop one address of several ([Server.Listen]).
 // [WithLatency] delays every reply.
 //

@@ -89,12 +89,12 @@ func (l *Listener) Restart() error {
 	return l.open()
 }
 
-// Freeze drops all packets of the address until [Listener.Thaw]. No connection is closed. New
+// Freeze holds back all packets of the address until [Listener.Thaw]. No connection is closed. New
 // connections are accepted and receive no reply, and sessions expire without notice to their
 // clients.
 func (l *Listener) Freeze() { l.freeze(true) }
 
-// Thaw reverts [Listener.Freeze]. Delayed packets are then delivered.
+// Thaw ends [Listener.Freeze], and delivers the packets that were held back.
 func (l *Listener) Thaw() { l.freeze(false) }
 
 func (l *Listener) freeze(frozen bool) {

@@ -59,7 +59,7 @@ func (s *Server) refuse(what wire.Refusals, refuse bool) {
 	s.faults.sample()
 }
 
-// Freeze drops all packets of these sessions, or of all sessions if none is named, until
+// Freeze holds back all packets of these sessions, or of all sessions if none is named, until
 // [Server.Thaw]. No connection is closed. The server's clock continues, so sessions expire without
 // notice to their clients.
 //
@@ -73,8 +73,8 @@ func (s *Server) Freeze(sessions ...int64) {
 	s.faults.sample()
 }
 
-// Thaw reverts [Server.Freeze] for these sessions, or for all if none is named. Delayed packets are
-// then delivered.
+// Thaw ends [Server.Freeze] for these sessions, or for all if none is named, and delivers the
+// packets that were held back.
 func (s *Server) Thaw(sessions ...int64) {
 	s.core.Lock()
 	defer s.core.Unlock()

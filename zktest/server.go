@@ -110,7 +110,7 @@ func (s *Server) Addr() string {
 	return s.core.Address()
 }
 
-// Servers returns a list of the address from [Server.Addr].
+// Servers returns a list that contains only [Server.Addr], as clients take it.
 func (s *Server) Servers() []string { return []string{s.Addr()} }
 
 // closeReport is how long Close waits before it reports the reason.

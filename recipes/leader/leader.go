@@ -51,8 +51,8 @@ func WithID(id string) Option {
 	return opt.Checked(valid, func(c *config) { c.id = id }, "id of %d bytes, must be UTF-8 text of at most %d bytes", len(id), maxID)
 }
 
-// WithSelector takes part in the elections of LeaderSelector instead of LeaderLatch's. Its nodes
-// are a mutex's: a process that holds a mutex at the path leads as well.
+// WithSelector takes part in the elections of LeaderSelector instead of LeaderLatch. Its candidates
+// create the nodes of a mutex: a process that holds a mutex at the path leads as well.
 func WithSelector() Option { return opt.Set(func(c *config) { c.name = selectorName }) }
 
 // WithErrorPolicy sets whether a suspended connection ends a term. The default is the client's

@@ -76,8 +76,8 @@ func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
 //   - [lock.ErrNodeDeleted], which wraps [framework.ErrLost], if the term's node does not exist:
 //     nothing is written. It also wraps the cause of the term's end;
 //   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written;
-//   - [framework.ErrBadArgument] if ops are empty, or one of them is nil, of another type, or the
-//     guard of another client's hold;
+//   - [framework.ErrBadArgument] if there are no ops, or one of them is nil, of another type, or
+//     the guard of another client's hold;
 //   - [framework.ErrBadPath] if a path is invalid;
 //   - [framework.ErrTooLong] if ops exceed the client's limit of a request;
 //   - the error of ctx if ctx is done first;

@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	// ErrRunning means that another process runs the job. The text names it. It wraps
-	// [lock.ErrNotAcquired].
+	// ErrRunning means that another process runs the job. The error contains the name of that
+	// process if it is known. It wraps [lock.ErrNotAcquired].
 	ErrRunning = fmt.Errorf("running elsewhere: %w", lock.ErrNotAcquired)
 
 	// ErrTooSoon means that less than the time of [WithMinInterval] has passed since the last
@@ -65,7 +65,7 @@ var inside = locks.Inside
 // Errors are
 //   - [framework.ErrBadPath] if path is invalid or the root;
 //   - [framework.ErrBadArgument] if client is nil, an option is invalid, or the records of
-//     [WithKeep] may not fit into a request.
+//     [WithKeep] might not fit into a request.
 func New(client *framework.Client, path string, opts ...Option) (*Once, error) {
 	o, err := newOnce(client, path, opts)
 	return o, operr.New("once", path, err)

@@ -41,7 +41,7 @@ func WithMinInterval(d time.Duration) Option {
 }
 
 // WithMissed lets [Once.Run] skip a firing that is more than d late, by the servers' clock. d must
-// be positive. The default is no limit: after an outage the latest missed firing runs, once.
+// be positive. The default is no limit: after an outage the latest missed firing runs.
 func WithMissed(d time.Duration) Option {
 	return opt.Checked(d > 0, func(c *config) { c.missed = d }, "missed %v, must be positive", d)
 }
