@@ -116,7 +116,9 @@ func New[T any](client *framework.Client, base string, opts ...Option) (*Discove
 //
 // Errors are
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
@@ -133,7 +135,9 @@ func (d *Discovery[T]) Names(ctx context.Context) ([]string, error) {
 //   - [framework.ErrBadArgument] if name is empty;
 //   - [framework.ErrBadPath] if its path is invalid;
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
@@ -184,7 +188,9 @@ func (d *Discovery[T]) Lookup(ctx context.Context, name string) (list []Instance
 //   - [framework.ErrBadArgument] if name or id is empty, or id contains a slash;
 //   - [framework.ErrBadPath] if the path is invalid;
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
@@ -235,7 +241,9 @@ func get(ctx context.Context, client *framework.Client, path string) (data []byt
 //   - [framework.ErrBadPath] if the path is invalid;
 //   - zk.ErrNotEmpty if the node has children, as a service below the service has;
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];

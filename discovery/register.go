@@ -51,8 +51,10 @@ var keepAs = map[Type][]node.Option{
 //   - [framework.ErrTooLong] if the instance is too long;
 //   - the error of ctx if ctx is done first. It also wraps the reason of the wait, such as
 //     zk.ErrNoServer or zk.ErrNoAuth;
-//   - retry.ErrExhausted if the retry policy allows no more retries of the check of other
-//     instances;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry of the check of other instances
+//     succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the check was retried;
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
@@ -91,7 +93,9 @@ func (d *Discovery[T]) Register(ctx context.Context, i Instance[T]) (_ *Registra
 //   - [framework.ErrBadPath] if the path is invalid;
 //   - [framework.ErrTooLong] if the instance is too long;
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];

@@ -208,8 +208,10 @@ type node struct {
 //   - discovery.ErrNested if another service lies below the application's name;
 //   - the error of ctx if ctx is done first, wrapped with the reason of the wait, such as
 //     zk.ErrNoServer;
-//   - retry.ErrExhausted if the retry policy allows no more retries of the check of other
-//     instances;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry of the check of other instances
+//     succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the check was retried;
 //   - framework.ErrClosed if the client is closed, or shuts down;
 //   - framework.ErrSessionLost if the client is a view of a lost session: see framework.Client.In;
 //   - the server's errors, such as zk.ErrNoAuth.

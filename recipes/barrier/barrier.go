@@ -98,7 +98,9 @@ func (b *Barrier) Path() string { return b.path }
 //
 // Errors are
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
 //     client is a view of a lost session: see [framework.Client.In];
 //   - [framework.ErrClosed] if the client is closed;
@@ -125,7 +127,9 @@ func (b *Barrier) Set(ctx context.Context) error {
 // Errors are
 //   - zk.ErrNotEmpty if the barrier's node has children;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
 //     client is a view of a lost session: see [framework.Client.In];
 //   - [framework.ErrClosed] if the client is closed;

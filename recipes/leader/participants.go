@@ -27,7 +27,9 @@ type Participant struct {
 //
 // Errors are
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
@@ -55,7 +57,9 @@ func participant(n lock.Participant, leads bool) Participant {
 // Errors are
 //   - [ErrNoLeader] if the election has no candidate, even if the path does not exist;
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];

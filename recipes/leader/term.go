@@ -56,7 +56,9 @@ func (t *Term) Session() *framework.Session { return t.hold.Session() }
 //   - [lock.ErrNodeDeleted] if the node does not exist;
 //   - the cause of [Term.Context] if the term ends before its node is read;
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - the server's errors, such as zk.ErrNoAuth.
 func (t *Term) FencingToken(ctx context.Context) (int64, error) { return t.hold.FencingToken(ctx) }
 
@@ -81,7 +83,9 @@ func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
 //   - [framework.ErrBadPath] if a path is invalid;
 //   - [framework.ErrTooLong] if ops exceed the client's limit of a request;
 //   - the error of ctx if ctx is done first;
-//   - retry.ErrExhausted if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
 //   - [framework.ErrSessionLost] if the term's session has expired;
 //   - [framework.ErrClosed] if the client is closed.
 //

@@ -161,7 +161,9 @@ func (o *Once) Path() string { return o.path }
 //   - [ErrBadValue] if the record node contains data of another program: f is not called;
 //   - [framework.ErrTooLong] if fields of another version leave no room for the record: f is not
 //     called;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries: f is not called;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded: f is not called;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried: f is not called;
 //   - [lock.ErrHeld] if ctx derives from a hold of a mutex at the job's path;
 //   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the lock's node was
 //     lost before f was called, and the retry policy allows no more tries;
@@ -202,7 +204,9 @@ func (o *Once) Do(ctx context.Context, key string, f func(ctx context.Context) e
 //   - [ErrBadValue] if the record node contains data of another program: f is not called;
 //   - [framework.ErrTooLong] if fields of another version leave no room for the record: f is not
 //     called;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries: f is not called;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded: f is not called;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried: f is not called;
 //   - [lock.ErrHeld] if ctx derives from a hold of a mutex at the job's path;
 //   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the lock's node was
 //     lost before f was called, and the retry policy allows no more tries;
@@ -651,7 +655,9 @@ func (u *unrecorded) Unknown() bool { return u.unknown }
 // Errors are
 //   - [ErrBadValue] if the record node contains data of another program;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
@@ -676,7 +682,9 @@ func (o *Once) Records(ctx context.Context) ([]Record, error) {
 // Errors are
 //   - [ErrBadValue] if the record node contains data of another program;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];

@@ -162,7 +162,9 @@ func newValue[T any](client *framework.Client, path string, opts []Option, c cod
 //   - [ErrBadValue] if the data are not a number, or the value would not fit into 64 bits;
 //   - [ErrVersion] if the node has version -1;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];

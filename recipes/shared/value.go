@@ -77,7 +77,9 @@ func (v *Value[T]) Path() string { return v.path }
 // Errors are
 //   - [ErrBadValue] if the data are not a value of this kind. The version is valid;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
@@ -93,7 +95,9 @@ func (v *Value[T]) Get(ctx context.Context) (T, Version, error) {
 // Errors are
 //   - [ErrBadValue] if the data are not a value of this kind. The version and the watch are valid;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the client is a view of a lost session: see
 //     [framework.Client.In];
@@ -110,7 +114,9 @@ func (v *Value[T]) GetW(ctx context.Context) (T, Version, *framework.Watch, erro
 //   - [framework.ErrTooLong] if the data exceed the client's limit of a request: nothing is
 //     written;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
 //     client is a view of a lost session: see [framework.Client.In];
@@ -140,7 +146,9 @@ func (v *Value[T]) Set(ctx context.Context, x T) error {
 //   - [framework.ErrTooLong] if the data exceed the client's limit of a request: nothing is
 //     written;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
 //     client is a view of a lost session: see [framework.Client.In];
@@ -186,7 +194,9 @@ const (
 //   - [framework.ErrTooLong] if the data exceed the client's limit of a request: nothing is
 //     written;
 //   - the error of ctx if ctx is done first;
-//   - [retry.ErrExhausted] if the retry policy allows no more retries;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
 //   - [framework.ErrClosed] if the client is closed;
 //   - [framework.ErrSessionLost] if the session expires after the request was sent, or if the
 //     client is a view of a lost session: see [framework.Client.In];
