@@ -108,7 +108,7 @@ var exceptions = []exception{
 	{Story: "shards", Condition: "a node of an election below *", Page: "docs/FROM-JAVA.md", Sentence: ownKind, Waits: true, Silent: true},
 	{
 		Story: "kept node that fails", Condition: "a persistent look-alike at /n", Page: "recipes/node/node.go",
-		Sentence: "ErrTaken, if the path is taken and [Fail] is given", Allows: []error{node.ErrTaken},
+		Sentence: "[ErrTaken] if the path is taken and [Fail] is given", Allows: []error{node.ErrTaken},
 	},
 	{
 		Story: "kept node", Condition: "a persistent look-alike at /n", Page: "recipes/node/node.go",
@@ -140,7 +140,7 @@ var exceptions = []exception{
 	},
 	{
 		Story: "kept persistent node", Condition: "Close*", Page: "recipes/node/node.go",
-		Sentence: "[framework.ErrClosed] if a persistent node stays because the client was closed first.", Leaves: []string{"/n"},
+		Sentence: "[framework.ErrClosed] if a persistent node remains because the client was closed first", Leaves: []string{"/n"},
 	},
 	{
 		Story: "kept persistent node", Condition: "Shutdown*", Page: "framework/shutdown.go",
@@ -148,17 +148,17 @@ var exceptions = []exception{
 	},
 	{
 		Story: "static service", Condition: "Close*", Page: "recipes/node/node.go",
-		Sentence: "[framework.ErrClosed] if a persistent node stays because the client was closed first.", Leaves: []string{"/orders/*"},
+		Sentence: "[framework.ErrClosed] if a persistent node remains because the client was closed first", Leaves: []string{"/orders/*"},
 	},
 	{Story: "static service", Condition: "Shutdown*", Page: "framework/shutdown.go", Sentence: "Persistent nodes are kept.", Leaves: []string{"/orders/*"}},
 	{
 		Story: "Dubbo", Condition: "Close*", Page: "recipes/node/node.go",
-		Sentence: "[framework.ErrClosed] if a persistent node stays because the client was closed first.", Leaves: []string{"/dubbo/*"},
+		Sentence: "[framework.ErrClosed] if a persistent node remains because the client was closed first", Leaves: []string{"/dubbo/*"},
 	},
 	{Story: "Dubbo", Condition: "Shutdown*", Page: "framework/shutdown.go", Sentence: "Persistent nodes are kept.", Leaves: []string{"/dubbo/*"}},
 	{
 		Story: "Dubbo", Condition: "denied*read at /services/orders", Page: "discovery/dubbo/dubbo.go",
-		Sentence: "its error names the ones that may remain", Leaves: []string{"/dubbo/*"},
+		Sentence: "its error names the nodes that may remain", Leaves: []string{"/dubbo/*"},
 	},
 	{
 		Story: "Dubbo", Condition: "denied*delete at /services/orders", Page: "discovery/dubbo/doc.go",
@@ -173,17 +173,17 @@ var exceptions = []exception{
 	// lost.
 	{
 		Story: "kept persistent node", Condition: "expire *", Page: "recipes/node/node.go",
-		Sentence: "context.DeadlineExceeded if the deletion is not confirmed after 5 s.", Allows: []error{context.DeadlineExceeded},
+		Sentence: "context.DeadlineExceeded if the deletion is not confirmed after 5 s", Allows: []error{context.DeadlineExceeded},
 	},
 	{
 		Story: "static service", Condition: "expire *", Page: "recipes/node/node.go",
-		Sentence: "context.DeadlineExceeded if the deletion is not confirmed after 5 s.", Allows: []error{context.DeadlineExceeded},
+		Sentence: "context.DeadlineExceeded if the deletion is not confirmed after 5 s", Allows: []error{context.DeadlineExceeded},
 	},
 
 	// Data and rights.
 	{
 		Story: "*service", Condition: "ACL of another", Page: "discovery/doc.go",
-		Sentence: "A node that the client may not read, or that is not compressed on a client with framework.WithCompression, is reported by [Discovery.Lookup], and not by a Watch.", Silent: true,
+		Sentence: "A node that the client is not permitted to read, or that is not compressed on a client with framework.WithCompression, is reported by [Discovery.Lookup], and not by a Watch.", Silent: true,
 	},
 	{
 		Story: "Kratos", Condition: "ACL of another", Page: "recipes/cache/doc.go",
@@ -211,7 +211,7 @@ var exceptions = []exception{
 	},
 	{
 		Story: "permanent service", Condition: "another client writes garbage", Page: "discovery/discovery.go",
-		Sentence: "It returns an error if the node cannot be read.", Any: true,
+		Sentence: "an error that describes the data if they are not an instance", Any: true,
 	},
 	{
 		Story: "shards", Condition: "another client writes garbage", Page: "recipes/shard/doc.go",
@@ -227,15 +227,15 @@ var exceptions = []exception{
 	},
 	{
 		Story: "service of Spring", Condition: "a child with an odd name below *", Page: "discovery/register.go",
-		Sentence: "[ErrOtherProfile] if the service has an instance of another profile.", Allows: []error{discovery.ErrOtherProfile},
+		Sentence: "[ErrOtherProfile] if the service has an instance of another profile", Allows: []error{discovery.ErrOtherProfile},
 	},
 	{
 		Story: "Dubbo", Condition: "a child with an odd name below /services/orders", Page: "discovery/register.go",
-		Sentence: "[ErrOtherProfile] if the service has an instance of another profile.", Allows: []error{discovery.ErrOtherProfile},
+		Sentence: "[ErrOtherProfile] if the service has an instance of another profile", Allows: []error{discovery.ErrOtherProfile},
 	},
 	{
 		Story: "HTTP client", Condition: "another client deletes*", Page: "discovery/httpclient/httpclient.go",
-		Sentence: "discovery.ErrNoInstance if no instance is available.", Allows: []error{discovery.ErrNoInstance},
+		Sentence: "discovery.ErrNoInstance if no instance is available", Allows: []error{discovery.ErrNoInstance},
 	},
 
 	{
@@ -263,16 +263,16 @@ var exceptions = []exception{
 
 	// The errors of go-zookeeper.
 	{
-		Story: "lock of zkconn", Condition: "expire *", Page: "zkconn/conn.go",
-		Sentence: "[ErrSessionExpired]: the session in which the operation was sent has expired.", Allows: []error{zk.ErrSessionExpired}, Peers: true,
+		Story: "lock of zkconn", Condition: "expire *", Page: "zkconn/lock.go",
+		Sentence: "[ErrSessionExpired] if the session expired and the retry policy allows no more tries", Allows: []error{zk.ErrSessionExpired}, Peers: true,
 	},
 	{
-		Story: "lock of zkconn", Condition: "an outage of a minute", Page: "zkconn/conn.go",
-		Sentence: "[ErrSessionExpired]: the session in which the operation was sent has expired.", Allows: []error{zk.ErrSessionExpired}, Peers: true,
+		Story: "lock of zkconn", Condition: "an outage of a minute", Page: "zkconn/lock.go",
+		Sentence: "[ErrSessionExpired] if the session expired and the retry policy allows no more tries", Allows: []error{zk.ErrSessionExpired}, Peers: true,
 	},
 	{
-		Story: "lock of zkconn", Condition: "all connections freeze*", Page: "zkconn/conn.go",
-		Sentence: "[ErrSessionExpired]: the session in which the operation was sent has expired.", Allows: []error{zk.ErrSessionExpired}, Peers: true,
+		Story: "lock of zkconn", Condition: "all connections freeze*", Page: "zkconn/lock.go",
+		Sentence: "[ErrSessionExpired] if the session expired and the retry policy allows no more tries", Allows: []error{zk.ErrSessionExpired}, Peers: true,
 	},
 }
 
