@@ -86,8 +86,8 @@ func testDigestMD5(t *testing.T, servers []string, cut func()) {
 		require.NoError(t, err)
 		require.NoError(t, session.Err(), "the session goes on")
 	})
-	// The password is no user's: ZooKeeper 3.8.0 takes that of whoever has logged in before, for
-	// a user that it does not have.
+	// The password belongs to no user: ZooKeeper 3.8.0 accepts the password of the previous login,
+	// for a user that it does not have.
 	for name, mechanism := range map[string]sasl.Mechanism{
 		"a wrong password": sasl.DigestMD5("bob", "wrong"), "no such user": sasl.DigestMD5("eve", "another secret"),
 	} {

@@ -19,7 +19,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// go-zookeeper's own Conn, which some tests compare with ours, can block in flushRequests for ever.
+// go-zookeeper's own Conn, which some tests compare with zkconn's, can block in flushRequests for
+// ever.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/go-zookeeper/zk.(*Conn).flushRequests"))
 }

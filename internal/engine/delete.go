@@ -82,8 +82,8 @@ func (c Client) DeleteBoth(ctx context.Context, path string, with Companion, cer
 	return found, err
 }
 
-// notDeleted is the error of a deletion that has failed with err, or goes on without its caller.
-// If the caller has lost patience, it says why.
+// notDeleted returns the error of a deletion that has failed with err, or that continues without
+// its caller. If ctx is done, the error contains the reason of the wait.
 func (c Client) notDeleted(ctx context.Context, only *Session, o debt.Outcome, err error) error {
 	now := c.current()
 	switch {

@@ -187,8 +187,8 @@ func (c *core) finish(servers *connector) {
 		return l.CloseSession(ctx)
 	}
 	// endWithout ends a session that has no connection. A server may cut the next connection as
-	// well, because of a connection that was being opened. The pauses are short again: those of the
-	// connector may have grown to a second, which is all the time that Close has.
+	// well, because of a connection that was being opened. The pauses are short again: the
+	// connector's pauses may have grown to a second, which is all the time that Close has.
 	pauses := connectPauses()
 	endWithout := func(session *Session) {
 		for ctx.Err() == nil {

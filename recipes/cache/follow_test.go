@@ -373,7 +373,7 @@ func TestAServerThatStaysBehindForLongIsNotBelieved(t *testing.T) {
 		require.NoError(t, leader.Set("/r/a", []byte("third")))
 		require.NoError(t, leader.Create("/r/b", []byte("new")))
 		for range 4 {
-			time.Sleep(time.Second) // virtual time, at the end of which the member is still behind
+			time.Sleep(time.Second) // virtual time, after which the member is still behind
 			stat, err := behind.Stat("/r/a")
 			require.NoError(t, err)
 			require.EqualValues(t, 1, stat.Version)

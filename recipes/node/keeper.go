@@ -444,8 +444,8 @@ const closeTimeout = 5 * time.Second
 
 // leave deletes the node. It returns when that is confirmed, when the session of an ephemeral node
 // is over, or after closeTimeout; then the deletion continues in the background. The error is the
-// server's refusal, that of [engine.Client.Over] if a persistent node stays, or why the deletion is
-// not confirmed.
+// server's refusal, the error of [engine.Client.Over] if a persistent node remains, or the reason
+// why the deletion is not confirmed.
 func (k *keeper) leave() error {
 	if !k.sent || k.cfg.ttl > 0 {
 		k.settled()

@@ -234,7 +234,7 @@ func (d *Debt) MayBeMadeBy(session Session) bool {
 }
 
 // on takes an event: the one place at which the record of a debt changes. why is the reason if the
-// debt is abandoned; the end of the only session that may delete the node comes first. s.mu is
+// debt is abandoned; the end of the only session that may delete the node takes precedence. s.mu is
 // held.
 func (s *Ledger) on(d *Debt, e event, why error) (do action) {
 	was := d.record.state

@@ -11,7 +11,7 @@ type Result struct {
 	States   int
 	Complete bool     // all states were tried
 	Bad      string   // empty if nothing is wrong
-	Trace    []string // how it came to that
+	Trace    []string // the steps that led to it
 }
 
 func (r Result) String() string {

@@ -17,8 +17,8 @@ func (w *World) propose(i int) {
 			x.num, x.reader = p.gs[r.by].num, true
 		}
 		if r.kind == 'R' && !has(all, p.gs[r.by].node) {
-			// The writer is gone. The code sees that and takes the reader back before anybody holds
-			// by it.
+			// The writer is deleted. The code sees that and withdraws the reader before another
+			// client holds by it.
 			x = txn{kind: 'N', id: -1, owner: int8(i), session: p.session}
 			w.log = append(w.log, x)
 			return

@@ -69,7 +69,7 @@ var names = []string{"idle", "creating", "created", "granted", "listing", "liste
 
 // txn is a transaction of the leader.
 type txn struct {
-	kind                    byte // 'C' create, 'D' delete, 'P' the parent goes, 'E' a session ends
+	kind                    byte // 'C' create, 'D' delete, 'P' the parent is deleted, 'E' a session ends
 	id, num, owner, session int8
 	reader, found, anew     bool
 }

@@ -1,5 +1,5 @@
 // Package theirs is compiled by TestGoZookeepersOwnTests, together with tests from go-zookeeper.
-// They start servers in Java; here they get ours.
+// They start servers in Java. Here they use zktest.
 package theirs
 
 import (
