@@ -357,11 +357,14 @@ func TestRun_InAViewOfALostSession(t *testing.T) {
 		session, err := client.Session(testbed.Context(t))
 		require.NoError(t, err)
 		o := newOnce(t, client.In(session), faultPath)
-		done := make(chan error, 1)
-		go func() {
-			done <- o.Run(t.Context(), once.Every(time.Minute), func(context.Context, time.Time) error { return nil })
-		}()
-		time.Sleep(90 * time.Second) // virtual time, with a firing
+		fired := make(chan time.Time, 1)
+		done := testbed.Go(func() error {
+			return o.Run(t.Context(), once.Every(time.Minute), func(_ context.Context, firing time.Time) error {
+				fired <- firing
+				return nil
+			})
+		})
+		testbed.Receive(t, fired, "the first firing")
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
 		require.ErrorIs(t, testbed.Receive(t, done, "the end of Run"), framework.ErrSessionLost)
 	})

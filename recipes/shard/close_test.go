@@ -67,8 +67,7 @@ func TestRun_InAViewOfALostSession(t *testing.T) {
 		work := func(ctx context.Context, _ int) error { <-ctx.Done(); return nil }
 		go func() { done <- m.Run(t.Context(), work) }()
 		go func() { done <- idle.Run(t.Context(), work) }()
-		time.Sleep(30 * time.Second) // virtual time, in which the members own all shards
-		require.Len(t, append(m.Owned(), idle.Owned()...), 4)
+		testbed.Eventually(t, func() bool { return len(m.Owned())+len(idle.Owned()) == 4 }, "the members own all shards")
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
 		for range 2 {
 			require.ErrorIs(t, testbed.Receive(t, done, "the end of Run"), framework.ErrSessionLost)
