@@ -83,6 +83,8 @@ func TestAnyRequestFailing(t *testing.T) {
 				s.Spare(false)
 				var count counter
 				r, err := c.do(subject, testbed.Context(t), "key", count.increment(t, s.Subject))
+				method, _, _ := strings.Cut(c.name, " ")
+				testbed.Listed(t, subject, method, err)
 				s.Spare(true)
 				letters, err2 := s.Server.Get(counterPath)
 				require.NoError(t, err2)

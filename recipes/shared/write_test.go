@@ -35,6 +35,7 @@ func TestUpdateWithAnyRequestFailing(t *testing.T) {
 		least, most := int64(0), int64(0)
 		for range 3 {
 			_, err := v.Update(testbed.Context(t), plus(1))
+			testbed.Listed(t, v, "Update", err)
 			if err == nil {
 				least, most = least+1, most+1
 			} else {
@@ -72,7 +73,7 @@ func TestSetAndSwapWithAnyRequestFailing(t *testing.T) {
 		}
 		allowed(v.CompareAndSwap(ctx, version, 2))
 		err = v.Set(ctx, 3)
-		allowed(err)
+		allowed(testbed.Listed(t, v, "Set", err))
 		if x = get(t, v); err == nil {
 			require.EqualValues(t, 3, x)
 		}
