@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/errlist"
 )
 
 // dialect matches words that have a plainer noun or verb: the caller, another client, is deleted,
@@ -105,7 +107,7 @@ func exportedComments(t *testing.T, dir string) map[string]comment {
 				}
 				name := d.Name.Name
 				if d.Recv != nil {
-					receiver := receiverName(d.Recv.List[0].Type)
+					receiver := errlist.Receiver(d.Recv.List[0].Type)
 					if !ast.IsExported(receiver) {
 						continue
 					}
@@ -136,18 +138,4 @@ func orDoc(own, group *ast.CommentGroup) *ast.CommentGroup {
 		return own
 	}
 	return group
-}
-
-func receiverName(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return receiverName(e.X)
-	case *ast.IndexExpr:
-		return receiverName(e.X)
-	case *ast.IndexListExpr:
-		return receiverName(e.X)
-	case *ast.Ident:
-		return e.Name
-	}
-	return ""
 }
