@@ -16,8 +16,8 @@ import (
 // lockName is the name of go-zookeeper's lock nodes, and of Curator's.
 const lockName = "lock-"
 
-// Lock is a mutual exclusion lock. Programs with go-zookeeper, Curator and kazoo that use the same
-// path exclude each other. All methods are safe for concurrent use.
+// Lock is a mutual exclusion lock, among all programs with go-zookeeper, Curator or kazoo that use
+// the same path. All methods are safe for concurrent use.
 type Lock struct {
 	conn *Conn
 	path string

@@ -28,7 +28,7 @@ var ErrNotMember = cluster.ErrNotMember
 // suspend and continue it. [Server.Freeze] blocks its clients. [Cluster.MemberOf] returns the
 // member that serves a session. All random choices depend on [WithSeed].
 //
-// What it promises to a client, and what it cannot promise:
+// A client can rely on the following:
 //
 //   - A write is sent to the leader, wherever the client is connected. It is committed when a
 //     majority of members has it in the log. Each member applies the log in order, and answers its

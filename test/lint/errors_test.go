@@ -41,9 +41,9 @@ var unlisted = map[string]bool{
 	"zktest/ensemble":        true,
 }
 
-// TestErrors_AreListed requires that the comment of a function of the first day has a list of its
-// errors, or a sentence: "The only error is ...", "The error is always nil" or "... returns nil.". No exported comment
-// has its errors in a sentence with commas, or those of another function.
+// TestErrors_AreListed requires that the comment of a function of the first day lists its errors, or
+// has a sentence instead: "The only error is ...", "The error is always nil" or "... returns nil.".
+// An exported comment neither joins errors by commas nor names the errors of another function.
 func TestErrors_AreListed(t *testing.T) {
 	t.Chdir("../..")
 	found, checked := map[string][]string{}, 0
@@ -129,7 +129,7 @@ var (
 	commaList = regexp.MustCompile(`(\[?\*?([a-z]\w*\.)?Err[A-Z]\w*\]?,? (and|or)?\s*){3}`)
 )
 
-// errorList returns what is wrong with the list of errors in a comment, or "".
+// errorList returns a complaint about the list of errors in a comment, or "".
 func errorList(text string) string {
 	if single.MatchString(strings.Join(strings.Fields(text), " ")) {
 		return ""
@@ -150,7 +150,7 @@ func errorList(text string) string {
 	return ""
 }
 
-// errorSentences returns what is wrong with a comment's sentences about errors.
+// errorSentences returns complaints about a comment's sentences about errors.
 func errorSentences(text string) (complaints []string) {
 	for _, paragraph := range strings.Split(text, "\n\n") {
 		for _, item := range strings.Split(paragraph, "\n  - ") {
@@ -172,8 +172,8 @@ func errorSentences(text string) (complaints []string) {
 	return complaints
 }
 
-// TestErrors_WhatIsFound proves that the expressions find what they are there for.
-func TestErrors_WhatIsFound(t *testing.T) {
+// TestErrors_Complaints tries the expressions on comments with and without a fault.
+func TestErrors_Complaints(t *testing.T) {
 	for _, bad := range []string{
 		"Errors are [ErrA] and [ErrB].", "Errors are as for [New].", "Errors are\n  - the errors of Acquire;",
 		"Errors are\n  - [ErrA], [lock.ErrB] and zk.ErrC, if it fails.", "It returns the errors of [framework.Client.Multi].",
