@@ -140,7 +140,7 @@ func (r *runner) step(ctx context.Context) (again bool, err error) {
 	r.result = nil
 	if r.base.IsZero() {
 		if err := r.begin(ctx); err != nil {
-			return r.mayPass(err), err
+			return r.after(err)
 		}
 	}
 	firing, upcoming, err := r.due(r.clock.now())
@@ -159,14 +159,21 @@ func (r *runner) step(ctx context.Context) (again bool, err error) {
 	if found.Ran {
 		r.moveTo(r.firing)
 	}
-	return r.result != nil || found.Ran || errors.Is(err, ErrTooSoon) || r.mayPass(err), err
+	if r.result != nil || found.Ran || errors.Is(err, ErrTooSoon) {
+		return true, err
+	}
+	return r.after(err)
 }
 
-// mayPass reports whether Run continues after an error that is not the function's. A loss is final
-// in a view of the lost session.
-func (r *runner) mayPass(err error) bool {
+// after reports whether Run continues after an error that is not the function's. A loss is final in
+// a view of the lost session. Run then returns the end of the session, whatever ended the hold.
+func (r *runner) after(err error) (again bool, reason error) {
 	var ended *engine.Ended
-	return verdict.MayPass(err) || errors.Is(err, framework.ErrLost) && !errors.As(engine.Of(r.client).Over(), &ended)
+	lost := errors.Is(err, framework.ErrLost)
+	if lost && errors.As(engine.Of(r.client).Over(), &ended) {
+		return false, ended
+	}
+	return lost || verdict.MayPass(err), err
 }
 
 // errEarly means that no firing is due by the servers' clock.
