@@ -3,7 +3,9 @@ package mutation
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,44 +15,76 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("mutation.update", false, "write the table of README.md")
+var update = flag.Bool("mutation.update", false, "write the tables of README.md")
 
 const (
-	document  = "README.md"
-	tableHead = "| the library is broken like this | this test fails | and worlds: kind, seed |\n| --- | --- | --- |\n"
+	document     = "README.md"
+	packagesHead = "| broken package | mutations | found by a named test | found by worlds |\n| --- | --- | --- | --- |\n"
+	worldsHead   = "| the library is broken like this | worlds | seed |\n| --- | --- | --- |\n"
 )
 
-// table is the table of README.md.
-func table() string {
-	var b strings.Builder
-	b.WriteString(tableHead)
+// packagesTable counts the mutations of each package: all, those with a test, those with worlds.
+func packagesTable() string {
+	type count struct{ all, test, worlds int }
+	counts, total := map[string]*count{}, &count{}
 	for _, m := range mutations {
-		test, worlds := "", ""
-		if m.test != "" {
-			test = fmt.Sprintf("`%s` in `%s`", first(m.test), m.pkg)
+		pkg := path.Dir(m.file)
+		if counts[pkg] == nil {
+			counts[pkg] = &count{}
 		}
+		for _, c := range []*count{counts[pkg], total} {
+			c.all++
+			if m.test != "" {
+				c.test++
+			}
+			if m.worlds != "" {
+				c.worlds++
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString(packagesHead)
+	for _, pkg := range slices.Sorted(maps.Keys(counts)) {
+		c := counts[pkg]
+		fmt.Fprintf(&b, "| `%s` | %d | %d | %d |\n", pkg, c.all, c.test, c.worlds)
+	}
+	fmt.Fprintf(&b, "| all | %d | %d | %d |\n", total.all, total.test, total.worlds)
+	return b.String()
+}
+
+// worldsTable lists the mutations that worlds find.
+func worldsTable() string {
+	var b strings.Builder
+	b.WriteString(worldsHead)
+	for _, m := range mutations {
 		if m.worlds != "" {
-			worlds = fmt.Sprintf("%s, %d", m.worlds, m.seed)
+			fmt.Fprintf(&b, "| %s | %s | %d |\n", m.name, m.worlds, m.seed)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", m.name, test, worlds)
 	}
 	return b.String()
 }
 
-// TestTableInTheDocument requires that README.md lists all mutations.
-func TestTableInTheDocument(t *testing.T) {
+// TestTablesInTheDocument requires that the tables of README.md agree with the mutations.
+func TestTablesInTheDocument(t *testing.T) {
 	data, err := os.ReadFile(document)
 	require.NoError(t, err)
-	before, rest, found := strings.Cut(string(data), tableHead)
-	require.True(t, found)
-	_, after, found := strings.Cut(rest, "\n\n")
-	require.True(t, found)
-	text := before + table() + "\n" + after
+	text := replaceTable(t, string(data), packagesHead, packagesTable())
+	text = replaceTable(t, text, worldsHead, worldsTable())
 	if *update {
 		require.NoError(t, os.WriteFile(document, []byte(text), 0o644))
 		return
 	}
 	assert.Equal(t, text, string(data), "go test ./test/mutation -run Document -mutation.update writes it")
+}
+
+// replaceTable returns the text with another table in the place of the one that begins with head.
+func replaceTable(t *testing.T, text, head, table string) string {
+	t.Helper()
+	before, rest, found := strings.Cut(text, head)
+	require.True(t, found, "no table begins with\n%s", head)
+	_, after, found := strings.Cut(rest, "\n\n")
+	require.True(t, found, "a blank line ends a table")
+	return before + table + "\n" + after
 }
 
 // TestReasonsInTheDocument requires that the reasons in test/sim/README.md are about mutations

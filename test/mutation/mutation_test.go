@@ -1,21 +1,20 @@
-// Package mutation breaks the library on purpose and requires that it is noticed: a test that
-// cannot fail proves nothing. Each mutation replaces a few words of the source, by which one
-// promise of docs/GUARANTEES.md is broken. It names the test that must fail for it, and says which
-// worlds of package sim fail as well, if there are any.
+// Package mutation breaks the library on purpose and requires that a test fails: a test that cannot
+// fail proves nothing. Each mutation replaces a few words of the source, so that one promise of
+// docs/GUARANTEES.md no longer holds. It names the test that must fail. If worlds of package sim
+// fail too, it names their kind and the first seed that failed.
 //
-// A mutation is an edit and not a switch: a switch would be in the library of every user. What it
-// leads to is said by behaviour, as far as that is known: the kind of worlds, whose faults come
-// from a seed, and the first seed that failed.
+// A mutation is an edit, because a switch would be in the library of every user. No file is copied:
+// the go command compiles the changed files in place of the originals (-overlay). The test of a
+// mutation fails if the original text does not occur exactly once in the file, or if the result
+// does not compile.
 //
-// Nothing is copied: the go command compiles the changed files in the place of the originals
-// (-overlay). A mutation whose words are not in the file any more, or more than once, fails its
-// test, and so does one that does not compile. The named tests run on the in-process server, in
-// virtual time where something is waited for, so a mutation costs little more than compiling and
-// linking one test program: about 2 seconds of a processor each. `make mutations` builds as many at
-// a time as there are processors, and runs eight tests at a time. `make mutation-worlds` runs the
-// worlds.
+// The named tests run on the in-process server, and in virtual time if they wait. So a mutation
+// costs little more than a build of one test program: about 2 seconds of a processor. `make
+// mutations` builds as many programs at a time as there are processors, and runs eight tests at a
+// time. `make mutation-worlds` runs the worlds.
 //
-// README.md has the table. After a change of a mutation: go test ./test/mutation -mutation.update
+// README.md counts the mutations. After a change of a mutation: go test ./test/mutation -run
+// Document -mutation.update
 package mutation
 
 import (
