@@ -146,8 +146,7 @@ func TestACertificateIsNeededAndChecked(t *testing.T) {
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
-			p := start(t, prepare(t, []string{s.address}, append(append([]string{"ls", "--connect", "3s"}, c.flags...), "/billing/lock")...))
-			assert.Equal(t, cli.ExitUnavailable, p.end(), c.flags)
+			p := unavailable(t, s.address, 3*time.Second, append(append([]string{"ls"}, c.flags...), "/billing/lock")...)
 			assert.Contains(t, p.err.String(), c.want, c.flags)
 		})
 	}
