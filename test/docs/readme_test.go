@@ -20,6 +20,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/transcript"
 	"github.com/gocurator/curator/recipes/barrier"
 	"github.com/gocurator/curator/recipes/cache"
@@ -38,8 +39,47 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// The README's first snippet is part of examples/first, and its other code is below. All of it is
-// run.
+// The README's first snippet is examples/first, and its other code is below. All of it is run.
+
+func lead(ctx context.Context, client *framework.Client) error {
+	election, err := leader.New(client, "/scheduler/leader")
+	if err != nil {
+		return err
+	}
+	return election.Run(ctx, func(ctx context.Context, term *leader.Term) error {
+		return schedule(ctx) // this ctx is cancelled before another process can lead
+	}) // campaigns again after each term, until the caller's ctx is done
+}
+
+// schedule works until ctx is cancelled.
+var schedule = func(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+func TestReadme_Election(t *testing.T) {
+	terms := make(chan context.Context)
+	defer func(f func(context.Context) error) { schedule = f }(schedule)
+	schedule = func(ctx context.Context) error {
+		terms <- ctx
+		<-ctx.Done()
+		return nil
+	}
+	server := zktest.NewServer(t)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	ended := make(chan error, 1)
+	client := newClient(t, server)
+	go func() { ended <- lead(ctx, client) }()
+	first := testbed.Receive(t, terms, "the first term")
+	server.CutConnections()
+	<-first.Done()
+	require.ErrorIs(t, context.Cause(first), framework.ErrSuspended)
+	second := testbed.Receive(t, terms, "the second term")
+	cancel()
+	<-second.Done()
+	require.ErrorIs(t, testbed.Receive(t, ended, "the end"), context.Canceled)
+}
 
 func TestALossStopsTheWork(t *testing.T) {
 	server := zktest.NewServer(t) // closed when the test ends
@@ -154,19 +194,33 @@ func Example_recipes() {
 	// discovery <nil>
 }
 
-// TestReadme_CodeIsRun requires that each block of Go is part of a program or a test, and that
-// the constructors in the table of recipes are called in the example above.
+// TestReadme_IsShort limits the words outside of tables, with code.
+func TestReadme_IsShort(t *testing.T) {
+	t.Chdir("../..")
+	words := 0
+	for line := range strings.Lines(read(t, "README.md")) {
+		if !strings.HasPrefix(line, "|") {
+			words += len(strings.Fields(line))
+		}
+	}
+	require.LessOrEqual(t, words, 900)
+}
+
+// TestReadme_CodeIsRun requires that the first block of Go is a program, that the others are part
+// of this file, and that the constructors in the table of recipes are called in the example above.
 func TestReadme_CodeIsRun(t *testing.T) {
 	t.Chdir("../..")
 	source := read(t, "test/docs/readme_test.go")
 	blocks := transcript.Blocks(t, "README.md", "go")
 	require.NotEmpty(t, blocks)
-	for _, block := range blocks {
-		assert.Contains(t, read(t, "examples/first/main.go")+source, block)
+	program := read(t, "examples/first/main.go")
+	assert.Equal(t, program[strings.Index(program, "package main"):], blocks[0])
+	for _, block := range blocks[1:] {
+		assert.Contains(t, source, block)
 	}
 	_, table, found := strings.Cut(read(t, "README.md"), "\n## What is in it\n")
 	require.True(t, found)
-	table, _, _ = strings.Cut(table, "\n\nBelow")
+	table, _, _ = strings.Cut(table, "\n## ")
 	names := regexp.MustCompile("(?m)^\\|[^|]*\\| `(\\w+\\.\\w+)` \\|").FindAllStringSubmatch(table, -1)
 	require.Greater(t, len(names), 10)
 	for _, name := range names {
