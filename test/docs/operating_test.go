@@ -1,0 +1,74 @@
+package docs_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/connstate"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
+	"github.com/gocurator/curator/zktest"
+)
+
+// TestRollingRestart is the table of OPERATING.md: the followers of an ensemble are restarted, and
+// then the leader.
+func TestRollingRestart(t *testing.T) {
+	testbed.RunVirtual(t, "of three servers", func(t *testing.T) {
+		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
+		ctx := within(t)
+		leader, err := cluster.WaitLeader(ctx)
+		require.NoError(t, err)
+		var followers []*zktest.Server
+		for _, s := range cluster.Members() {
+			if s != leader {
+				followers = append(followers, s)
+			}
+		}
+		client := func(servers []string) *framework.Client {
+			client, err := framework.New(servers, framework.WithDialer(cluster.DialContext))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = client.Close() })
+			return client
+		}
+		holder, waiter := client(cluster.Servers()), client(cluster.Servers())
+		ended := 0
+		lasting, err := mutex.New(holder, "/lasting", lock.WithErrorPolicy(connstate.LostEndsHold))
+		require.NoError(t, err)
+		last, err := lasting.Acquire(ctx)
+		require.NoError(t, err)
+		for _, member := range append(followers, leader) {
+			m, err := mutex.New(holder, "/default")
+			require.NoError(t, err)
+			hold, err := m.Acquire(ctx)
+			require.NoError(t, err)
+			on, err := cluster.MemberOf(hold.Session().ID())
+			require.NoError(t, err)
+
+			member.Stop()
+			if on == member || member == leader {
+				ended++
+				testbed.Receive(t, hold.Done(), "the loss")
+				require.ErrorIs(t, hold.Err(), framework.ErrSuspended)
+			}
+			require.NoError(t, member.Restart())
+			require.NoError(t, client(member.Servers()).WaitConnected(ctx), "it serves again")
+			require.NoError(t, holder.WaitConnected(ctx))
+			if on != member && member != leader {
+				require.NoError(t, hold.Err())
+			}
+			require.NoError(t, last.Err())
+			for _, path := range []string{"/default", "/lasting"} {
+				other, err := mutex.New(waiter, path)
+				require.NoError(t, err)
+				_, err = other.TryAcquire(ctx)
+				require.ErrorIs(t, err, lock.ErrNotAcquired, "the node is deleted by Release")
+			}
+			require.NoError(t, hold.Release())
+		}
+		require.Positive(t, ended)
+		require.NoError(t, last.Release())
+	})
+}
