@@ -18,23 +18,40 @@ import (
 	"github.com/gocurator/curator/recipes/lock/internal/view"
 )
 
-// Acquire waits until it holds a lease, until ctx is done, or until no server could be reached for
-// as long as the client's retry policy allows. If Acquire fails, its node is deleted. Inside a hold
-// of the same lock it returns [ErrHeld], or re-enters: see [WithReentry].
+// Acquire waits until it holds a lease. If it fails, its node is deleted. If the session is lost
+// while Acquire waits, or another client deletes its node, it queues again at the end, as often as
+// the client's retry policy allows.
 //
 // Errors are
-//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
-//     with [ErrNotAcquired] if another client was ahead in the queue;
-//   - retry.ErrExhausted if the retry policy allows no more retries, about 90 s after an outage
-//     began by default;
-//   - [ErrHeld] inside a hold of the same lock;
-//   - [framework.ErrSessionLost] or [ErrNodeDeleted], if the session or the node was lost and the
-//     retry policy allows no more tries, or if the servers are too slow for a hold;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [ErrNotAcquired] if another client was ahead in the queue, or a lock delay was not
+//     over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [ErrHeld] inside a hold of the same lock, unless it has several leases or [WithReentry];
+//   - [ErrReleased] inside a hold of a released lease, with [WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while an
+//     [Observer] was notified of it, or if ctx derives from a hold that was suspended and is not
+//     released. With [WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [framework.ErrSessionLost] or [ErrNodeDeleted] if the session or the node was lost, and the
+//     retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
-//   - [framework.ErrBadArgument] and [ErrSequenceExhausted], and the server's errors, such as
-//     zk.ErrNoAuth.
+//   - [ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the driver breaks a rule of [Driver], or the client is a view
+//     of nil or of another client's session;
+//   - the error of a custom [Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own node or the one that it waits for.
 //
-// The package comment has the details, under "Errors of Acquire".
+// To wait for longer in an outage, give the client [framework.WithRetryPolicy] with
+// [retry.Forever]. The right to read the nodes is needed because servers do not report the deletion
+// of a node to a client that is not permitted to read it.
 func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 	h, err := q.acquire(ctx, locking.How{Wait: true})
 	return h, q.opError("acquire", err)
@@ -47,23 +64,71 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 // create a node and delete it.
 //
 // Errors are
-//   - [ErrNotAcquired] if all leases are taken;
-//   - the errors of [Queue.Acquire]: [ErrHeld] inside a hold of the same lock, the error of ctx,
-//     wrapped with zk.ErrNoServer, or retry.ErrExhausted in an outage, [framework.ErrClosed], and
-//     the server's errors.
+//   - [ErrNotAcquired] if all leases are taken, or the delay of [WithLockDelay] is not over;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [ErrNotAcquired] if another client was ahead in the queue, or a lock delay was not
+//     over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if there were retries: by default about 90 s
+//     after an outage began;
+//   - [ErrHeld] inside a hold of the same lock, unless it has several leases or [WithReentry];
+//   - [ErrReleased] inside a hold of a released lease, with [WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while an
+//     [Observer] was notified of it, or if ctx derives from a hold that was suspended and is not
+//     released. With [WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [framework.ErrSessionLost] or [ErrNodeDeleted] if the session or the node was lost, and the
+//     retry policy allows no more tries;
+//   - framework.ErrSessionLost if the servers answer too slowly for a hold, or if the client is a
+//     view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the driver breaks a rule of [Driver], or the client is a view
+//     of nil or of another client's session;
+//   - the error of a custom [Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own.
 func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 	h, err := q.acquire(ctx, locking.How{})
 	return h, q.opError("try", err)
 }
 
 // Do acquires a lease, calls f, and releases the lease, even if f panics. f's context derives from
-// ctx, and is also cancelled when the lease may be lost: see [Hold.Do].
+// ctx, and is also cancelled when the lease may be lost: see [Hold.Do]. If Do cannot acquire, f is
+// not called.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if f is nil;
-//   - the errors of Acquire: f was not called;
-//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
-//     loss.
+//   - the error of f, joined with the cause of the loss if the lease was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease is lost before its
+//     release, or ctx derives from a hold that was suspended and is not released. With
+//     [WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [framework.ErrBadArgument] if f is nil, the driver breaks a rule of [Driver], or the client
+//     is a view of nil or of another client's session;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [ErrNotAcquired] if another client was ahead in the queue, or a lock delay was not
+//     over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [ErrHeld] inside a hold of the same lock, unless it has several leases or [WithReentry];
+//   - [ErrReleased] inside a hold of a released lease, with [WithReentry];
+//   - [framework.ErrSessionLost] or [ErrNodeDeleted] if the session or the node was lost, and the
+//     retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - the error of a custom [Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create or delete
+//     a node, or to read its own node or the one that it waits for.
+//
+// If f returns nil after [framework.ErrSuspended], Do returns nil if the lease's node still existed
+// at the release: see [Hold.Release].
 func (q *Queue) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return locking.Do(ctx, q.path, q.Acquire, f)
 }

@@ -98,6 +98,7 @@ func TestReleaseWithAnyRequestFailing(t *testing.T) {
 		hold, err := s.subject.Acquire(ctx)
 		require.NoError(t, err)
 		_, err = hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/result", Data: []byte("x"), Version: -1})
+		testbed.Listed(t, hold, "ReleaseWith", err)
 		_, stat, got := client.Get(ctx, "/result")
 		require.NoError(t, got)
 		switch {

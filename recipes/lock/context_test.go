@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-// TestDo_HowItsContextEnds is the table of the package comment: the first cause counts.
+// TestDo_HowItsContextEnds is the table of Hold.Do: the first cause counts.
 func TestDo_HowItsContextEnds(t *testing.T) {
 	late, stopped := errors.New("late"), errors.New("stopped")
 	for name, c := range map[string]struct {

@@ -121,7 +121,7 @@ func (s scenario) workDelayed(t *testing.T, hold *lock.Hold) (died bool) {
 	time.Sleep(time.Second) // virtual time: a loss by the fault is reported
 	synctest.Wait()
 	if !s.Expires || hold.Err() == nil {
-		err := hold.Release()
+		err := testbed.Listed(t, hold, "Release", hold.Release())
 		if err == nil && !s.Expires {
 			require.Empty(t, markOf(s.Server, delayed), "released")
 		}

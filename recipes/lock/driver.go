@@ -11,7 +11,20 @@ import (
 )
 
 // Driver decides which nodes of a queue hold a lease. Implementations embed [Standard] and replace
-// methods; the package comment lists their rules. It is Curator's LockInternalsDriver.
+// methods. It is Curator's LockInternalsDriver.
+//
+// A driver must be safe for concurrent use, and must decide in the same way in all processes that
+// use a path. Its functions run on the goroutine that called Acquire. SortKey also runs on a
+// goroutine of the client, where a panic is logged and ends nothing but a watch.
+//
+// A driver must count its own node, grant the lease or name nodes of the queue to wait for, and
+// create an ephemeral node of its client's session. Otherwise Acquire returns
+// [framework.ErrBadArgument] and deletes the node, unless another session owns it. A protected
+// create needs no check; for any other create Acquire sends one more request.
+//
+// A node that has a lease must have it for as long as it exists, whatever nodes are created later:
+// a holder is not asked again. So no new node may be sorted before one that holds, as a key that
+// begins with a priority does: both would hold.
 type Driver interface {
 	// Create creates a node and returns its full path. The node must be an ephemeral child of
 	// n.Base, must be protected ([framework.Protected]), and must be created by client, which
@@ -65,8 +78,8 @@ type Decision struct {
 	Watch []string
 }
 
-// Standard is the driver of Curator's mutex and semaphore: the first maxLeases nodes in the order
-// of their sequence numbers hold.
+// Standard is the driver by which the first maxLeases nodes hold, in the order of their sequence
+// numbers. Curator's mutex and semaphore grant leases in this order.
 //
 // If a later version adds a method to [Driver], Standard answers that it is unknown: a driver may
 // have replaced Decide, so an answer of Standard's could be wrong.
@@ -76,7 +89,19 @@ var _ Driver = Standard{}
 
 func (Standard) mustEmbedStandard() {}
 
-// Create creates a protected ephemeral sequential node, and missing parents as containers.
+// Create creates an ephemeral sequential node, protected, with containers as missing parents.
+//
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the session has expired;
+//   - [framework.ErrTooLong] if n.Data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the session is nil or another client's;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node.
 func (Standard) Create(ctx context.Context, client *framework.Client, n Node) (string, error) {
 	return client.Create(ctx, framework.Join(n.Base, n.Name), n.Data,
 		framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())

@@ -12,8 +12,8 @@ import (
 
 // Reasons why a lock was not acquired. Package framework defines other errors.
 var (
-	// ErrNotAcquired means that another holder has the lock, in this process or in another. It is
-	// the error of TryAcquire, and of an Acquire whose context is done. The node of the call is
+	// ErrNotAcquired means that another holder has the lock, in this process or in another.
+	// TryAcquire returns it, and Acquire wraps it if its context is done. The node of the call is
 	// deleted.
 	ErrNotAcquired = errors.New("not free")
 

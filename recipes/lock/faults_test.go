@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,7 +53,10 @@ func (s scenario) finish(t *testing.T) {
 // checkAlone is locksuite.CheckAlone against the other contender.
 func (s scenario) checkAlone(t *testing.T, hold *lock.Hold) {
 	t.Helper()
-	locksuite.CheckAlone(t, s.Scenario, hold, s.other.TryAcquire)
+	locksuite.CheckAlone(t, s.Scenario, hold, func(ctx context.Context) (*lock.Hold, error) {
+		second, err := s.other.TryAcquire(ctx)
+		return second, testbed.Listed(t, s.other, "TryAcquire", err)
+	})
 }
 
 // checkRelease is locksuite.CheckRelease.

@@ -46,8 +46,17 @@ func (g *Group) Done() <-chan struct{} { return g.ctx.Done() }
 // Err returns nil while all holds are valid, and then the cause of Context.
 func (g *Group) Err() error { return context.Cause(g.ctx) }
 
-// Release releases all leases in reverse order of acquisition, and returns the joined errors of
-// [Hold.Release]. A second call returns the errors of calling Hold.Release again.
+// Release releases all leases in reverse order of acquisition. It joins the errors of the leases.
+//
+// Errors are
+//   - the cause of the loss, which wraps [framework.ErrLost], if a lease was lost before. After
+//     [framework.ErrSuspended] the release of a lease succeeds if it has deleted the node;
+//   - [ErrNodeDeleted] if another client has deleted the node, and the servers have not reported it
+//     before;
+//   - [framework.ErrSessionLost] or [framework.ErrClosed] if the session is over, which deletes the
+//     node;
+//   - [ErrReleased] at a second call, which tries again if a node could not be deleted;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to delete the node.
 func (g *Group) Release() error {
 	g.end(ErrReleased)
 	var errs []error
@@ -60,8 +69,21 @@ func (g *Group) Release() error {
 }
 
 // Do calls f, and releases all leases, even if f panics. f's context derives from ctx, and is
-// cancelled with Context. If Context is cancelled already, f is not called, and the error wraps the
-// cause.
+// cancelled with the first context of the holds. If one of the leases has ended already, f is not
+// called.
+//
+// Errors are
+//   - the error of f, joined with the cause of the loss if a lease was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if a lease was lost before the
+//     release. If f returns nil after [framework.ErrSuspended], Do returns nil if the nodes still
+//     existed at the release;
+//   - [framework.ErrBadArgument] if f or ctx is nil: the leases are released;
+//   - [ErrReleased] if one of the holds was released before;
+//   - [framework.ErrSessionLost] or [framework.ErrClosed] if the session is over, which deletes the
+//     nodes;
+//   - [ErrNodeDeleted] if another client has deleted a node, and the servers have not reported it
+//     before;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to delete a node.
 func (g *Group) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	path := g.holds[0].Path()
 	for _, h := range g.holds {

@@ -32,10 +32,13 @@ type Hold struct {
 }
 
 // Context returns a context that is cancelled when the lease may be lost, before another client can
-// acquire it: see the package comment. [ErrReleased] and the variables beside it list the causes.
+// acquire it. [ErrReleased] and the variables beside it list the causes.
 //
 // It has the values of Acquire's context, but not its deadline or cancellation. Acquire of the same
 // lock with this context returns [ErrHeld], or re-enters: see [WithReentry].
+//
+// The cause [framework.ErrClosed] does not say that the node is deleted: [framework.ErrShutdown]
+// wraps it, and then the node exists until Release.
 func (h *Hold) Context() context.Context { return h.ctx }
 
 // Done returns Context().Done().
@@ -64,18 +67,26 @@ func (h *Hold) String() string {
 // Session returns the session that owns the lease's node.
 func (h *Hold) Session() *framework.Session { return h.term.node.session }
 
-// Release releases the lease: it cancels the context with [ErrReleased], and then deletes the node.
-// It returns nil when the server has confirmed the deletion.
+// Release ends the hold: it cancels the context with [ErrReleased]. The release of a lease's last
+// hold then deletes the node, and returns nil when the server has confirmed the deletion.
 //
 // Errors are
-//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost before. After
-//     [framework.ErrSuspended] Release returns nil if it has deleted the node;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost before, with
+//     the exception below;
+//   - [ErrNodeDeleted] if another client has deleted the node, and the servers have not reported it
+//     before;
 //   - [framework.ErrSessionLost] or [framework.ErrClosed] if the session is over, which deletes the
 //     node;
 //   - [ErrReleased] at a second call, which tries again if the node could not be deleted;
-//   - the server's errors, such as zk.ErrNoAuth.
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to delete the node.
 //
-// The package comment has the details, under "Results of Release".
+// After [framework.ErrSuspended], Release returns nil if it has deleted the node, since then no
+// other client has held in between. If the answer was lost, that is not certain, and Release
+// returns framework.ErrSuspended. After [framework.ErrSessionLost] the client deletes the node in
+// the background, if the servers have not done so yet.
+//
+// While no server can be reached, Release waits until the session counts as lost, for up to its
+// timeout. Closing the client ends the wait.
 func (h *Hold) Release() error {
 	t := h.term
 	ctx := t.node.session.Context() // it waits no longer; the deletion continues in the background
@@ -91,12 +102,35 @@ func (h *Hold) Release() error {
 	return operr.New("release", h.Path(), err)
 }
 
-// Do calls f, and releases the lease, even if f panics. f's context derives from ctx, with its
-// deadline, and is cancelled with the hold's context, before another client can acquire. The
-// package comment has the details, under "Inside Do".
+// Do calls f, and releases the lease, even if f panics. f's context derives from ctx: it has the
+// deadline, the cancellation and the values of ctx. The end of the hold cancels it as well, before
+// another client can acquire and before Release returns.
 //
-// Do joins the errors of f and Release. If the hold has ended already, f is not called, and the
-// error wraps the cause.
+// If the hold has ended already, f is not called.
+//
+// Errors are
+//   - the error of f, joined with the cause of the loss if the lease was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost before the
+//     release. If f returns nil after [framework.ErrSuspended], Do returns nil if the node still
+//     existed at the release;
+//   - [framework.ErrBadArgument] if f or ctx is nil: the lease is released;
+//   - [ErrReleased] if the hold was released before;
+//   - [framework.ErrSessionLost] or [framework.ErrClosed] if the session is over, which deletes the
+//     node;
+//   - [ErrNodeDeleted] if another client has deleted the node, and the servers have not reported it
+//     before;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to delete the node.
+//
+// The first cause ends f's context:
+//
+//	first                    Err()                      context.Cause
+//	the caller's deadline    context.DeadlineExceeded   the caller's cause
+//	the caller's cancel      context.Canceled           the caller's cause
+//	the end of the hold      context.Canceled           the loss, or ErrReleased
+//	the return of f          context.Canceled           ErrReleased
+//
+// If ctx is done already, f is called with a context that is done. A value of ctx hides one of
+// Acquire's context, and one that an observer has added to the context of both hides both.
 func (h *Hold) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return do(ctx, h, h.Path(), f)
 }
@@ -177,8 +211,21 @@ func (h *Hold) endsWith(end context.CancelCauseFunc) {
 // node. A resource can use it to reject a stale holder. If the lock has several leases, a lower
 // token does not mean that its holder is stale.
 //
-// The first call reads the node. Errors are [ErrNodeDeleted], the cause of the hold's context, and
-// errors of the client.
+// The first call reads the node.
+//
+// Errors are
+//   - [ErrReleased] if the lease was released before the first call, or if its node was handed over
+//     or kept after the release: see [WithRetention];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost before the
+//     first call;
+//   - [ErrNodeDeleted] if the node does not exist;
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
+//   - [framework.ErrSessionLost] if the session has expired;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - the server's errors, such as zk.ErrAuthFailed if the server refuses the client's credentials.
 func (h *Hold) FencingToken(ctx context.Context) (int64, error) {
 	token, err := h.term.fencingToken(ctx)
 	return token, operr.New("fencing token", h.Path(), err)
@@ -205,14 +252,29 @@ const passedOn = "-passed-on"
 // [framework.Client.Multi] does. Other clients see the results exactly when the lock is released.
 // The lease is released even if ReleaseWith returns an error, except after re-entry: see below.
 //
+// The transaction is sent once, after the context has ended, and not repeated.
+//
 // Errors are
-//   - zk.ErrNoNode if the lease's node does not exist: nothing is written;
 //   - [framework.ErrBadArgument] if the lease has several holds by re-entry: nothing has changed,
 //     and the lease is held;
 //   - framework.ErrBadArgument if one of ops is nil, of another type, or the guard of another
 //     client's hold: the lease is released, and nothing is written;
-//   - the cause of a loss, which wraps [framework.ErrLost], or an error of Multi. retry.Unknown
-//     reports whether ops may have been carried out.
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost before: nothing
+//     is written;
+//   - [ErrReleased] if the hold was released before: nothing is written;
+//   - zk.ErrNoNode if the lease's node does not exist: nothing is written;
+//   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written.
+//     It wraps the server's error, such as zk.ErrBadVersion;
+//   - [framework.ErrBadPath] if a path is invalid;
+//   - [framework.ErrTooLong] if ops exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if data exceed [framework.WithMaxDecompressed];
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrConnectionClosed or zk.ErrNoServer if the connection is lost;
+//   - [framework.ErrSessionLost] if the session expires;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - the server's errors, such as zk.ErrAuthFailed if the server refuses the client's credentials.
+//
+// If [retry.Unknown] reports true for an error, ops may have been carried out.
 func (h *Hold) ReleaseWith(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	responses, err := h.releaseWith(ctx, ops)
 	if err != nil {

@@ -15,30 +15,59 @@ import (
 )
 
 // Multi carries out ops, in one transaction of the lock's client, only if the lease's node exists.
-// It is [framework.Client.Multi] with the guard of the hold: see [Hold.Guard]. It returns the
-// responses to ops.
+// It returns the responses to ops.
 //
 //	hold.Multi(ctx, framework.SetOp("/balance", data))
 //
 // Errors are
 //   - [ErrNodeDeleted], which wraps [framework.ErrLost], if the lease's node does not exist:
 //     nothing is written. It also wraps the cause of the hold's end;
-//   - a [framework.MultiError] with the index of the first of ops that failed;
-//   - [framework.ErrBadArgument], if ops are empty, or one of them is nil, of another type, or the
-//     guard of another client's hold;
-//   - the errors of Multi. If retry.Unknown is true of an error, ops may have been carried out.
+//   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written.
+//     It wraps the server's error, such as zk.ErrBadVersion;
+//   - [framework.ErrBadArgument] if there are no ops, or one of them is nil, of another type, or
+//     the guard of another client's hold;
+//   - [framework.ErrBadPath] if a path is invalid;
+//   - [framework.ErrTooLong] if ops exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if data exceed [framework.WithMaxDecompressed];
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
+//   - [framework.ErrSessionLost] if the lease's session has expired;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the server's errors, such as zk.ErrAuthFailed if the server refuses the client's credentials.
+//
+// If [retry.Unknown] reports true for an error, ops may have been carried out.
+//
+// [framework.Client.Multi] with [Hold.Guard] is the same transaction. Its errors do not distinguish
+// a lost lock from a missing node of ops.
 func (h *Hold) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return multi(ctx, []*Hold{h}, ops)
 }
 
 // Multi carries out ops, in one transaction of the locks' client, only if the nodes of all holds
-// exist.
+// exist. It returns the responses to ops.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if the holds belong to different clients;
 //   - [ErrNodeDeleted], which wraps [framework.ErrLost], if one of the nodes does not exist:
-//     nothing is written;
-//   - the other errors of [Hold.Multi].
+//     nothing is written. It also wraps the cause of that hold's end;
+//   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written.
+//     It wraps the server's error, such as zk.ErrBadVersion;
+//   - [framework.ErrBadArgument] if there are no ops, or one of them is nil, of another type, or
+//     the guard of another client's hold;
+//   - [framework.ErrBadPath] if a path is invalid;
+//   - [framework.ErrTooLong] if ops exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if data exceed [framework.WithMaxDecompressed];
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - [retry.ErrExhausted], which wraps that error, if the request was retried;
+//   - framework.ErrBadArgument if the holds belong to different clients;
+//   - [framework.ErrSessionLost] if the session of the first hold has expired;
+//   - [framework.ErrClosed] if the client is closed;
+//   - the server's errors, such as zk.ErrAuthFailed if the server refuses the client's credentials.
+//
+// If [retry.Unknown] reports true for an error, ops may have been carried out.
 func (g *Group) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return multi(ctx, g.holds, ops)
 }

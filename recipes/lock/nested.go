@@ -11,14 +11,33 @@ import (
 
 // ErrHeld means that the context of the call derives from a hold of the same lock, so the caller
 // would wait for itself. It wraps neither [ErrNotAcquired] nor [framework.ErrLost]: a retry does
-// not help. The package comment has the rules, under "Acquire inside a hold".
+// not help.
+//
+// Acquire and TryAcquire return ErrHeld at once, without a request: with [Hold.Context], with the
+// context inside Do, and with every context that derives from these. Goroutines that are started
+// inside a hold do not enter together.
+//
+// Two objects are the same lock if they have the same node names, at the same path of the same
+// client or of a view of it. Acquire of a lock with several leases acquires another lease instead.
+//
+// A hold that was released or lost does not count. There is one exception, while its node still
+// exists: after [framework.ErrSuspended], until Release, Acquire returns the cause.
+//
+// Acquire does not recognize a caller that holds the lock and uses a context from outside of the
+// hold. That caller waits for itself until the context is done. For work that is started inside a
+// hold and outlives it, see [Outside]. With a driver that grants several nodes one lease, such as a
+// reader's, ErrHeld may refuse what would not have waited.
 var ErrHeld = errors.New("held by the caller already")
 
-// WithReentry makes Acquire with the context of a hold return another hold of the same lease, as
-// Curator's locks do for a thread. Without it, Acquire returns [ErrHeld].
+// WithReentry makes Acquire with the context of a hold return another hold of the same lease.
+// Without it, Acquire returns [ErrHeld]. The lock must have one lease: otherwise constructors
+// return [framework.ErrBadArgument].
 //
-// All goroutines that have the context of one hold re-enter, and hold the lock together. The lock
-// must have one lease. Otherwise constructors return [framework.ErrBadArgument].
+// All goroutines that have the context of one hold re-enter, and hold the lock together. The lease
+// is released when all its holds are released. If the lease has ended, Acquire returns the cause.
+//
+// Only the object that returned the hold re-enters. Another object for the same lock returns
+// ErrHeld. Java's Curator re-enters by thread.
 func WithReentry() Option { return func(c *config) error { c.reentry = true; return nil } }
 
 // nesting is what Acquire does with the context of a hold at its place. nestingOf chooses it:

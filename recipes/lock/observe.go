@@ -10,8 +10,17 @@ import (
 )
 
 // Observer is a set of functions that the locks of a client call, for metrics, traces and logs: see
-// [WithObserver]. Any of them may be nil, and later versions may add more. The package comment
-// lists the rules for them.
+// [WithObserver]. Any of them may be nil, and later versions may add more.
+//
+// The functions are called on the goroutine that does the work, which waits for them, and on many
+// goroutines at a time: they must be quick and safe for concurrent use. They may call the client,
+// but locks that they acquire are observed as well. [framework.Client.Close] may wait for them, so
+// they must not call it.
+//
+// A panic is not caught. If the caller of a lock recovers from one, no lock is held, and no node of
+// a lock remains.
+//
+// Each function gets the context of its acquire or hold, with its values. The context may be done.
 //
 // Packages observe/promobserve and observe/otelobserve provide observers.
 type Observer struct {

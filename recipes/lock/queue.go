@@ -58,10 +58,15 @@ type Queue struct {
 	line   line            // of the goroutines of this Queue, with retention
 }
 
-// New creates a queue at path, without a request. The names of its nodes are name, such as "lock-",
-// and a number. driver decides which nodes hold; nil means [Standard].
+// New returns the queue at path. It sends no request.
 //
-// Errors are [framework.ErrBadPath] and [framework.ErrBadArgument].
+// The names of the queue's nodes are name, such as "lock-", and a number. driver decides which
+// nodes hold; nil means [Standard].
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, name is empty or not a valid name of a node, an
+//     option is invalid, or options cannot be combined.
 func New(client *framework.Client, path, name string, driver Driver, opts ...Option) (*Queue, error) {
 	q, err := newQueue(client, path, name, driver, opts)
 	return q, operr.New("lock", path, err)
@@ -265,8 +270,20 @@ type Participant struct {
 // them at the time of the call. It omits nodes that are deleted at the same time. If the path does
 // not exist, the list is empty.
 //
-// Errors are [ErrSequenceExhausted], zk.ErrNoAuth if the client is not permitted to read a node,
-// and errors of the client.
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - [framework.ErrNotCompressed] if a client [framework.WithCompression] cannot decompress a
+//     node's data;
+//   - [ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the error of a custom [Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to read a node.
 func (q *Queue) Participants(ctx context.Context) ([]Participant, error) {
 	ps, err := q.participants(ctx)
 	return ps, q.opError("participants", err)

@@ -275,7 +275,7 @@ func TestRetentionWithAnyRequestFailing(t *testing.T) {
 			hold, err := s.subject.Acquire(testbed.Context(t))
 			require.NoError(t, err)
 			s.checkAlone(t, hold)
-			if err := hold.Release(); err != nil {
+			if err := testbed.Listed(t, hold, "Release", hold.Release()); err != nil {
 				require.ErrorIs(t, err, framework.ErrLost)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package mutex is a lock with one holder at a time, across all processes that
-// use the same path of a ZooKeeper ensemble. It is Curator's InterProcessMutex.
+// Package mutex is a lock with one holder at a time, across all processes that use the same path of
+// a ZooKeeper ensemble. It is Curator's InterProcessMutex.
 //
 //	m, err := mutex.New(client, "/billing/nightly")
 //	if err != nil { ... }
@@ -57,8 +57,12 @@ type Mutex struct {
 	queue *lock.Queue
 }
 
-// New returns a mutex at path. It sends no request. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument]; a mutex accepts no [lock.WithMaxLeases] other than 1.
+// New returns a mutex at path. It sends no request.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, an option is invalid, options cannot be
+//     combined, or [lock.WithMaxLeases] is other than 1.
 func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, error) {
 	queue, err := lock.New(client, path, nodeName, lock.Standard{}, opts...)
 	if err == nil && locks.Inside.MaxLeases(queue) != 1 {
@@ -70,49 +74,123 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 	return &Mutex{queue: queue}, nil
 }
 
-// Acquire waits until it holds the mutex, until ctx is done, or until no server could be reached
-// for as long as the client's retry policy allows: about 90 s by default. If it fails, its node is
-// deleted. Inside a hold of the mutex it returns [lock.ErrHeld], or re-enters: see
-// [lock.WithReentry].
+// Acquire waits until it holds the mutex. If it fails, its node is deleted. If the session is lost
+// while Acquire waits, or another client deletes its node, it queues again at the end, as often as
+// the client's retry policy allows.
 //
 // Errors are
-//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
-//     with [lock.ErrNotAcquired] if another client was ahead in the queue;
-//   - retry.ErrExhausted if the retry policy allows no more retries, about 90 s after an outage
-//     began by default;
-//   - [lock.ErrHeld] inside a hold of the same mutex;
-//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted], if the session or the node was lost and
-//     the retry policy allows no more tries, or if the servers are too slow for a hold;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [lock.ErrHeld] inside a hold of the same mutex, except with [lock.WithReentry];
+//   - [lock.ErrReleased] inside a hold of a released mutex, with [lock.WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the mutex was lost while a
+//     [lock.Observer] was notified of it, or if ctx derives from a hold that was suspended and is
+//     not released. With [lock.WithReentry] also if ctx derives from a hold of a lost mutex;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
-//   - [framework.ErrBadArgument] and [lock.ErrSequenceExhausted], and the server's errors, such as
-//     zk.ErrNoAuth.
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own node or the one that it waits for.
 //
-// Package lock has the details, under "Errors of Acquire".
+// To wait for longer in an outage, give the client [framework.WithRetryPolicy] with retry.Forever.
 func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queue.Acquire(ctx) }
 
-// TryAcquire acquires the mutex without waiting for other clients.
+// TryAcquire acquires the mutex without waiting for other clients. A server that lags may still
+// report a released mutex as taken.
 //
 // Errors are
-//   - [lock.ErrNotAcquired] if another client holds the mutex;
-//   - the errors of Acquire: [lock.ErrHeld] inside a hold, the error of ctx, wrapped with
-//     zk.ErrNoServer, or retry.ErrExhausted in an outage, [framework.ErrClosed], and the server's
-//     errors.
+//   - [lock.ErrNotAcquired] if another client holds the mutex, or the delay of [lock.WithLockDelay]
+//     is not over;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began;
+//   - [lock.ErrHeld] inside a hold of the same mutex, except with [lock.WithReentry];
+//   - [lock.ErrReleased] inside a hold of a released mutex, with [lock.WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the mutex was lost while a
+//     [lock.Observer] was notified of it, or if ctx derives from a hold that was suspended and is
+//     not released. With [lock.WithReentry] also if ctx derives from a hold of a lost mutex;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the servers answer too slowly for a hold, or if the client is a
+//     view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own.
 func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.queue.TryAcquire(ctx) }
 
 // Do acquires the mutex, calls f, and releases the mutex, even if f panics. f's context derives
-// from ctx, and is also cancelled when the mutex may be lost: see [lock.Hold.Do].
+// from ctx, and is also cancelled when the mutex may be lost: see [lock.Hold.Do]. If Do cannot
+// acquire, f is not called.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if f is nil;
-//   - the errors of Acquire: f was not called;
-//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
-//     loss.
+//   - the error of f, joined with the cause of the loss if the mutex was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the mutex is lost before its
+//     release, or ctx derives from a hold that was suspended and is not released. With
+//     [lock.WithReentry] also if ctx derives from a hold of a lost mutex;
+//   - [framework.ErrBadArgument] if f is nil, or the client is a view of nil or of another client's
+//     session;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [lock.ErrHeld] inside a hold of the same mutex, except with [lock.WithReentry];
+//   - [lock.ErrReleased] inside a hold of a released mutex, with [lock.WithReentry];
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create or delete
+//     a node, or to read its own node or the one that it waits for.
+//
+// If f returns nil after [framework.ErrSuspended], Do returns nil if the mutex's node still existed
+// at the release: see [lock.Hold.Release].
 func (m *Mutex) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return m.queue.Do(ctx, f)
 }
 
-// Participants lists the holder and the waiters, in the order of the queue: see
-// [lock.Queue.Participants].
+// Participants lists the holder and the waiters in the order of the queue, as the client's server
+// knows them at the time of the call. It omits nodes that are deleted at the same time. If the path
+// does not exist, the list is empty.
+//
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - [framework.ErrNotCompressed] if a client [framework.WithCompression] cannot decompress a
+//     node's data;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to read a node.
 func (m *Mutex) Participants(ctx context.Context) ([]lock.Participant, error) {
 	return m.queue.Participants(ctx)
 }

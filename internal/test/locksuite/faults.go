@@ -25,7 +25,8 @@ type scenario struct {
 	rivals         []Contender
 }
 
-// Faults runs acquiring and releasing with each request of a contender failing.
+// Faults runs acquiring and releasing with each request of a contender failing. The comment of the
+// called method lists each error.
 func Faults(t *testing.T, kind Kind) {
 	t.Helper()
 	for _, c := range []struct {
@@ -76,7 +77,10 @@ func (s scenario) finish(t *testing.T) {
 func (s scenario) alone(t *testing.T, hold Hold) {
 	t.Helper()
 	for _, rival := range s.rivals {
-		CheckAlone(t, s.Scenario, hold, rival.TryAcquire)
+		CheckAlone(t, s.Scenario, hold, func(ctx context.Context) (Hold, error) {
+			second, err := rival.TryAcquire(ctx)
+			return second, testbed.Listed(t, rival.Lock, "TryAcquire", err)
+		})
 	}
 }
 
@@ -101,7 +105,7 @@ func CheckAlone[H Hold](t *testing.T, s *testbed.Scenario, hold Hold, try func(c
 // CheckRelease requires that a release deletes the nodes, or reports a loss that the fault caused.
 func CheckRelease(t *testing.T, s *testbed.Scenario, hold Hold) {
 	t.Helper()
-	err := hold.Release()
+	err := testbed.Listed(t, hold, "Release", hold.Release())
 	if err != nil {
 		assert.True(t, Lost(s, err), "%v", err)
 		return
@@ -119,10 +123,10 @@ func Lost(s *testbed.Scenario, err error) bool {
 	return deleted || errors.Is(err, framework.ErrSessionLost) || errors.Is(err, framework.ErrSuspended)
 }
 
-// acquired checks the result of an Acquire or TryAcquire of the subject: one fault does not fail
-// it.
-func (s scenario) acquired(t *testing.T, hold Hold, err error) {
+// acquired checks the result of the subject's Acquire or TryAcquire: one fault does not fail it.
+func (s scenario) acquired(t *testing.T, method string, hold Hold, err error) {
 	t.Helper()
+	testbed.Listed(t, s.subject.Lock, method, err)
 	if err != nil && s.kind.Several {
 		require.True(t, Lost(s.Scenario, err), "%v", err)
 		return
@@ -134,12 +138,12 @@ func (s scenario) acquired(t *testing.T, hold Hold, err error) {
 
 func freeLock(t *testing.T, s scenario) {
 	hold, err := s.subject.Acquire(testbed.Context(t))
-	s.acquired(t, hold, err)
+	s.acquired(t, "Acquire", hold, err)
 }
 
 func try(t *testing.T, s scenario) {
 	hold, err := s.subject.TryAcquire(testbed.Context(t))
-	s.acquired(t, hold, err)
+	s.acquired(t, "TryAcquire", hold, err)
 }
 
 func heldLock(t *testing.T, s scenario) {
@@ -162,7 +166,7 @@ func heldLock(t *testing.T, s scenario) {
 	}
 	release(t, ahead)
 	r := testbed.Receive(t, got, "the lock")
-	s.acquired(t, r.hold, r.err)
+	s.acquired(t, "Acquire", r.hold, r.err)
 }
 
 func givingUp(t *testing.T, s scenario) {
@@ -170,7 +174,7 @@ func givingUp(t *testing.T, s scenario) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	_, err := s.subject.Acquire(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, testbed.Listed(t, s.subject.Lock, "Acquire", err), context.DeadlineExceeded)
 	require.NoError(t, ahead.Err())
 	release(t, ahead)
 }

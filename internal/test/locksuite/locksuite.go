@@ -25,6 +25,7 @@ type Hold interface {
 
 // Contender is a lock object of one client.
 type Contender struct {
+	Lock                any // has the methods Acquire and TryAcquire, and their lists of errors
 	Acquire, TryAcquire func(ctx context.Context) (Hold, error)
 	Do                  func(ctx context.Context, f func(ctx context.Context) error) error
 	Participants        func(ctx context.Context) ([]lock.Participant, error)
@@ -46,6 +47,7 @@ func Of[H Hold](l Locker[H], participants func(ctx context.Context) ([]lock.Part
 		return h, nil
 	}
 	return Contender{
+		Lock:         l,
 		Acquire:      func(ctx context.Context) (Hold, error) { return hold(l.Acquire(ctx)) },
 		TryAcquire:   func(ctx context.Context) (Hold, error) { return hold(l.TryAcquire(ctx)) },
 		Do:           l.Do,
