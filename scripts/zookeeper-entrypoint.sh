@@ -33,6 +33,6 @@ jars=$(printf '%s:' "$java"/zookeeper.jar "$java"/zookeeper-jute.jar "$java"/slf
 	"$java"/commons-lang.jar "$java"/audience-annotations.jar)
 # The JVM flags are for servers that live for a test: they start fast and stay small.
 # shellcheck disable=SC2086
-exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Xmx256m ${SERVER_JVMFLAGS:-} ${JVMFLAGS:-} \
+exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto -Xmx256m -XX:+ExitOnOutOfMemoryError ${SERVER_JVMFLAGS:-} ${JVMFLAGS:-} \
 	-Dorg.slf4j.simpleLogger.defaultLogLevel=${ZOO_LOG_LEVEL:-warn} \
 	-cp "$jars/conf" org.apache.zookeeper.server.quorum.QuorumPeerMain "$conf"
