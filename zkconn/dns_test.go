@@ -42,6 +42,20 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 	}
 }
 
+// TestConnect_UnresolvableName: Connect succeeds, and an operation fails.
+func TestConnect_UnresolvableName(t *testing.T) {
+	resolver := net.DefaultResolver
+	defer func() { net.DefaultResolver = resolver }()
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, io.ErrClosedPipe
+	}}
+	conn, _, err := zkconn.Connect([]string{"zk.test"}, 10*time.Second, zkconn.WithLogger(quiet{}))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, _, err = conn.Exists("/")
+	require.Equal(t, zkconn.ErrNoServer, err)
+}
+
 // answerDNS answers all questions of a connection: every name has these addresses, and none of
 // IPv6.
 func answerDNS(nc net.Conn, addresses ...[4]byte) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/revocable"
 	"github.com/gocurator/curator/recipes/rwlock"
@@ -99,6 +100,25 @@ func batch(ctx context.Context, client *framework.Client, items []string, proces
 	})
 }
 
+func report(ctx context.Context, client *framework.Client, urgent bool, work func(context.Context) error) error {
+	m, err := mutex.New(client, "/reports/lock")
+	if err != nil {
+		return err
+	}
+	if urgent {
+		return m.Do(ctx, work)
+	}
+	door, err := mutex.New(client, "/reports/door") // clients that are not urgent pass one at a time
+	if err != nil {
+		return err
+	}
+	both, err := multilock.New(door, m) // always in this order
+	if err != nil {
+		return err
+	}
+	return both.Do(ctx, work)
+}
+
 // TestPrograms_MatchTheDocument: each Go program of FROM-JAVA.md is in this file.
 func TestPrograms_MatchTheDocument(t *testing.T) {
 	t.Chdir("../..")
@@ -107,7 +127,7 @@ func TestPrograms_MatchTheDocument(t *testing.T) {
 	source, err := os.ReadFile("test/docs/porting_programs_test.go")
 	require.NoError(t, err)
 	programs := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(document), -1)
-	require.Len(t, programs, 4)
+	require.Len(t, programs, 5)
 	for _, p := range programs {
 		require.Contains(t, string(source), p[1])
 	}
