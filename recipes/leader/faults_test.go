@@ -52,7 +52,7 @@ func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 	ctx := testbed.Timeout(t, 30*time.Millisecond)
 	second, err := s.other.Campaign(ctx)
 	if err != nil {
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, testbed.Listed(t, s.other, "Campaign", err), context.DeadlineExceeded)
 		return
 	}
 	if s.Expires {
@@ -65,7 +65,7 @@ func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 // checkRelease checks that what Release returns is true.
 func (s scenario) checkRelease(t *testing.T, term *leader.Term) {
 	t.Helper()
-	err := term.Release()
+	err := testbed.Listed(t, term, "Release", term.Release())
 	if err == nil {
 		assert.False(t, s.Server.Exists(term.Path()), "resigned, so the node is gone")
 		return
@@ -102,7 +102,7 @@ func TestCancelledCampaignWithAnyRequestFailing(t *testing.T) { // etcd #21128 l
 		ahead := campaign(t, s.other)
 		ctx := testbed.Timeout(t, 30*time.Millisecond)
 		_, err := s.subject.Campaign(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, testbed.Listed(t, s.subject, "Campaign", err), context.DeadlineExceeded)
 		require.NoError(t, ahead.Err())
 		require.NoError(t, ahead.Release())
 	})
@@ -117,13 +117,14 @@ func TestRunWithAnyRequestFailing(t *testing.T) {
 				return nil
 			}
 			_, err := term.FencingToken(ctx)
+			testbed.Listed(t, term, "FencingToken", err)
 			if term.Err() == nil {
 				assert.NoError(t, err)
 				return errEnough
 			}
 			return err
 		})
-		require.ErrorIs(t, err, errEnough)
+		require.ErrorIs(t, testbed.Listed(t, s.subject, "Run", err, errEnough), errEnough)
 	})
 }
 
@@ -143,6 +144,6 @@ func TestObserveWithAnyRequestFailing(t *testing.T) {
 			}
 		}
 		_, err := s.subject.Leader(testbed.Context(t))
-		require.ErrorIs(t, err, leader.ErrNoLeader)
+		require.ErrorIs(t, testbed.Listed(t, s.subject, "Leader", err), leader.ErrNoLeader)
 	})
 }

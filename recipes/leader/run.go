@@ -20,9 +20,12 @@ import (
 //
 // Errors are
 //   - [framework.ErrBadArgument] if f is nil;
-//   - the error of ctx, joined with the errors of f and of Release, or wrapped with zk.ErrNoServer
-//     if Run was waiting and the client is not connected;
-//   - the error of f, joined with the error of Release, if f fails before its context is done;
+//   - the error of ctx if ctx is done, joined with the error of f and with the cause of the loss if
+//     the term was lost. If Run was waiting and the client is not connected, it wraps
+//     zk.ErrNoServer;
+//   - the error of f if f fails before its context is done, joined with the cause of the loss if
+//     the term is lost before its release;
+//   - the server's error, beside one of these or alone, if it refuses to delete the term's node;
 //   - [lock.ErrHeld] if ctx derives from a term of the same election, or, with [WithSelector], from
 //     a hold of a mutex at its path;
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
@@ -98,8 +101,10 @@ const (
 // can lead.
 //
 // Errors are
-//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] if the term
-//     was lost. f is not called if that happens before the call;
+//   - the error of f, joined with the cause of the loss if the term was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the term was lost before its
+//     release. f is not called if that happens before the call;
+//   - the server's error, beside the error of f or alone, if it refuses to delete the term's node;
 //   - [framework.ErrBadArgument] if f is nil;
 //   - the error of ctx, wrapped with zk.ErrNoServer if the client is not connected;
 //   - [lock.ErrHeld] if ctx derives from a term of the same election, or, with [WithSelector], from

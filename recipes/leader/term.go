@@ -54,12 +54,15 @@ func (t *Term) Session() *framework.Session { return t.hold.Session() }
 //
 // Errors are
 //   - [lock.ErrNodeDeleted] if the node does not exist;
-//   - the cause of [Term.Context] if the term ends before its node is read;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the term was lost before its node
+//     was read;
+//   - [lock.ErrReleased] if the term was released before its node was read;
 //   - the error of ctx if ctx is done first;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if the request was retried;
-//   - the server's errors, such as zk.ErrNoAuth.
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - the server's errors, such as zk.ErrAuthFailed if the server refuses the client's credentials.
 func (t *Term) FencingToken(ctx context.Context) (int64, error) { return t.hold.FencingToken(ctx) }
 
 // Guard returns an operation for [framework.Client.Multi] of the election's client. The Multi

@@ -214,10 +214,10 @@ func (h *Hold) endsWith(end context.CancelCauseFunc) {
 // The first call reads the node.
 //
 // Errors are
-//   - [ErrReleased] if the lease was released before the first call, or if its node was handed over
-//     or kept after the release: see [WithRetention];
-//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost before the
-//     first call;
+//   - [ErrReleased] if the lease was released before its node was read, or if the node was handed
+//     over or kept after the release: see [WithRetention];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost before its node
+//     was read;
 //   - [ErrNodeDeleted] if the node does not exist;
 //   - the error of ctx if ctx is done first;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or

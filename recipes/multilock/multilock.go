@@ -52,8 +52,10 @@ type Lock struct {
 	locks []lock.Locker
 }
 
-// New combines locks, which may be of any kind and of different clients. It sends no request. It
-// returns [framework.ErrBadArgument] if locks is empty, or if one is nil or occurs twice.
+// New combines locks, which may be of any kind and of different clients. It sends no request.
+//
+// The only error is [framework.ErrBadArgument] if locks is empty, or if one of them is nil or
+// occurs twice.
 func New(locks ...lock.Locker) (*Lock, error) {
 	if len(locks) == 0 {
 		return nil, badArgument("no locks")
@@ -78,35 +80,118 @@ func badArgument(format string, args ...any) error {
 	return &framework.OpError{Op: "multilock", Err: fmt.Errorf("%w: "+format, append([]any{framework.ErrBadArgument}, args...)...)}
 }
 
-// Acquire waits until it holds all locks. If it fails, it holds none.
+// Acquire waits until it holds all locks. If it fails, it holds none, and its nodes are deleted.
 //
 // Errors are
-//   - the errors of the locks' Acquire, such as the error of ctx, wrapped with zk.ErrNoServer or
-//     [lock.ErrNotAcquired], and retry.ErrExhausted;
-//   - the cause of the loss, if one lock is lost while Acquire waits for another;
-//   - [lock.ErrHeld] inside a hold of one of the locks, unless that lock re-enters: see
-//     [lock.WithReentry]. Two objects for one lock return it as well.
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue of a lock, or a lock
+//     delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for
+//     a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [lock.ErrHeld] inside a hold of one of the locks, unless that lock has several leases or
+//     [lock.WithReentry]. Two objects for one lock return it as well;
+//   - [lock.ErrReleased] inside a hold of a released lock, if that lock has [lock.WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if one lock is lost while Acquire
+//     waits for another, or while a [lock.Observer] is notified of it, or if ctx derives from a
+//     hold that was suspended and is not released. With [lock.WithReentry] also if ctx derives from
+//     a hold of a lost lock;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if a session or a node was lost, and the
+//     retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client of a lock is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client of a lock is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below a lock's path have overflowed;
+//   - shared.ErrBadValue if the shared maximum of a semaphore is negative or cannot be decoded;
+//   - [framework.ErrTooLong] if the data of a lock's node exceed the client's limit of a request,
+//     or [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client of a lock is a view of nil or of another client's
+//     session;
+//   - the error of a custom [lock.Locker] or [lock.Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own node or the one that it waits for.
+//
+// To wait for longer in an outage, give the clients [framework.WithRetryPolicy] with retry.Forever.
 func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "acquire", lock.Locker.Acquire)
 }
 
-// TryAcquire acquires all locks without waiting for other clients.
+// TryAcquire acquires all locks without waiting for other clients. If it fails, it holds none.
 //
 // Errors are
-//   - [lock.ErrNotAcquired] if another client holds one of the locks;
-//   - the errors of [Lock.Acquire].
+//   - [lock.ErrNotAcquired] if another client holds one of the locks, or a lock delay is not over;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue of a lock, or a lock
+//     delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for
+//     a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began;
+//   - [lock.ErrHeld] inside a hold of one of the locks, unless that lock has several leases or
+//     [lock.WithReentry]. Two objects for one lock return it as well;
+//   - [lock.ErrReleased] inside a hold of a released lock, if that lock has [lock.WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if one lock is lost while TryAcquire
+//     waits for another, or while a [lock.Observer] is notified of it, or if ctx derives from a
+//     hold that was suspended and is not released. With [lock.WithReentry] also if ctx derives from
+//     a hold of a lost lock;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if a session or a node was lost, and the
+//     retry policy allows no more tries;
+//   - framework.ErrSessionLost if the servers answer too slowly for a hold, or if the client of a
+//     lock is a view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client of a lock is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below a lock's path have overflowed;
+//   - shared.ErrBadValue if the shared maximum of a semaphore is negative or cannot be decoded;
+//   - [framework.ErrTooLong] if the data of a lock's node exceed the client's limit of a request,
+//     or [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client of a lock is a view of nil or of another client's
+//     session;
+//   - the error of a custom [lock.Locker] or [lock.Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own.
 func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 	return l.all(ctx, "try", lock.Locker.TryAcquire)
 }
 
 // Do acquires all locks, calls f, and releases the locks, even if f panics. f's context derives
-// from ctx, and is also cancelled when one of the locks may be lost: see [lock.Group.Do].
+// from ctx, and is also cancelled when one of the locks may be lost: see [lock.Group.Do]. If Do
+// cannot acquire, f is not called.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if f is nil;
-//   - the errors of Acquire: f was not called;
-//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
-//     loss.
+//   - the error of f, joined with the cause of the loss if a lock was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if a lock is lost before its release,
+//     or ctx derives from a hold that was suspended and is not released. With [lock.WithReentry]
+//     also if ctx derives from a hold of a lost lock;
+//   - [framework.ErrBadArgument] if f is nil, or the client of a lock is a view of nil or of
+//     another client's session;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue of a lock, or a lock
+//     delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for
+//     a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [lock.ErrHeld] inside a hold of one of the locks, unless that lock has several leases or
+//     [lock.WithReentry]. Two objects for one lock return it as well;
+//   - [lock.ErrReleased] inside a hold of a released lock, if that lock has [lock.WithReentry];
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if a session or a node was lost, and the
+//     retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client of a lock is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client of a lock is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below a lock's path have overflowed;
+//   - shared.ErrBadValue if the shared maximum of a semaphore is negative or cannot be decoded;
+//   - [framework.ErrTooLong] if the data of a lock's node exceed the client's limit of a request,
+//     or [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - the error of a custom [lock.Locker] or [lock.Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create or delete
+//     a node, or to read its own node or the one that it waits for.
+//
+// If f returns nil after [framework.ErrSuspended], Do returns nil if the lost lock's node still
+// existed at the release: see [lock.Hold.Release].
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return locking.Do(ctx, "", l.Acquire, f)
 }

@@ -35,7 +35,7 @@ func TestHolderWithAnyRequestFailing(t *testing.T) {
 		m := newMutex(t, s.Subject, "/deep/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 		hold := acquire(t, newLock(t, m))
 		_, err := revocable.RevokeAll(testbed.Context(t), newMutex(t, s.Other, "/deep/lock"))
-		require.NoError(t, err)
+		require.NoError(t, testbed.Listed(t, revocable.RevokeAll, "RevokeAll", err))
 		select {
 		case <-hold.Revoked():
 		case <-hold.Done():
@@ -43,7 +43,7 @@ func TestHolderWithAnyRequestFailing(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatal("neither asked nor lost")
 		}
-		if err := hold.Release(); err != nil {
+		if err := testbed.Listed(t, hold, "Release", hold.Release()); err != nil {
 			lost(t, hold, err)
 		}
 		finish(t, s)
@@ -73,7 +73,7 @@ func TestAskerWithAnyRequestFailing(t *testing.T) {
 				m, err := mutex.New(s.Subject, "/deep/lock")
 				require.NoError(t, err)
 				n, err := revocable.RevokeAll(testbed.Context(t), m, opts...)
-				require.NoError(t, err, "one fault is no reason to fail")
+				require.NoError(t, testbed.Listed(t, revocable.RevokeAll, "RevokeAll", err), "one fault is no reason to fail")
 				require.Equal(t, 1, n)
 				if opts == nil {
 					asked(t, hold)
@@ -81,7 +81,7 @@ func TestAskerWithAnyRequestFailing(t *testing.T) {
 				} else {
 					testbed.Receive(t, hold.Done(), "the end of the hold")
 					assert.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
-					assert.Error(t, hold.Release())
+					assert.Error(t, testbed.Listed(t, hold, "Release", hold.Release()))
 				}
 				finish(t, s)
 			})

@@ -71,11 +71,11 @@ type Lock struct {
 	locker lock.Locker
 }
 
-// New wraps a lock so that other clients can ask its holders to release. It sends no request. It
-// returns [framework.ErrBadArgument] if locker is nil.
+// New wraps a lock so that other clients can ask its holders to release. It sends no request.
 //
 // The lock itself does not change. Contenders that use it without this package are in the same
-// queue, but do not notice a revocation.
+// queue, but do not notice a revocation. The only error is [framework.ErrBadArgument] if locker is
+// nil.
 func New(locker lock.Locker) (*Lock, error) {
 	if locker == nil {
 		return nil, badArgument("nil lock")
@@ -87,12 +87,39 @@ func badArgument(what string) error {
 	return &framework.OpError{Op: "revocable", Err: fmt.Errorf("%w: %s", framework.ErrBadArgument, what)}
 }
 
-// Acquire acquires the lock passed to [New]. A revocation applies to all holds of a lease.
+// Acquire waits until it holds the lock that was passed to [New]. If it fails, its node is deleted.
+// A revocation applies to all holds of a lease.
 //
-// Errors are the errors of that lock's Acquire, such as
-//   - the error of ctx, wrapped with zk.ErrNoServer or [lock.ErrNotAcquired];
-//   - retry.ErrExhausted after an outage, [lock.ErrHeld] inside a hold of the same lock,
-//     [framework.ErrClosed], and the server's errors.
+// Errors are
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [lock.ErrHeld] inside a hold of the same lock, unless it has several leases or
+//     [lock.WithReentry];
+//   - [lock.ErrReleased] inside a hold of a released lease, with [lock.WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while a
+//     [lock.Observer] was notified of it, or if ctx derives from a hold that was suspended and is
+//     not released. With [lock.WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - shared.ErrBadValue if the lock is a semaphore whose shared maximum is negative or cannot be
+//     decoded;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the error of a custom [lock.Locker] or [lock.Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own node or the one that it waits for.
+//
+// To wait for longer in an outage, give the client [framework.WithRetryPolicy] with retry.Forever.
 func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.Acquire(ctx)
 	if err != nil {
@@ -101,11 +128,38 @@ func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 	return Watch(hold)
 }
 
-// TryAcquire acquires the lock without waiting for other clients.
+// TryAcquire acquires the lock without waiting for other clients. A server that lags may still
+// report a released lock as taken.
 //
 // Errors are
 //   - [lock.ErrNotAcquired] if it would have to wait;
-//   - the errors of [Lock.Acquire].
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began;
+//   - [lock.ErrHeld] inside a hold of the same lock, unless it has several leases or
+//     [lock.WithReentry];
+//   - [lock.ErrReleased] inside a hold of a released lease, with [lock.WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while a
+//     [lock.Observer] was notified of it, or if ctx derives from a hold that was suspended and is
+//     not released. With [lock.WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the servers answer too slowly for a hold, or if the client is a
+//     view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - shared.ErrBadValue if the lock is a semaphore whose shared maximum is negative or cannot be
+//     decoded;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the error of a custom [lock.Locker] or [lock.Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own.
 func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 	hold, err := l.locker.TryAcquire(ctx)
 	if err != nil {
@@ -118,11 +172,43 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 // ctx, and is also cancelled when the lock may be lost. When revoked is closed, f's context is not
 // cancelled: f should finish its work soon.
 //
+// If Do cannot acquire, f is not called.
+//
 // Errors are
-//   - [framework.ErrBadArgument] if f is nil;
-//   - the errors of Acquire: f was not called;
-//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
-//     loss.
+//   - the error of f, joined with the cause of the loss if the lease was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease is lost before its
+//     release, or ctx derives from a hold that was suspended and is not released. With
+//     [lock.WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [ErrRevoked], which wraps [lock.ErrNodeDeleted], if the node was deleted after a request to
+//     release;
+//   - [framework.ErrBadArgument] if f is nil, or the client is a view of nil or of another client's
+//     session;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [lock.ErrHeld] inside a hold of the same lock, unless it has several leases or
+//     [lock.WithReentry];
+//   - [lock.ErrReleased] inside a hold of a released lease, with [lock.WithReentry];
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - shared.ErrBadValue if the lock is a semaphore whose shared maximum is negative or cannot be
+//     decoded;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - the error of a custom [lock.Locker] or [lock.Driver] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create or delete
+//     a node, or to read its own node or the one that it waits for.
+//
+// If f returns nil after [framework.ErrSuspended], Do returns nil if the lease's node still existed
+// at the release: see [lock.Hold.Release].
 func (l *Lock) Do(ctx context.Context, f func(ctx context.Context, revoked <-chan struct{}) error) error {
 	if f == nil {
 		return badArgument("nil function")
@@ -144,12 +230,10 @@ type Hold struct {
 }
 
 // Watch lets other clients ask an existing hold to release. It returns at once, and sends one
-// request in the background.
+// request in the background. Either Hold may be released: both end together.
 //
-// A message that was written before is reported as well. Watch returns [framework.ErrBadArgument]
-// if hold is nil.
-//
-// Either Hold may be released. Both end together.
+// A message that was written before is reported as well. The only error is
+// [framework.ErrBadArgument] if hold is nil.
 func Watch(hold *lock.Hold) (*Hold, error) {
 	if hold == nil {
 		return nil, badArgument("nil hold")

@@ -43,9 +43,23 @@ func WithForce(grace time.Duration) Option {
 // Revoke asks the holder of a node to release. nodePath is the Path of a [lock.Hold] or a
 // [lock.Participant]. Revoke returns when the message is written, and does not wait for a release.
 //
-// Errors are zk.ErrNoNode if the node does not exist, [framework.ErrBadPath], and
-// [framework.ErrBadArgument], for example if the node is not a lock's. If Revoke fails with
-// WithForce, the message may have been written.
+// Errors are
+//   - zk.ErrNoNode if the node does not exist;
+//   - [framework.ErrBadPath] if nodePath is invalid;
+//   - [framework.ErrBadArgument] if client is nil, an option is invalid, the node is not a lock's,
+//     or the client is a view of nil or of another client's session;
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrNotCompressed] with [WithForce] if a client [framework.WithCompression] cannot
+//     decompress the node's data;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to write the node.
+//
+// If Revoke fails with WithForce, the message may have been written.
 func Revoke(ctx context.Context, client *framework.Client, nodePath string, opts ...Option) error {
 	var r request
 	err := opt.Apply(&r, opts)
@@ -67,6 +81,24 @@ func opError(path string, err error) error { return operr.New("revoke", path, er
 // an error, and neither is a free lock.
 //
 // Waiters are not asked: call [Revoke] for each of the lock's Participants.
+//
+// Errors are
+//   - [framework.ErrBadArgument] if l is nil, an option is invalid, or the client is a view of nil
+//     or of another client's session;
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrNotCompressed] if a client [framework.WithCompression] cannot decompress a
+//     node's data;
+//   - shared.ErrBadValue if l is a semaphore whose shared maximum is negative or cannot be decoded;
+//   - the error of a custom [Participants] if it returns one;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to read or write a
+//     node.
 func RevokeAll(ctx context.Context, l Participants, opts ...Option) (int, error) {
 	var r request
 	err := opt.Apply(&r, opts)

@@ -1,12 +1,14 @@
 package rwlock_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/test/locksuite"
 	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/rwlock"
 )
 
@@ -26,15 +28,19 @@ func TestDowngradeWithAnyRequestFailing(t *testing.T) {
 		}()
 		write := testbed.Acquire(t, subject.Write())
 		read, err := subject.Downgrade(write.Context())
+		testbed.Listed(t, subject, "Downgrade", err)
 		if err != nil {
 			// The fault may have ended the write hold, which cannot be downgraded then.
 			require.True(t, locksuite.Lost(s, err), "%v", err)
 			require.Error(t, write.Err())
-			_ = write.Release() // nil if no other client has held in between
+			testbed.Listed(t, write, "Release", write.Release()) // nil if no other client has held in between
 			return
 		}
 		locksuite.CheckRelease(t, s, write)
-		locksuite.CheckAlone(t, s, read, other.Write().TryAcquire)
+		locksuite.CheckAlone(t, s, read, func(ctx context.Context) (*lock.Hold, error) {
+			second, err := other.Write().TryAcquire(ctx)
+			return second, testbed.Listed(t, other.Write(), "TryAcquire", err)
+		})
 		locksuite.CheckRelease(t, s, read)
 	})
 }

@@ -89,8 +89,13 @@ type Lock struct {
 	readers, writers Side
 }
 
-// New creates a read/write lock at path, without a request. Errors are [framework.ErrBadPath] and
-// [framework.ErrBadArgument], for example with [lock.WithMaxLeases] other than 1.
+// New returns a read/write lock at path. It sends no request.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, an option is invalid, or an option is for
+//     another kind of lock: [lock.WithMaxLeases] other than 1, [lock.WithRetention] or
+//     [lock.WithLockDelay].
 func New(client *framework.Client, path string, opts ...lock.Option) (*Lock, error) {
 	l := &Lock{}
 	var err error
@@ -116,8 +121,23 @@ func (l *Lock) Read() *Side { return &l.readers }
 // Write returns the write lock.
 func (l *Lock) Write() *Side { return &l.writers }
 
-// Participants lists holders and waiters of both sides, in the order of the queue: see
-// [lock.Queue.Participants].
+// Participants lists holders and waiters of both sides in the order of the queue, as the client's
+// server knows them at the time of the call. It omits nodes that are deleted at the same time. If
+// the path does not exist, the list is empty.
+//
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - [framework.ErrNotCompressed] if a client [framework.WithCompression] cannot decompress a
+//     node's data;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to read a node.
 func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
 	ps, err := l.write.Participants(ctx) // the queue is the same for both
 	return ps, operr.New("participants", l.Path(), err)
@@ -126,9 +146,10 @@ func (l *Lock) Participants(ctx context.Context) ([]lock.Participant, error) {
 // Path returns the path of the lock.
 func (l *Lock) Path() string { return l.write.Path() }
 
-// Side is the read lock or the write lock of a [Lock], as readLock() and writeLock() of Curator's
-// InterProcessReadWriteLock return them. Both are sides of one queue. It is safe for concurrent
-// use.
+// Side is the read lock or the write lock of a [Lock]. Both are sides of one queue. It is safe for
+// concurrent use.
+//
+// Curator's InterProcessReadWriteLock returns its sides from readLock() and writeLock().
 type Side struct {
 	_ nocopy.Mark
 
@@ -136,33 +157,75 @@ type Side struct {
 	queue *lock.Queue
 }
 
-// Acquire waits until it holds this side, as [lock.Queue.Acquire] does. If it fails, its node is
-// deleted. Inside a hold of the lock it returns [lock.ErrHeld] or [ErrUpgrade]: see the package
-// comment.
+// Acquire waits until it holds this side. If it fails, its node is deleted. If the session is lost
+// while Acquire waits, or another client deletes its node, it queues again at the end, as often as
+// the client's retry policy allows.
 //
 // Errors are
-//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
-//     with [lock.ErrNotAcquired] if another client was ahead in the queue;
-//   - retry.ErrExhausted if the retry policy allows no more retries, about 90 s after an outage
-//     began by default;
-//   - [lock.ErrHeld] inside a hold of the same lock; [ErrUpgrade] for a writer inside a read hold;
-//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted], if the session or the node was lost and
-//     the retry policy allows no more tries, or if the servers are too slow for a hold;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue. It wraps
+//     [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [lock.ErrHeld] inside a hold of the lock, unless [lock.WithReentry] allows it: see the
+//     package comment;
+//   - [ErrUpgrade], which wraps lock.ErrHeld, if this is the write lock and ctx derives from a read
+//     hold;
+//   - [lock.ErrReleased] inside a hold of a released lease, with [lock.WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while a
+//     [lock.Observer] was notified of it, or if ctx derives from a hold that was suspended and is
+//     not released. With [lock.WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
-//   - [framework.ErrBadArgument] and [lock.ErrSequenceExhausted], and the server's errors, such as
-//     zk.ErrNoAuth.
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own node or the one that it waits for.
+//
+// To wait for longer in an outage, give the client [framework.WithRetryPolicy] with retry.Forever.
 func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := s.acquire(ctx, locking.How{Wait: true})
 	return hold, operr.New("acquire", s.Path(), err)
 }
 
-// TryAcquire acquires this side without waiting for other clients.
+// TryAcquire acquires this side without waiting for other clients. A server that lags may still
+// report a released lock as taken.
 //
 // Errors are
 //   - [lock.ErrNotAcquired] if it would have to wait;
-//   - the errors of Acquire: [lock.ErrHeld] inside a hold, the error of ctx, wrapped with
-//     zk.ErrNoServer, or retry.ErrExhausted in an outage, [framework.ErrClosed], and the server's
-//     errors.
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue. It wraps
+//     [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began;
+//   - [lock.ErrHeld] inside a hold of the lock, unless [lock.WithReentry] allows it: see the
+//     package comment;
+//   - [ErrUpgrade], which wraps lock.ErrHeld, if this is the write lock and ctx derives from a read
+//     hold;
+//   - [lock.ErrReleased] inside a hold of a released lease, with [lock.WithReentry];
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while a
+//     [lock.Observer] was notified of it, or if ctx derives from a hold that was suspended and is
+//     not released. With [lock.WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the servers answer too slowly for a hold, or if the client is a
+//     view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own.
 func (s *Side) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	hold, err := s.acquire(ctx, locking.How{})
 	return hold, operr.New("try", s.Path(), err)
@@ -206,9 +269,25 @@ func (s *Side) acquire(ctx context.Context, how locking.How) (*lock.Hold, error)
 // acquire, and no writer before the new reader has released.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if ctx does not derive from a write hold of this Lock,
-//   - the cause, if that hold has ended,
-//   - the errors of [lock.Queue.Acquire] except [lock.ErrNotAcquired].
+//   - [framework.ErrBadArgument] if ctx does not derive from a write hold of this Lock;
+//   - [lock.ErrReleased] if that hold was released before;
+//   - the cause of the loss, which wraps [framework.ErrLost], if that hold or the session was lost,
+//     or the new lease while a [lock.Observer] was notified of it;
+//   - [lock.ErrNodeDeleted] if the node of the write hold does not exist, or the new node was
+//     deleted and the retry policy allows no more tries;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [lock.ErrHeld] inside a read hold of another Lock for this path, with [lock.WithReentry];
+//   - [framework.ErrSessionLost] if the session of the write hold has expired;
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create or read
+//     its own node.
 func (l *Lock) Downgrade(ctx context.Context) (*lock.Hold, error) {
 	w := inside.HeldIn(ctx, l.write)
 	if w == nil {
@@ -233,19 +312,62 @@ func (l *Lock) downgrade(ctx context.Context, w *lock.Hold) (*lock.Hold, error) 
 }
 
 // Do acquires this side, calls f, and releases it, even if f panics. f's context derives from ctx,
-// and is also cancelled when the lock may be lost: see [lock.Hold.Do].
+// and is also cancelled when the lock may be lost: see [lock.Hold.Do]. If Do cannot acquire, f is
+// not called.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if f is nil;
-//   - the errors of Acquire: f was not called;
-//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
-//     loss.
+//   - the error of f, joined with the cause of the loss if the lease was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease is lost before its
+//     release, or ctx derives from a hold that was suspended and is not released. With
+//     [lock.WithReentry] also if ctx derives from a hold of a lost lease;
+//   - [framework.ErrBadArgument] if f is nil, or the client is a view of nil or of another client's
+//     session;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue. It wraps
+//     [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [lock.ErrHeld] inside a hold of the lock, unless [lock.WithReentry] allows it: see the
+//     package comment;
+//   - [ErrUpgrade], which wraps lock.ErrHeld, if this is the write lock and ctx derives from a read
+//     hold;
+//   - [lock.ErrReleased] inside a hold of a released lease, with [lock.WithReentry];
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or the node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create or delete
+//     a node, or to read its own node or the one that it waits for.
+//
+// If f returns nil after [framework.ErrSuspended], Do returns nil if the lease's node still existed
+// at the release: see [lock.Hold.Release].
 func (s *Side) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return locking.Do(ctx, s.Path(), s.Acquire, f)
 }
 
-// Participants lists holders and waiters of this side, in the order of the queue: see
-// [lock.Queue.Participants].
+// Participants lists holders and waiters of this side in the order of the queue, as the client's
+// server knows them at the time of the call. It omits nodes that are deleted at the same time. If
+// the path does not exist, the list is empty.
+//
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - [framework.ErrNotCompressed] if a client [framework.WithCompression] cannot decompress a
+//     node's data;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to read a node.
 func (s *Side) Participants(ctx context.Context) ([]lock.Participant, error) {
 	ps, err := s.queue.Participants(ctx)
 	return slices.DeleteFunc(ps, func(p lock.Participant) bool {

@@ -63,7 +63,10 @@ func (s scenario) finish(t *testing.T) {
 // checkFull is locksuite.CheckAlone against the other contender.
 func (s scenario) checkFull(t *testing.T, group *lock.Group) {
 	t.Helper()
-	locksuite.CheckAlone(t, s.Scenario, group, s.other.TryAcquire)
+	locksuite.CheckAlone(t, s.Scenario, group, func(ctx context.Context) (*lock.Hold, error) {
+		hold, err := s.other.TryAcquire(ctx)
+		return hold, testbed.Listed(t, s.other, "TryAcquire", err)
+	})
 }
 
 func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
@@ -71,7 +74,7 @@ func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachRequest(t, c.shared, c.used, func(t *testing.T, s scenario) {
 				group, err := s.subject.AcquireN(testbed.Context(t), 2)
-				require.NoError(t, err, "one fault is no reason to fail")
+				require.NoError(t, testbed.Listed(t, s.subject, "AcquireN", err), "one fault is no reason to fail")
 				s.checkFull(t, group)
 				locksuite.CheckRelease(t, s.Scenario, group)
 			})
@@ -82,7 +85,7 @@ func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
 func TestTryWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, false, false, func(t *testing.T, s scenario) {
 		group, err := s.subject.TryAcquireN(testbed.Context(t), 2)
-		require.NoError(t, err, "one fault is no reason to fail")
+		require.NoError(t, testbed.Listed(t, s.subject, "TryAcquireN", err), "one fault is no reason to fail")
 		s.checkFull(t, group)
 		locksuite.CheckRelease(t, s.Scenario, group)
 	})
@@ -99,7 +102,7 @@ func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
 				release(t, one)
 				release(t, two)
 				got := testbed.Receive(t, waiter, "the leases")
-				require.NoError(t, got.err)
+				require.NoError(t, testbed.Listed(t, s.subject, "AcquireN", got.err))
 				s.checkFull(t, got.group)
 				locksuite.CheckRelease(t, s.Scenario, got.group)
 			})
@@ -112,7 +115,7 @@ func TestGivingUpWithAnyRequestFailing(t *testing.T) {
 		hold := testbed.Acquire(t, s.other)
 		ctx := testbed.Timeout(t, 30*time.Millisecond)
 		_, err := s.subject.AcquireN(ctx, 2)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, testbed.Listed(t, s.subject, "AcquireN", err), context.DeadlineExceeded)
 		require.NoError(t, hold.Err())
 		release(t, hold)
 	})

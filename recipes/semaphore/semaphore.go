@@ -105,15 +105,23 @@ type Semaphore struct {
 // New returns a semaphore at path with max leases, at least 1. It sends no request. All clients of
 // the path must use the same max.
 //
-// Options apply to the leases; [lock.WithMaxLeases] is not allowed. Errors are
-// [framework.ErrBadPath] and [framework.ErrBadArgument].
+// Options apply to the leases; [lock.WithMaxLeases] is not allowed.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, max is less than 1, an option is invalid or not
+//     allowed, or options cannot be combined.
 func New(client *framework.Client, path string, max int, opts ...lock.Option) (*Semaphore, error) {
 	return newSemaphore(client, path, max, opts)
 }
 
 // NewShared returns a semaphore at path whose maximum is the [shared.Int32] at countPath, now and
-// after every change: see the package comment. It returns [framework.ErrBadArgument] if countPath
-// is path or below it. Other errors are as for [New].
+// after every change: see the package comment. It sends no request.
+//
+// Errors are
+//   - [framework.ErrBadPath] if path or countPath is invalid or the root;
+//   - [framework.ErrBadArgument] if client is nil, countPath is path or below it, an option is
+//     invalid or not allowed, or options cannot be combined.
 func NewShared(client *framework.Client, path, countPath string, opts ...lock.Option) (*Semaphore, error) {
 	s, err := newSemaphore(client, path, 1, opts)
 	if err != nil {
@@ -156,20 +164,34 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 	return &Semaphore{client: client, path: path, queue: waiters, leases: leases}, nil
 }
 
-// Acquire waits until it holds a lease, as [lock.Queue.Acquire] does. If it fails, its nodes are
-// deleted.
+// Acquire waits until it holds a lease. If it fails, its nodes are deleted. If the session is lost
+// while Acquire waits, or another client deletes its node, it queues again at the end, as often as
+// the client's retry policy allows.
 //
 // Errors are
-//   - the error of ctx, wrapped with zk.ErrNoServer if no server could be reached, and otherwise
-//     with [lock.ErrNotAcquired] if another client was ahead in the queue;
-//   - retry.ErrExhausted if the retry policy allows no more retries, about 90 s after an outage
-//     began by default;
-//   - [shared.ErrBadValue] if the shared maximum cannot be decoded;
-//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted], if the session or the node was lost and
-//     the retry policy allows no more tries, or if the servers are too slow for a hold;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if no lease was free, or another client was ahead in the
+//     queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while a
+//     [lock.Observer] was notified of it, or at once and the retry policy allows no more tries;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or a node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
 //   - [framework.ErrClosed] if the client is closed, or shuts down;
-//   - [framework.ErrBadArgument] and [lock.ErrSequenceExhausted], and the server's errors, such as
-//     zk.ErrNoAuth.
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own nodes or the one that it waits for.
+//
+// To wait for longer in an outage, give the client [framework.WithRetryPolicy] with retry.Forever.
 func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	holds, err := s.acquire(ctx, "acquire", 1, true)
 	if err != nil {
@@ -178,13 +200,36 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 	return holds[0], nil
 }
 
-// AcquireN waits until it holds n leases, all or none. The time set by [lock.WithMaxHold] starts
-// for each lease when it is acquired.
+// AcquireN waits until it holds n leases, all or none. If the session is lost while AcquireN waits,
+// or another client deletes its node, it queues again at the end, as often as the client's retry
+// policy allows. The time set by [lock.WithMaxHold] starts for each lease when it is acquired.
 //
 // Errors are
 //   - [ErrTooMany] if n exceeds a maximum that is not shared;
-//   - [framework.ErrBadArgument] if n is less than 1;
-//   - the errors of [Semaphore.Acquire].
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if fewer than n leases were free, or another client was ahead
+//     in the queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
+//     hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
+//   - the cause of the loss, which wraps [framework.ErrLost], if a lease was lost while a
+//     [lock.Observer] was notified of it, or before all leases were acquired and the retry policy
+//     allows no more tries;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or a node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if n is less than 1, or the client is a view of nil or of another
+//     client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own nodes or the one that it waits for.
 func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	holds, err := s.acquire(ctx, "acquire", n, true)
 	if err != nil {
@@ -193,11 +238,32 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	return inside.Group(ctx, holds), nil
 }
 
-// TryAcquire acquires a lease without waiting for other clients.
+// TryAcquire acquires a lease without waiting for other clients. A server that lags may still
+// report a released lease as taken.
 //
 // Errors are
 //   - [lock.ErrNotAcquired] if no lease is free, or if another client waits for one;
-//   - the errors of [Semaphore.Acquire].
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if no lease was free, or another client was ahead in the
+//     queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began;
+//   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while a
+//     [lock.Observer] was notified of it, or at once and the retry policy allows no more tries;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or a node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the servers answer too slowly for a hold, or if the client is a
+//     view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	holds, err := s.acquire(ctx, "try", 1, false)
 	if err != nil {
@@ -206,12 +272,36 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 	return holds[0], nil
 }
 
-// TryAcquireN acquires n leases, all or none, without waiting for other clients.
+// TryAcquireN acquires n leases, all or none, without waiting for other clients. A server that lags
+// may still report a released lease as taken.
 //
 // Errors are
 //   - [lock.ErrNotAcquired] if fewer than n leases are free, or if another client waits;
 //   - [ErrTooMany] if n exceeds the maximum, except a shared maximum of 0;
-//   - the errors of [Semaphore.AcquireN].
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if fewer than n leases were free, or another client was ahead
+//     in the queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
+//     hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began;
+//   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
+//   - the cause of the loss, which wraps [framework.ErrLost], if a lease was lost while a
+//     [lock.Observer] was notified of it, or before all leases were acquired and the retry policy
+//     allows no more tries;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or a node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the servers answer too slowly for a hold, or if the client is a
+//     view of a lost session: see [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - [framework.ErrBadArgument] if n is less than 1, or the client is a view of nil or of another
+//     client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create a node, or
+//     to read its own.
 func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error) {
 	holds, err := s.acquire(ctx, "try", n, false)
 	if err != nil {
@@ -221,21 +311,61 @@ func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error)
 }
 
 // Do acquires a lease, calls f, and releases the lease, even if f panics. f's context derives from
-// ctx, and is also cancelled when the lease may be lost: see [lock.Hold.Do].
+// ctx, and is also cancelled when the lease may be lost: see [lock.Hold.Do]. If Do cannot acquire,
+// f is not called.
 //
 // Errors are
-//   - [framework.ErrBadArgument] if f is nil;
-//   - the errors of Acquire: f was not called;
-//   - the error of f, joined with the error of Release, which wraps [framework.ErrLost] after a
-//     loss.
+//   - the error of f, joined with the cause of the loss if the lease was lost;
+//   - the cause of the loss, which wraps [framework.ErrLost], if the lease is lost before its
+//     release;
+//   - [framework.ErrBadArgument] if f is nil, or the client is a view of nil or of another client's
+//     session;
+//   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
+//     otherwise [lock.ErrNotAcquired] if no lease was free, or another client was ahead in the
+//     queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
+//     after an outage began, or after the session of a waiter was lost in it;
+//   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
+//   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or a node was lost, and
+//     the retry policy allows no more tries;
+//   - framework.ErrSessionLost if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrClosed] if the client is closed, or shuts down;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - [framework.ErrTooLong] if the node's data exceed the client's limit of a request, or
+//     [framework.ErrTooLarge] if they exceed [framework.WithMaxDecompressed];
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to create or delete
+//     a node, or to read its own nodes or the one that it waits for.
+//
+// If f returns nil after [framework.ErrSuspended], Do returns nil if the lease's node still existed
+// at the release: see [lock.Hold.Release].
 func (s *Semaphore) Do(ctx context.Context, f func(ctx context.Context) error) error {
 	return locking.Do(ctx, s.path, s.Acquire, f)
 }
 
 // Participants lists the holders in the order of the leases, and then the waiters in the order of
-// the queue. If a shared count has fallen below the number of holders, it omits the holders above
-// it, whose nodes look like waiters'. Errors are as for [lock.Queue.Participants] and
-// [Semaphore.Max].
+// the queue, as the client's server knows them at the time of the call. It omits nodes that are
+// deleted at the same time. If the path does not exist, the list is empty.
+//
+// If a shared count has fallen below the number of holders, Participants omits the holders above
+// it, whose nodes look like waiters'.
+//
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - [framework.ErrNotCompressed] if a client [framework.WithCompression] cannot decompress a
+//     node's data;
+//   - [lock.ErrSequenceExhausted] if the sequence numbers below the path have overflowed;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to read a node.
 func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error) {
 	var leases, waiters []lock.Participant
 	_, err := s.Max(ctx)
@@ -264,9 +394,20 @@ func (s *Semaphore) Participants(ctx context.Context) ([]lock.Participant, error
 // Path returns the path of the semaphore.
 func (s *Semaphore) Path() string { return s.path }
 
-// Max returns the number of leases. With a shared count it reads the count from the servers. Errors
-// are the errors of [framework.Client.Get], and [shared.ErrBadValue] if the count cannot be
-// decoded.
+// Max returns the number of leases. With a shared count it reads the count from the servers.
+// Without one the error is nil.
+//
+// Errors are
+//   - the error of ctx if ctx is done first;
+//   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
+//     zk.ErrSessionExpired if the session expired, and no retry succeeded;
+//   - retry.ErrExhausted, which wraps that error, if the request was retried;
+//   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
+//   - [framework.ErrClosed] if the client is closed;
+//   - [framework.ErrSessionLost] if the client is a view of a lost session: see
+//     [framework.Client.In];
+//   - [framework.ErrBadArgument] if the client is a view of nil or of another client's session;
+//   - the server's errors, such as zk.ErrNoAuth if the client is not permitted to read the count.
 func (s *Semaphore) Max(ctx context.Context) (int, error) {
 	if s.count != nil {
 		if _, err := s.count.read(ctx, s.count.client); err != nil {

@@ -28,12 +28,7 @@ var firstDay = strings.Fields(`Acquire TryAcquire Release ReleaseWith Do Campaig
 var unlisted = map[string]bool{
 	"discovery/dubbo":        true,
 	"discovery/grpcresolver": true,
-	"recipes/leader":         true,
-	"recipes/multilock":      true,
 	"recipes/once":           true,
-	"recipes/revocable":      true,
-	"recipes/rwlock":         true,
-	"recipes/semaphore":      true,
 	"recipes/shard":          true,
 	"zktest":                 true,
 	"zktest/ensemble":        true,
