@@ -147,7 +147,7 @@ func TestBarrierWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		ctx := testbed.Context(t)
 		b, other := newBarrier(t, s.Subject, "/deep/down/b"), newBarrier(t, s.Other, "/deep/down/b")
-		require.NoError(t, b.Set(ctx))
+		require.NoError(t, testbed.Listed(t, b, "Set", b.Set(ctx)))
 		require.True(t, s.Server.Exists("/deep/down/b"))
 		passed := []<-chan error{waiting(ctx, b), waiting(ctx, other)}
 		time.Sleep(10 * time.Second) // virtual time, in which no client may pass
@@ -156,10 +156,10 @@ func TestBarrierWithAnyRequestFailing(t *testing.T) {
 			require.Empty(t, p, "nobody has removed it")
 		}
 		_, err := b.Remove(ctx)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Listed(t, b, "Remove", err))
 		require.False(t, s.Server.Exists("/deep/down/b"))
 		for _, p := range passed {
-			require.NoError(t, <-p)
+			require.NoError(t, testbed.Listed(t, b, "Wait", <-p))
 		}
 	})
 }
@@ -181,6 +181,7 @@ func TestARequestOfAnEarlierSessionUndoesNothing(t *testing.T) {
 			session := testbed.Session(t, c)
 			w.Server.Freeze(session.ID())
 			err := write(t.Context(), b)
+			testbed.Listed(t, b, map[string]string{"set": "Set", "remove": "Remove"}[name], err)
 			require.ErrorIs(t, err, framework.ErrSessionLost)
 			require.True(t, retry.Unknown(err), "it is said that it may be carried out")
 			require.NoError(t, c.Sync(t.Context()), "there is a next session")

@@ -217,7 +217,7 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 		two := <-entering(ctx, other)
 		require.NoError(t, two.err)
 		first := <-one
-		require.NoError(t, first.err)
+		require.NoError(t, testbed.Listed(t, subject, "Enter", first.err))
 		leaving := testbed.Go(func() error { return first.entry.Leave(ctx) })
 		if first.entry.Context().Err() == nil {
 			time.Sleep(time.Second) // virtual time
@@ -225,7 +225,7 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 			require.Empty(t, leaving, "the other one is inside")
 		}
 		require.NoError(t, two.entry.Leave(ctx))
-		require.NoError(t, <-leaving)
+		require.NoError(t, testbed.Listed(t, first.entry, "Leave", <-leaving))
 		require.Empty(t, left(t, s.Server, "/deep/down/d"))
 	})
 }
@@ -236,13 +236,14 @@ func TestAFailedEntryWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, err := newDouble(t, s.Subject, "/d", 2).Enter(short)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		subject, other := newDouble(t, s.Subject, "/d", 2), newDouble(t, s.Other, "/d", 2)
+		_, err := subject.Enter(short)
+		require.ErrorIs(t, testbed.Listed(t, subject, "Enter", err), context.DeadlineExceeded)
 		require.Empty(t, left(t, s.Server, "/d"))
 		short, cancel = context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, err = newDouble(t, s.Other, "/d", 2).Enter(short)
-		require.ErrorIs(t, err, context.DeadlineExceeded, "it counts who has given up")
+		_, err = other.Enter(short)
+		require.ErrorIs(t, testbed.Listed(t, other, "Enter", err), context.DeadlineExceeded, "it counts who has given up")
 	})
 }
 

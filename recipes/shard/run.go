@@ -49,7 +49,7 @@ const (
 //
 // Run returns when all calls have returned and the nodes of this member are deleted, and it returns
 // nil after Drain. Errors are
-//   - the cause of ctx;
+//   - the cause of ctx if ctx is done, or the error of ctx if it has no other cause;
 //   - [ErrShards] if the plan has another number of shards, at the start or later;
 //   - [ErrRunning] while another Run of the same member has not returned;
 //   - [framework.ErrBadArgument] if f is nil;
