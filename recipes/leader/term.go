@@ -79,7 +79,7 @@ func (t *Term) Guard() *zk.CheckVersionRequest { return t.hold.Guard() }
 //
 // Errors are
 //   - [lock.ErrNodeDeleted], which wraps [framework.ErrLost], if the term's node does not exist:
-//     nothing is written. It also wraps the cause of the term's end;
+//     nothing is written. It also wraps the cause of the term's end, such as [lock.ErrReleased];
 //   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written;
 //   - [framework.ErrBadArgument] if there are no ops, or one of them is nil, of another type, or
 //     the guard of another client's hold;

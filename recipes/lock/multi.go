@@ -21,7 +21,7 @@ import (
 //
 // Errors are
 //   - [ErrNodeDeleted], which wraps [framework.ErrLost], if the lease's node does not exist:
-//     nothing is written. It also wraps the cause of the hold's end;
+//     nothing is written. It also wraps the cause of the hold's end, such as [ErrReleased];
 //   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written.
 //     It wraps the server's error, such as zk.ErrBadVersion;
 //   - [framework.ErrBadArgument] if there are no ops, or one of them is nil, of another type, or
@@ -50,7 +50,7 @@ func (h *Hold) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 //
 // Errors are
 //   - [ErrNodeDeleted], which wraps [framework.ErrLost], if one of the nodes does not exist:
-//     nothing is written. It also wraps the cause of that hold's end;
+//     nothing is written. It also wraps the cause of that hold's end, such as [ErrReleased];
 //   - a [framework.MultiError] with the index of the first of ops that failed: nothing is written.
 //     It wraps the server's error, such as zk.ErrBadVersion;
 //   - [framework.ErrBadArgument] if there are no ops, or one of them is nil, of another type, or
