@@ -106,7 +106,8 @@ func doubted(err error, unknown bool) error {
 	return err
 }
 
-// checkAndDelete is deleteWith of ops that are applied only if the node exists.
+// checkAndDelete carries out ops and deletes the node, and with withMark its mark, only if the node
+// exists.
 func (n *node) checkAndDelete(ops []any, withMark bool) ([]zk.MultiResponse, error) {
 	all := append([]any{&zk.CheckVersionRequest{Path: n.path, Version: -1}}, ops...)
 	if withMark {

@@ -90,7 +90,8 @@ func requireDelayed(t *testing.T, server *zktest.Server, q *lock.Queue, rest tim
 	length(t, server, q, 0)
 }
 
-// delayedScenario is scenario with a lock delay.
+// eachDelayedRequest runs test with each request of the subject failing. Both contenders have a lock
+// delay.
 func eachDelayedRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		with := lock.WithLockDelay(delay)

@@ -50,7 +50,7 @@ func (s scenario) finish(t *testing.T) {
 	}, "no node is left")
 }
 
-// checkAlone is locksuite.CheckAlone against the other contender.
+// checkAlone requires that the other contender does not acquire while the hold lasts.
 func (s scenario) checkAlone(t *testing.T, hold *lock.Hold) {
 	t.Helper()
 	locksuite.CheckAlone(t, s.Scenario, hold, func(ctx context.Context) (*lock.Hold, error) {
@@ -59,7 +59,7 @@ func (s scenario) checkAlone(t *testing.T, hold *lock.Hold) {
 	})
 }
 
-// checkRelease is locksuite.CheckRelease.
+// checkRelease requires that a release deletes the node, or reports a loss that the fault caused.
 func (s scenario) checkRelease(t *testing.T, hold *lock.Hold) {
 	t.Helper()
 	locksuite.CheckRelease(t, s.Scenario, hold)

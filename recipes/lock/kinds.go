@@ -78,7 +78,8 @@ type everything struct{}
 
 func (everything) SortKey(child string) (key string, ours bool) { return child, true }
 
-// lookAtView is sort for a Queue that begins with a view. It does nothing after the first call.
+// lookAtView warns of another kind of lock if a view shows one: a Queue that begins with a view does
+// not list. It does nothing after the first call.
 func (q *Queue) lookAtView(v *view.View) {
 	q.first.Do(func() {
 		if all, ok, err := v.Names(everything{}); ok && err == nil {

@@ -22,7 +22,8 @@ type listed struct {
 	watches map[string]*framework.Watch // by the name of the node: the own one, and some ahead
 }
 
-// children is viewed.children.
+// children returns the children of the lock, in order, as they were at an instant after the
+// create of the waiter's node, which is one of them. The error is a NodeLost if it is not.
 func (p *listed) children(ctx context.Context) (children []string, err error) {
 	children, p.known = p.known, nil
 	if !slices.Contains(children, p.node.Name()) {
@@ -36,7 +37,8 @@ func (p *listed) children(ctx context.Context) (children []string, err error) {
 	return children, nil
 }
 
-// wait is viewed.wait.
+// wait returns when the queue must be looked at again: one of the watched nodes was deleted, or
+// another reason to wake has come. An error means that waiting is useless.
 //
 // If nodes ahead can only be deleted, and one is, it waits for that one. When that is deleted, and
 // the own node still exists, the own node is first, and known is what a list would show. If more

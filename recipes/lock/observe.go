@@ -122,6 +122,7 @@ func (o *Observer) and(next Observer) *Observer {
 	}
 }
 
+// both returns a function that calls functions one after the other, with the same context.
 func both[E any](functions ...func(context.Context, E)) func(context.Context, E) {
 	return func(ctx context.Context, e E) {
 		for _, f := range functions {
@@ -132,7 +133,8 @@ func both[E any](functions ...func(context.Context, E)) func(context.Context, E)
 	}
 }
 
-// through is both for functions that return the context for the next one.
+// through returns a function that calls functions one after the other. Each is called with the
+// context that the one before has returned.
 func through[E any](functions ...func(context.Context, E) context.Context) func(context.Context, E) context.Context {
 	return func(ctx context.Context, e E) context.Context {
 		for _, f := range functions {

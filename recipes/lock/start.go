@@ -2,7 +2,7 @@ package lock
 
 import "github.com/gocurator/curator/recipes/internal/recipe"
 
-// start is recipe.Start.
+// start calls f on another goroutine. wait returns its result: see recipe.Start.
 func start[T any](f func() T) (wait func() T) { return recipe.Start(f) }
 
 // together calls f with the numbers below n, all at once, and returns when all calls have. The last

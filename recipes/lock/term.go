@@ -242,8 +242,8 @@ func (t *term) beginDeletion(d *deletion) (before *deletion) {
 	return nil
 }
 
-// giveUp is remove for a caller that has another error to return. It takes no longer than giving up
-// a node.
+// giveUp deletes the node for a caller that has another error to return. It takes no longer than
+// giving up a node.
 func (t *term) giveUp() {
 	ctx, cancel := t.node.givingUp(context.Background())
 	defer cancel()

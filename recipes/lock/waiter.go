@@ -172,8 +172,8 @@ func (w *waiter) await(ctx context.Context, t turn) error {
 	}
 }
 
-// awaitNews is await of a waiter for news, which may end the acquire. It has one lease to wait for,
-// which does not change.
+// awaitNews waits until the queue must be looked at again, or news end the acquire. A waiter for news
+// has one lease to wait for, which does not change.
 func (w *waiter) awaitNews(ctx context.Context, t turn) error {
 	for {
 		changed, err := w.news.Watch(ctx, t.ahead)
@@ -240,8 +240,8 @@ func (w *waiter) wait(ctx context.Context, children, names []string, next bool, 
 	return w.viewed.wait(ctx, children, names, other)
 }
 
-// waitShortly is wait for about two round trips, once, for a single node ahead, which may be a kept
-// one.
+// waitShortly waits for a single node ahead, which may be a kept one, for about two round trips. It
+// does so once.
 func (w *waiter) waitShortly(ctx context.Context, t turn) error {
 	short, cancel := context.WithTimeout(ctx, w.patience)
 	defer cancel()

@@ -60,7 +60,7 @@ func (s scenario) finish(t *testing.T) {
 	empty(t, s.Other, faultPath)
 }
 
-// checkFull is locksuite.CheckAlone against the other contender.
+// checkFull requires that the other contender acquires no lease while the group lasts.
 func (s scenario) checkFull(t *testing.T, group *lock.Group) {
 	t.Helper()
 	locksuite.CheckAlone(t, s.Scenario, group, func(ctx context.Context) (*lock.Hold, error) {

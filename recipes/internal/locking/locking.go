@@ -51,7 +51,7 @@ type Settings[Queue any] struct {
 
 // How describes how to acquire.
 type How struct {
-	Wait     bool               // wait as Acquire does; false: as TryAcquire
+	Wait     bool               // wait for other contenders; false: fail if one is ahead
 	Reported bool               // the caller notifies the observer: see Lock.Observe
 	Session  *framework.Session // the only session in which the node is created; nil: any session
 	News     News               // may end the wait; nil: only the lock is waited for
@@ -74,7 +74,8 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	// With returns an option that applies the settings of a recipe.
 	With func(s Settings[Queue]) Option
 
-	// Acquire is Queue.Acquire or Queue.TryAcquire, with errors that do not name the operation.
+	// Acquire acquires a lease of q, and waits for it if how says so. Its errors do not name the
+	// operation.
 	Acquire func(ctx context.Context, q Queue, how How) (Hold, error)
 
 	// Again returns another hold of the same lease, with the same values. If h has ended, it
@@ -165,8 +166,8 @@ var Filled any
 // TokenDriver is a driver whose nodes can share the fencing token of another node of the same
 // holder.
 type TokenDriver interface {
-	// CreateWithToken is Create of the driver. It also returns the token, or 0 if it is the node's
-	// own.
+	// CreateWithToken creates the driver's node below base and returns its path. It also returns
+	// the token, or 0 if it is the node's own.
 	CreateWithToken(ctx context.Context, client *framework.Client, base, name string, data []byte) (path string, token int64, err error)
 }
 
@@ -204,7 +205,7 @@ func Repeat[T any](ctx context.Context, client *framework.Client, acquire func()
 	}
 }
 
-// Do is the Do of a recipe: it acquires, calls f and releases. The errors are
+// Do acquires, calls f, and releases, for the Do of a recipe. The errors are
 // framework.ErrBadArgument if f is nil, the error of acquire, and the error of the Do of what
 // acquire returns.
 func Do[H interface {
