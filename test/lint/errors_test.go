@@ -20,7 +20,8 @@ import (
 
 // firstDay are the names of functions that users call on the first day. Their comments list the
 // errors.
-var firstDay = strings.Fields(`Acquire TryAcquire Release ReleaseWith Do Campaign Run Wait Enter Leave Keep
+var firstDay = strings.Fields(`Acquire AcquireN TryAcquire TryAcquireN Release ReleaseWith Downgrade FencingToken
+	Participants Max Do Campaign Lead Leader Run Revoke RevokeAll Wait Enter Leave Keep
 	Register Update Drain Get Set Create Delete Multi Close Shutdown`)
 
 // unlisted are the packages whose comments have no such lists yet. A package without a finding must
