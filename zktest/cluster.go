@@ -175,7 +175,7 @@ func (c *Cluster) DialContext(ctx context.Context, network, address string) (net
 	return nil, fmt.Errorf("%w: %s", ErrNotMember, address)
 }
 
-// Leader returns the member that leads a majority, or [ErrNoLeader] if no member does.
+// Leader returns the member that leads a majority. The only error is [ErrNoLeader], if no member does.
 func (c *Cluster) Leader() (*Server, error) {
 	c.core.Lock()
 	defer c.core.Unlock()
@@ -344,8 +344,8 @@ func (c *Cluster) Remove(ctx context.Context, s *Server) error {
 	return c.forget(s)
 }
 
-// Close stops all members, waits for their goroutines and returns nil. Later calls do the same. A
-// function passed to [Server.Trace] or [On] must not call Close.
+// Close stops all members, and waits for their goroutines. The error is always nil. A function
+// passed to [Server.Trace] or [On] must not call Close.
 func (c *Cluster) Close() error {
 	c.end.Do(c.core.Close)
 	c.core.Lock()

@@ -116,8 +116,8 @@ func (s *Server) Servers() []string { return []string{s.Addr()} }
 // closeReport is how long Close waits before it reports the reason.
 const closeReport = 5 * time.Second
 
-// Close stops the server, waits for its goroutines and returns nil. Later calls do the same. A
-// function passed to [Server.Trace] or [On] must not call Close.
+// Close stops the server, and waits for its goroutines. The error is always nil. A function passed
+// to [Server.Trace] or [On] must not call Close.
 //
 // If Close takes more than five seconds, it logs the reason to the test, or to [log/slog] without
 // one.

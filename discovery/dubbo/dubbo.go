@@ -198,8 +198,9 @@ type node struct {
 // Register registers an application, and returns when consumers can find it. ctx limits only this
 // wait. The nodes are kept until [Registration.Close].
 //
-// If Register fails, it removes its nodes, and its error names the nodes that may remain. Errors
-// are
+// If Register fails, it removes its nodes, and its error names the nodes that may remain.
+//
+// Errors are
 //   - framework.ErrBadArgument if client is nil, an option is invalid, or consumers could not call
 //     the application: a name, the host, the port or a method is invalid, or there are no services;
 //   - framework.ErrBadPath if a name is not valid in a path;

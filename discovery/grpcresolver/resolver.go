@@ -80,8 +80,8 @@ func Target(service string) string { return scheme + ":///" + url.PathEscape(ser
 // Scheme returns "curator", the scheme of targets such as "curator:///orders".
 func (b *Builder[T]) Scheme() string { return scheme }
 
-// Close stops all watches. Connections keep their last lists of instances. Close always returns
-// nil, and later calls do nothing.
+// Close stops all watches. Connections keep their last lists of instances. The error is always nil,
+// and later calls do nothing.
 func (b *Builder[T]) Close() error {
 	b.mu.Lock()
 	b.stop()

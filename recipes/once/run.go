@@ -47,8 +47,8 @@ func (r *run) end() {
 //
 // Operations are the results of [framework.CreateOp], [framework.SetOp], [framework.DeleteOp] and
 // [framework.CheckOp], the guard of a hold, and other pointers to go-zookeeper's requests. If the
-// server refuses one of them, nothing is recorded, and the error of Do wraps a
-// [*framework.MultiError], whose Index counts all operations of the function.
+// server refuses one of them, nothing is recorded, and Do returns a [*framework.MultiError], whose
+// Index counts all operations of the function.
 //
 // After an error none of ops is added. Errors are
 //   - [framework.ErrBadArgument] if ctx belongs to no function, or an operation is invalid;

@@ -245,8 +245,7 @@ func (m *Member) Observe(ctx context.Context) iter.Seq2[State, error] {
 // group. Run then returns nil, even if it is called again. Without other members the shards are
 // released.
 //
-// If ctx is done first, Drain returns the cause of ctx, and the member continues to drain. Drain
-// returns no other error.
+// The only error is the cause of ctx, if ctx is done first. The member then continues to drain.
 func (m *Member) Drain(ctx context.Context) error {
 	m.update(func() {
 		switch m.phase {

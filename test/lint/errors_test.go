@@ -24,17 +24,6 @@ var firstDay = strings.Fields(`Acquire AcquireN TryAcquire TryAcquireN Release R
 	Participants Max Do Campaign Lead Leader Run Revoke RevokeAll Wait Enter Leave Keep
 	Register Update Drain Get Set Create Delete Multi Close Shutdown`)
 
-// unlisted are the packages whose comments have no such lists yet. A package without a finding must
-// leave the table.
-var unlisted = map[string]bool{
-	"discovery/dubbo":        true,
-	"discovery/grpcresolver": true,
-	"recipes/once":           true,
-	"recipes/shard":          true,
-	"zktest":                 true,
-	"zktest/ensemble":        true,
-}
-
 // TestErrors_AreListed requires that the comment of a function of the first day lists its errors, or
 // has a sentence instead: "The only error is ...", "The error is always nil" or "... returns nil.".
 // An exported comment neither joins errors by commas nor names the errors of another function.
@@ -63,13 +52,8 @@ func TestErrors_AreListed(t *testing.T) {
 	}))
 	require.Greater(t, checked, 80)
 	for dir, complaints := range found {
-		if !unlisted[dir] {
-			slices.Sort(complaints)
-			assert.Fail(t, dir, strings.Join(complaints, "\n"))
-		}
-	}
-	for dir := range unlisted {
-		assert.NotEmpty(t, found[dir], "%s lists its errors: delete the row", dir)
+		slices.Sort(complaints)
+		assert.Fail(t, dir, strings.Join(complaints, "\n"))
 	}
 }
 

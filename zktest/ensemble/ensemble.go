@@ -143,7 +143,8 @@ func (e *Ensemble) start(ctx context.Context) error {
 	return e.WaitForQuorum(ctx)
 }
 
-// Close removes all containers and networks. Later calls return the same error.
+// Close removes all containers and networks. The only error is that Docker did not remove some of
+// them. Later calls return the same error.
 func (e *Ensemble) Close() error {
 	e.closing.Do(func() {
 		var errs []error
@@ -221,7 +222,8 @@ func (e *Ensemble) Mode(ctx context.Context, i int) (string, error) {
 	return "", fmt.Errorf("server is not serving: %s", strings.TrimSpace(text))
 }
 
-// Leader waits until a server leads, and returns its number. It fails when ctx is done.
+// Leader waits until a server leads, and returns its number. The only error is the error of ctx, if
+// ctx is done first.
 func (e *Ensemble) Leader(ctx context.Context) (int, error) {
 	leader := -1
 	err := poll(ctx, "a leader", func() error {
