@@ -1,10 +1,10 @@
 // Package curator is the root of Apache Curator for Go: a ZooKeeper client, and locks, leader
-// election, caches, service discovery and other recipes on the same znodes as Java's Curator. It
+// election, caches, service discovery and other recipes on the same nodes as Java's Curator. It
 // has no code.
 //
 //   - [github.com/gocurator/curator/framework] is the client: sessions, operations with contexts
-//     and retries, watches. Below it, [github.com/gocurator/curator/framework/admin] is cluster
-//     administration and [github.com/gocurator/curator/framework/compressed] reads and writes
+//     and retries, watches. Below it, [github.com/gocurator/curator/framework/admin] administers
+//     an ensemble and [github.com/gocurator/curator/framework/compressed] reads and writes
 //     compressed data.
 //   - [github.com/gocurator/curator/recipes/mutex], [github.com/gocurator/curator/recipes/rwlock],
 //     [github.com/gocurator/curator/recipes/semaphore],

@@ -40,7 +40,7 @@ var keepAs = map[Type][]node.Option{
 // [Registration.Close]. ctx limits only the wait. Register replaces an existing node, so two
 // processes must not register the same id.
 //
-// If Register fails, it removes its node. Errors are
+// If Register fails, it deletes its node. Errors are
 //   - [ErrOtherProfile] if the service has an instance of another profile;
 //   - [ErrNested] if the service's name has a slash and lies below a service with instances, or if
 //     another service lies below its name;

@@ -23,7 +23,7 @@ type Watch[T any] struct {
 	cache *cache.Cache
 	// list is sorted by path. Neither a list nor its elements are modified.
 	list  wait.Value[[]*Instance[T]]
-	offer wait.Value[offer[T]] // the candidates of Pick and Available
+	offer wait.Value[offer[T]] // what Pick and Available choose from
 
 	mu    sync.Mutex            // guards the fields below; no function of a user is called under it
 	picks uint64                // number of calls of Pick
@@ -140,10 +140,10 @@ func (w *Watch[T]) Observe(ctx context.Context) iter.Seq2[[]Instance[T], error] 
 	})
 }
 
-// Available yields the candidates of [Watch.Pick], at first and after each change, for load
-// balancers with a custom strategy. Reported errors do not exclude an instance.
+// Available yields the instances from which [Watch.Pick] chooses, at first and after each change,
+// for load balancers with a custom strategy. Reported errors do not exclude an instance.
 //
-// The candidates are the instances that are not disabled. Without such an instance, they are the
+// They are the instances that are not disabled. Without such an instance, they are the
 // instances deleted within the grace set by [WithGrace].
 //
 // The last pair contains an error. Errors are

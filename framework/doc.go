@@ -13,7 +13,7 @@
 //	_, err = client.Create(ctx, "/jobs/7", nil,
 //		framework.As(framework.Ephemeral), framework.ContainerParents())
 //
-// Package admin provides cluster administration and bulk reads. Package compressed reads and writes
+// Package admin administers an ensemble and reads in bulk. Package compressed reads and writes
 // compressed data. Package sasl contains mechanisms for [WithSASL].
 //
 // # Sessions

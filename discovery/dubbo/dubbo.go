@@ -198,7 +198,7 @@ type node struct {
 // Register registers an application, and returns when consumers can find it. ctx limits only this
 // wait. The nodes are kept until [Registration.Close].
 //
-// If Register fails, it removes its nodes, and its error names the nodes that may remain.
+// If Register fails, it deletes its nodes, and its error names the nodes that may remain.
 //
 // Errors are
 //   - framework.ErrBadArgument if client is nil, an option is invalid, or consumers could not call

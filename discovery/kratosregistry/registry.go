@@ -116,7 +116,7 @@ func New(client *framework.Client, opts ...Option) (*Registry, error) {
 // wait. The node is kept until Deregister.
 //
 // If the id is already registered, Register writes the instance's data, and after an error it may
-// still write them later. If the first Register of an id fails, its node is removed. Errors are
+// still write them later. If the first Register of an id fails, its node is deleted. Errors are
 //   - framework.ErrBadArgument if a field is invalid;
 //   - framework.ErrBadPath if the path is invalid;
 //   - framework.ErrTooLong if the instance is too long;

@@ -1,5 +1,5 @@
-// Package admin provides cluster administration: the members of an ensemble and changes of them, a
-// client's identities, and bulk reads. Services do not need it: [framework.WithEnsembleTracking]
+// Package admin administers an ensemble: its members and changes of them, a client's identities,
+// and bulk reads. Services do not need it: [framework.WithEnsembleTracking]
 // follows the members by itself.
 //
 //	ensemble, err := admin.Config(ctx, client)

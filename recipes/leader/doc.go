@@ -25,7 +25,7 @@
 //   - A term ends before its node is deleted, and so before the next term begins.
 //   - A candidate whose session ends while it waits joins again. It stops only with its
 //     context, with [framework.Client.Close], or with an error that a retry does not help.
-//   - If Campaign fails, its node is removed, even if the server carries out the create only
+//   - If Campaign fails, its node is deleted, even if the server carries out the create only
 //     after that.
 //   - A function that leads keeps its node until it has returned: see [Election.Run].
 //

@@ -64,7 +64,7 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 // create a node and delete it.
 //
 // Errors are
-//   - [ErrNotAcquired] if all leases are taken, or the delay of [WithLockDelay] is not over;
+//   - [ErrNotAcquired] if all leases are held, or the delay of [WithLockDelay] is not over;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
 //     otherwise [ErrNotAcquired] if another client was ahead in the queue, or a lock delay was not
 //     over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
@@ -385,7 +385,7 @@ func (q *Queue) listAfter(ctx context.Context, client *framework.Client) (_ *fra
 	}
 }
 
-// look saves TryAcquire the writes when all leases are taken: the driver decides about a node at
+// look saves TryAcquire the writes when all leases are held: the driver decides about a node at
 // the end of the queue. If only the driver knows the name that the node would have, nothing is
 // looked at. Nor with retention: an existing node may be a kept one, which is deleted when a new
 // one is created.

@@ -19,7 +19,7 @@
 //
 //   - At most as many holds as there are leases have a live context.
 //   - A holder is notified of a loss before another client can hold.
-//   - If an acquire fails, its node is removed, even if the server carries out the create request
+//   - If an acquire fails, its node is deleted, even if the server carries out the create request
 //     only afterwards, and even if a function of the user panics: the driver, an ACL provider, a
 //     retry policy or an observer.
 //   - A release needs no context, so a cancelled caller cannot leave the lock behind.

@@ -17,7 +17,7 @@ import (
 // use a path. Its functions run on the goroutine that called Acquire. SortKey also runs on a
 // goroutine of the client, where a panic is logged and ends nothing but a watch.
 //
-// A driver must count its own node, grant the lease or name nodes of the queue to wait for, and
+// A driver must count its own node, let it hold or name nodes of the queue to wait for, and
 // create an ephemeral node of its client's session. Otherwise Acquire returns
 // [framework.ErrBadArgument] and deletes the node, unless another session owns it. A protected
 // create needs no check; for any other create Acquire sends one more request.

@@ -25,8 +25,8 @@ import (
 //
 // Acquire does not recognize a caller that holds the lock and uses a context from outside of the
 // hold. That caller waits for itself until the context is done. For work that is started inside a
-// hold and outlives it, see [Outside]. With a driver that grants several nodes one lease, such as a
-// reader's, ErrHeld may refuse what would not have waited.
+// hold and outlives it, see [Outside]. With a driver that lets several nodes hold one lease, such
+// as a reader's, ErrHeld may refuse what would not have waited.
 var ErrHeld = errors.New("held by the caller already")
 
 // WithReentry makes Acquire with the context of a hold return another hold of the same lease.

@@ -87,7 +87,7 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 // Only one goroutine of the Queue at a time has a node. The others wait in memory, first come,
 // first served, and [Queue.Participants] does not list them. As soon as another node is in the
 // queue, of this library or of Curator for Java, nodes are neither handed over nor kept: the client
-// deletes its own, so that a waiter gets the lock a round trip later than without retention. A kept
+// deletes its own, so that a waiter acquires a round trip later than without retention. A kept
 // node is also deleted when the connection is lost, when the session or the client ends, and a
 // minute after it first held.
 //
@@ -96,8 +96,8 @@ func WithErrorPolicy(p connstate.ErrorPolicy) Option {
 // is deleted at Release, so tokens rise from holder to holder, and a guard fails after its hold was
 // released.
 //
-// Two differences remain for others. TryAcquire without retention, and Java's acquire(0), find the
-// lock taken while a node is kept. A waiter whose node this client is not permitted to read waits
+// Two differences remain for others. TryAcquire without retention, and Java's acquire(0), fail
+// while a node is kept. A waiter whose node this client is not permitted to read waits
 // for the full d, or the minute.
 //
 // TryAcquire of a Queue with retention waits for about two round trips if one node is ahead, since

@@ -23,7 +23,7 @@
 //   - If one client calls Keep twice on a path, the second call waits until the first has
 //     failed or was closed, or fails itself: see [WithIfTaken].
 //   - If the session ends, [Node.Present] is false before another client can create the node.
-//   - After Close, or if Keep fails, the node is removed unless it has a TTL, even if the server
+//   - After Close, or if Keep fails, the node is deleted unless it has a TTL, even if the server
 //     carries out the create only after that.
 //
 // # What it cannot promise

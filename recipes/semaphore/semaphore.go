@@ -30,9 +30,9 @@
 // # A shared maximum
 //
 // The maximum of [NewShared] is for all processes, including Java processes that use the number as
-// a SharedCount. If it rises, waiters wake. If it falls, no holder loses its lease; a released
-// lease is granted again only when fewer than the new number are held. At 0, and while it is unset,
-// no lease is granted. A negative number is [shared.ErrBadValue].
+// a SharedCount. If it rises, waiters wake. If it falls, no holder loses its lease; another
+// lease is acquired only when fewer than the new number are held. At 0, and while it is unset, no
+// lease is acquired. A negative number is [shared.ErrBadValue].
 //
 // While the maximum is lower than the number of leases that AcquireN asks for, AcquireN waits, as
 // Java does, and so do all waiters behind it. The log and the error at the end of the wait name the

@@ -36,7 +36,7 @@
 // for AES with SHA-1 (aes256-cts-hmac-sha1-96 or aes128-cts-hmac-sha1-96). gokrb5 ignores include
 // in krb5.conf, and asks DNS for KDCs only with dns_lookup_kdc. It does not cancel a request to a
 // KDC: an unanswered request ends after 5 s for each KDC and protocol, in the background if the
-// connection was abandoned.
+// connection was given up.
 //
 // Tested with MIT's KDC over TCP, with one realm. Not tested: servers in another realm (cross-realm
 // tickets), KDCs over UDP, and other KDCs, such as Active Directory and Heimdal.

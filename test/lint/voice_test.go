@@ -25,6 +25,24 @@ var dialect = regexp.MustCompile(`(?i)\b(nobody|somebody|someone|whoever|that of
 // TestExportedComments_OneVoice requires that exported comments have no word of the dialect, lines
 // of at most 100 columns, and a first paragraph of at most three sentences.
 func TestExportedComments_OneVoice(t *testing.T) {
+	eachExportedComment(t, func(_, name string, comment comment) {
+		if comment.member {
+			return
+		}
+		for _, word := range dialect.FindAllString(comment.text, -1) {
+			t.Errorf("%s: %s: %q", comment.at, name, word)
+		}
+		assert.LessOrEqual(t, comment.width, 100, "%s: %s: columns", comment.at, name)
+		first, _, _ := strings.Cut(comment.text, "\n\n")
+		sentences := len(sentenceEnd.FindAllString(first+" ", -1))
+		assert.LessOrEqual(t, sentences, 3, "%s: %s: sentences of the first paragraph", comment.at, name)
+	})
+}
+
+// eachExportedComment calls f for each exported comment of all modules. dir is the folder below the
+// root, to which it changes.
+func eachExportedComment(t *testing.T, f func(dir, name string, comment comment)) {
+	t.Helper()
 	t.Chdir("../..")
 	found := 0
 	require.NoError(t, filepath.WalkDir(".", func(dir string, entry fs.DirEntry, err error) error {
@@ -34,16 +52,9 @@ func TestExportedComments_OneVoice(t *testing.T) {
 		case entry.Name() == "testdata":
 			return fs.SkipDir
 		}
-		comments := exportedComments(t, dir)
-		found += len(comments)
-		for name, comment := range comments {
-			for _, word := range dialect.FindAllString(comment.text, -1) {
-				t.Errorf("%s: %s: %q", comment.at, name, word)
-			}
-			assert.LessOrEqual(t, comment.width, 100, "%s: %s: columns", comment.at, name)
-			first, _, _ := strings.Cut(comment.text, "\n\n")
-			sentences := len(sentenceEnd.FindAllString(first+" ", -1))
-			assert.LessOrEqual(t, sentences, 3, "%s: %s: sentences of the first paragraph", comment.at, name)
+		for name, comment := range exportedComments(t, dir) {
+			found++
+			f(filepath.ToSlash(dir), name, comment)
 		}
 		return nil
 	}))
@@ -64,6 +75,8 @@ type comment struct {
 	text  string
 	at    token.Position
 	width int // of the longest line
+
+	member bool // of a field, or of a method of an interface; a word or two beside a line, perhaps
 }
 
 // exportedComments returns the doc comments that go doc shows, by name.
@@ -84,11 +97,11 @@ func exportedComments(t *testing.T, dir string) map[string]comment {
 		lines[path] = strings.Split(string(source), "\n")
 	}
 	all := map[string]comment{}
-	add := func(name string, group *ast.CommentGroup) {
+	add := func(name string, group *ast.CommentGroup, member bool) {
 		if group == nil {
 			return
 		}
-		c := comment{text: group.Text(), at: set.Position(group.Pos())}
+		c := comment{text: group.Text(), at: set.Position(group.Pos()), member: member}
 		for n := c.at.Line; n <= set.Position(group.End()).Line; n++ {
 			line := strings.ReplaceAll(lines[c.at.Filename][n-1], "\t", "    ")
 			if i := strings.Index(line, "//"); i >= 0 && !strings.Contains(line, "://") {
@@ -98,7 +111,7 @@ func exportedComments(t *testing.T, dir string) map[string]comment {
 		all[name] = c
 	}
 	for _, file := range files {
-		add("package "+file.Name.Name, file.Doc)
+		add("package "+file.Name.Name, file.Doc, false)
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
@@ -113,17 +126,22 @@ func exportedComments(t *testing.T, dir string) map[string]comment {
 					}
 					name = receiver + "." + name
 				}
-				add(name, d.Doc)
+				add(name, d.Doc, false)
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
 					switch s := s.(type) {
 					case *ast.TypeSpec:
 						if s.Name.IsExported() {
-							add(s.Name.Name, orDoc(s.Doc, d.Doc))
+							add(s.Name.Name, orDoc(s.Doc, d.Doc), false)
+							for _, f := range members(s.Type) {
+								if len(f.Names) > 0 && f.Names[0].IsExported() {
+									add(s.Name.Name+"."+f.Names[0].Name, orDoc(f.Doc, f.Comment), true)
+								}
+							}
 						}
 					case *ast.ValueSpec:
 						if s.Names[0].IsExported() {
-							add(s.Names[0].Name, orDoc(s.Doc, d.Doc))
+							add(s.Names[0].Name, orDoc(s.Doc, d.Doc), false)
 						}
 					}
 				}
@@ -131,6 +149,17 @@ func exportedComments(t *testing.T, dir string) map[string]comment {
 		}
 	}
 	return all
+}
+
+// members returns the fields of a struct, or the methods of an interface.
+func members(of ast.Expr) []*ast.Field {
+	switch of := of.(type) {
+	case *ast.StructType:
+		return of.Fields.List
+	case *ast.InterfaceType:
+		return of.Methods.List
+	}
+	return nil
 }
 
 func orDoc(own, group *ast.CommentGroup) *ast.CommentGroup {

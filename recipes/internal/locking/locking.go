@@ -101,8 +101,8 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	MaxLeases func(q Queue) int
 
 	// SetMaxLeases changes the number of leases for this Queue only: the caller must change all
-	// Queues at the path. A higher number wakes waiters. A lower number takes no lease from a
-	// holder; with 0, no contender acquires until the number is raised.
+	// Queues at the path. A higher number wakes waiters. With a lower number the holders keep
+	// their leases; with 0, no contender acquires until the number is raised.
 	//
 	// n must not be negative, and the Queue must have neither retention nor a lock delay.
 	SetMaxLeases func(q Queue, n int)
