@@ -31,7 +31,7 @@ const (
 	// whole object.
 	Nerve
 
-	// HostPort is the plain text host:port, as services with go-kit register. The payload is empty.
+	// HostPort is the plain text host:port, which go-kit registers. The payload is empty.
 	HostPort
 )
 

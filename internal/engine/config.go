@@ -76,7 +76,7 @@ type Operation struct {
 	Err      error
 }
 
-// Engine is the Config, for [Configure].
+// Engine returns c. [Configure] finds the Config by this method.
 func (c *Config) Engine() *Config { return c }
 
 // Configure returns a framework.Option that changes the Config, for settings without a public

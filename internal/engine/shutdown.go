@@ -10,7 +10,9 @@ import (
 type Work interface {
 	Path() string
 	Stop(cause error) // may be called several times
-	Held() bool       // a hold, which its holder has to release; false: Close may delete the node
+	// Held reports whether it is a hold, which its holder must release. Close may delete the node
+	// of other work.
+	Held() bool
 }
 
 // works contains the registered work of a client.

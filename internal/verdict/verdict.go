@@ -18,8 +18,8 @@ import (
 type Verdict int
 
 const (
-	// Answered means that a server has answered, or that the request was invalid. Sending it again
-	// does not help. It is also the verdict on nil and on unknown errors.
+	// Answered means that a server has answered, or that the request was invalid. Sending the
+	// request again does not help. Answered is also the verdict on nil and on unknown errors.
 	Answered Verdict = iota + 1
 
 	// Refused means that the request was certainly not applied, and may be sent again.

@@ -138,8 +138,8 @@ func (m *Member) Observe(ctx context.Context) iter.Seq2[map[string][]byte, error
 func (m *Member) ID() string { return m.id }
 
 // Close leaves the group: it deletes the member's node and stops following the group. It returns
-// when the server has confirmed the deletion, when the session has ended, or after 5 s. Then the
-// client deletes the node in the background.
+// when the server has confirmed the deletion, when the session has ended, or after 5 s. After 5 s
+// the client continues to delete the node in the background.
 //
 // Later calls return the same error.
 //

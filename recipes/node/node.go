@@ -242,8 +242,8 @@ func (n *Node) Err() error {
 }
 
 // Close deletes the node and stops keeping it. It returns when the server has confirmed the
-// deletion, when the session has ended, or after 5 s. Then the client deletes the node in the
-// background.
+// deletion, when the session has ended, or after 5 s. After 5 s the client continues to delete
+// the node in the background.
 //
 // A node [WithTTL] is not deleted. Later calls return the same error.
 //

@@ -63,7 +63,7 @@ type Session interface {
 // Host is the client. All methods are safe for concurrent use.
 type Host interface {
 	Life() context.Context    // cancelled when the client is closed
-	Background(f func()) bool // runs f on a goroutine that ends with Life, unless it has ended
+	Background(f func()) bool // runs f on a goroutine that Close waits for; false: Life has ended
 	Log() *slog.Logger
 	Unreachable() error // why no server can be used
 }

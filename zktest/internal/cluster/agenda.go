@@ -23,7 +23,7 @@ type item struct {
 // NewAgenda returns an empty agenda.
 func NewAgenda() *Agenda { return &Agenda{wake: make(chan struct{}, 1)} }
 
-// Add schedules f to run at this time.
+// Add schedules f to run at the given time.
 func (a *Agenda) Add(at time.Time, f func()) {
 	a.count++
 	heap.Push(&a.items, item{at, a.count, f})

@@ -27,7 +27,7 @@ type Quorum interface {
 
 	// Submit hands over a transaction. When it is applied, its origin is answered.
 	Submit(e *Entry)
-	// Resume answers q whether a session exists. If it does, its timeout starts again.
+	// Resume tells q whether a session exists. If it does, its timeout starts again.
 	Resume(q Caller, session int64, timeout time.Duration)
 	// Sync answers q after everything that was committed before has been applied.
 	Sync(q Caller, path string)

@@ -77,7 +77,7 @@ func newConn(s *Server, n net.Conn, route *Route, host string) *Conn {
 	return c
 }
 
-// Cut closes the connection asynchronously. The lock may be held or not.
+// Cut closes the connection asynchronously. The caller may hold the server's lock.
 func (c *Conn) Cut() { c.once.Do(func() { close(c.done) }) }
 
 // String describes the connection for the log message of a slow Close.

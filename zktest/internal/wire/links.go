@@ -45,7 +45,7 @@ func (s *Server) Refuse(what Refusals, refuse bool) {
 	}
 }
 
-// Freeze stops the traffic of these sessions, or of all sessions if none is named.
+// Freeze stops the traffic of the given sessions, or of all sessions if none is given.
 func (s *Server) Freeze(sessions []int64) {
 	s.frozenAll = s.frozenAll || len(sessions) == 0
 	for _, id := range sessions {
@@ -54,7 +54,7 @@ func (s *Server) Freeze(sessions []int64) {
 	s.flowChanged()
 }
 
-// Thaw resumes the traffic of these sessions, or of all sessions if none is named.
+// Thaw resumes the traffic of the given sessions, or of all sessions if none is given.
 func (s *Server) Thaw(sessions []int64) {
 	for _, id := range sessions {
 		delete(s.frozen, id)
