@@ -175,7 +175,8 @@ func (c *Cluster) DialContext(ctx context.Context, network, address string) (net
 	return nil, fmt.Errorf("%w: %s", ErrNotMember, address)
 }
 
-// Leader returns the member that leads a majority. The only error is [ErrNoLeader], if no member does.
+// Leader returns the member that leads a majority. The only error is [ErrNoLeader], if no member
+// does.
 func (c *Cluster) Leader() (*Server, error) {
 	c.core.Lock()
 	defer c.core.Unlock()

@@ -43,8 +43,8 @@ func (s *Server) Exists(path string) bool {
 	return s.core.Tree.Nodes[path] != nil
 }
 
-// Get returns a node's data, or nil if the node has none. The only error is [ErrNoNode], if the node
-// does not exist.
+// Get returns a node's data, or nil if the node has none. The only error is [ErrNoNode], if the
+// node does not exist.
 func (s *Server) Get(path string) ([]byte, error) {
 	s.core.Lock()
 	defer s.core.Unlock()
