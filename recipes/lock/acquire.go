@@ -24,8 +24,8 @@ import (
 //
 // Errors are
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [ErrNotAcquired] if another client was ahead in the queue, or a lock delay was not
-//     over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [ErrNotAcquired] if another contender was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - [retry.ErrExhausted], which wraps that error, if there were retries: by default about 90 s
@@ -66,8 +66,8 @@ func (q *Queue) Acquire(ctx context.Context) (*Hold, error) {
 // Errors are
 //   - [ErrNotAcquired] if all leases are held, or the delay of [WithLockDelay] is not over;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [ErrNotAcquired] if another client was ahead in the queue, or a lock delay was not
-//     over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [ErrNotAcquired] if another contender was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - [retry.ErrExhausted], which wraps that error, if there were retries: by default about 90 s
@@ -107,8 +107,8 @@ func (q *Queue) TryAcquire(ctx context.Context) (*Hold, error) {
 //   - [framework.ErrBadArgument] if f is nil, the driver breaks a rule of [Driver], or the client
 //     is a view of nil or of another client's session;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [ErrNotAcquired] if another client was ahead in the queue, or a lock delay was not
-//     over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [ErrNotAcquired] if another contender was ahead in the queue, or a lock delay was
+//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - [retry.ErrExhausted], which wraps that error, if there were retries: by default about 90 s

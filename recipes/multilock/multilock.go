@@ -84,9 +84,9 @@ func badArgument(format string, args ...any) error {
 //
 // Errors are
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue of a lock, or a lock
-//     delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for
-//     a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue of a lock, or a
+//     lock delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly
+//     for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
@@ -121,11 +121,12 @@ func (l *Lock) Acquire(ctx context.Context) (*lock.Group, error) {
 // TryAcquire acquires all locks without waiting for other clients. If it fails, it holds none.
 //
 // Errors are
-//   - [lock.ErrNotAcquired] if another client holds one of the locks, or a lock delay is not over;
+//   - [lock.ErrNotAcquired] if another contender holds one of the locks, or a lock delay is not
+//     over;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue of a lock, or a lock
-//     delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for
-//     a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue of a lock, or a
+//     lock delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly
+//     for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
@@ -167,9 +168,9 @@ func (l *Lock) TryAcquire(ctx context.Context) (*lock.Group, error) {
 //   - [framework.ErrBadArgument] if f is nil, or the client of a lock is a view of nil or of
 //     another client's session;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue of a lock, or a lock
-//     delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for
-//     a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue of a lock, or a
+//     lock delay was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly
+//     for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s

@@ -80,8 +80,9 @@ func New(client *framework.Client, path string, opts ...lock.Option) (*Mutex, er
 //
 // Errors are
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
-//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue, or a lock delay
+//     was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
+//     hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
@@ -110,11 +111,12 @@ func (m *Mutex) Acquire(ctx context.Context) (*lock.Hold, error) { return m.queu
 // report a released mutex as taken.
 //
 // Errors are
-//   - [lock.ErrNotAcquired] if another client holds the mutex, or the delay of [lock.WithLockDelay]
-//     is not over;
+//   - [lock.ErrNotAcquired] if another contender holds the mutex, or the delay of
+//     [lock.WithLockDelay] is not over;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
-//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue, or a lock delay
+//     was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
+//     hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
@@ -149,8 +151,9 @@ func (m *Mutex) TryAcquire(ctx context.Context) (*lock.Hold, error) { return m.q
 //   - [framework.ErrBadArgument] if f is nil, or the client is a view of nil or of another client's
 //     session;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
-//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue, or a lock delay
+//     was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
+//     hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s

@@ -92,8 +92,9 @@ func badArgument(what string) error {
 //
 // Errors are
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
-//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue, or a lock delay
+//     was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
+//     hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
@@ -134,8 +135,9 @@ func (l *Lock) Acquire(ctx context.Context) (*Hold, error) {
 // Errors are
 //   - [lock.ErrNotAcquired] if it would have to wait;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
-//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue, or a lock delay
+//     was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
+//     hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
@@ -184,8 +186,9 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Hold, error) {
 //   - [framework.ErrBadArgument] if f is nil, or the client is a view of nil or of another client's
 //     session;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue, or a lock delay was
-//     not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue, or a lock delay
+//     was not over. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
+//     hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s

@@ -163,7 +163,7 @@ type Side struct {
 //
 // Errors are
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue. It wraps
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue. It wraps
 //     [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
@@ -201,7 +201,7 @@ func (s *Side) Acquire(ctx context.Context) (*lock.Hold, error) {
 // Errors are
 //   - [lock.ErrNotAcquired] if it would have to wait;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue. It wraps
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue. It wraps
 //     [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
@@ -323,7 +323,7 @@ func (l *Lock) downgrade(ctx context.Context, w *lock.Hold) (*lock.Hold, error) 
 //   - [framework.ErrBadArgument] if f is nil, or the client is a view of nil or of another client's
 //     session;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if another client was ahead in the queue. It wraps
+//     otherwise [lock.ErrNotAcquired] if another contender was ahead in the queue. It wraps
 //     [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;

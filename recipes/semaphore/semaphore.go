@@ -170,7 +170,7 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 //
 // Errors are
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if no lease was free, or another client was ahead in the
+//     otherwise [lock.ErrNotAcquired] if no lease was free, or another contender was ahead in the
 //     queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
@@ -178,7 +178,8 @@ func newSemaphore(client *framework.Client, path string, max int, opts []lock.Op
 //     after an outage began, or after the session of a waiter was lost in it;
 //   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
 //   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while a
-//     [lock.Observer] was notified of it, or at once and the retry policy allows no more tries;
+//     [lock.Observer] was notified of it, or before Acquire returned and the retry policy allows no
+//     more tries;
 //   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or a node was lost, and
 //     the retry policy allows no more tries;
 //   - framework.ErrSessionLost if the client is a view of a lost session: see
@@ -207,9 +208,9 @@ func (s *Semaphore) Acquire(ctx context.Context) (*lock.Hold, error) {
 // Errors are
 //   - [ErrTooMany] if n exceeds a maximum that is not shared;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if fewer than n leases were free, or another client was ahead
-//     in the queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
-//     hold;
+//     otherwise [lock.ErrNotAcquired] if fewer than n leases were free, or another contender was
+//     ahead in the queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for
+//     a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
@@ -242,9 +243,9 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 // report a released lease as taken.
 //
 // Errors are
-//   - [lock.ErrNotAcquired] if no lease is free, or if another client waits for one;
+//   - [lock.ErrNotAcquired] if no lease is free, or if another contender waits for one;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if no lease was free, or another client was ahead in the
+//     otherwise [lock.ErrNotAcquired] if no lease was free, or another contender was ahead in the
 //     queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
@@ -252,7 +253,8 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*lock.Group, error) {
 //     after an outage began;
 //   - [shared.ErrBadValue] if the shared maximum is negative or cannot be decoded;
 //   - the cause of the loss, which wraps [framework.ErrLost], if the lease was lost while a
-//     [lock.Observer] was notified of it, or at once and the retry policy allows no more tries;
+//     [lock.Observer] was notified of it, or before TryAcquire returned and the retry policy allows
+//     no more tries;
 //   - [framework.ErrSessionLost] or [lock.ErrNodeDeleted] if the session or a node was lost, and
 //     the retry policy allows no more tries;
 //   - framework.ErrSessionLost if the servers answer too slowly for a hold, or if the client is a
@@ -276,12 +278,12 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*lock.Hold, error) {
 // may still report a released lease as taken.
 //
 // Errors are
-//   - [lock.ErrNotAcquired] if fewer than n leases are free, or if another client waits;
+//   - [lock.ErrNotAcquired] if fewer than n leases are free, or if another contender waits;
 //   - [ErrTooMany] if n exceeds the maximum, except a shared maximum of 0;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if fewer than n leases were free, or another client was ahead
-//     in the queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a
-//     hold;
+//     otherwise [lock.ErrNotAcquired] if fewer than n leases were free, or another contender was
+//     ahead in the queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for
+//     a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
 //   - retry.ErrExhausted, which wraps that error, if there were retries: by default about 90 s
@@ -321,7 +323,7 @@ func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*lock.Group, error)
 //   - [framework.ErrBadArgument] if f is nil, or the client is a view of nil or of another client's
 //     session;
 //   - the error of ctx if ctx is done. It wraps zk.ErrNoServer if no server could be reached, and
-//     otherwise [lock.ErrNotAcquired] if no lease was free, or another client was ahead in the
+//     otherwise [lock.ErrNotAcquired] if no lease was free, or another contender was ahead in the
 //     queue. It wraps [framework.ErrSessionLost] if the servers answer too slowly for a hold;
 //   - zk.ErrNoServer if no server was reached, zk.ErrConnectionClosed if a reply was lost, or
 //     zk.ErrSessionExpired if the session expired, and no retry succeeded;
