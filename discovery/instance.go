@@ -43,11 +43,11 @@ type Instance[T any] struct {
 	// instance of Dubbo with revision "0" is read as disabled, too.
 	Disabled bool
 
-	path    string // of the node from which it was read; "" if it was not read
-	czxid   int64  // of that node: a recreated node has another
-	unknown fields // of its payload, without a counterpart in T; nil: none
+	path    string // the path of the node from which it was read; "" if it was not read
+	czxid   int64  // the czxid of that node: a recreated node has another
+	unknown fields // fields of its payload without a counterpart in T; nil: none
 
-	endpoints []endpoint // of an instance of Dubbo; nil: none
+	endpoints []endpoint // endpoints of an instance of Dubbo; nil: none
 	harm      error      // why Java's callers of the service fail; nil if they do not
 }
 
@@ -150,7 +150,7 @@ var errUnreadable = errors.New("unreadable instance")
 // parent of a service whose name has a slash.
 func decode[T any](f Format, name, path string, data []byte, stat *zk.Stat) (_ *Instance[T], err error) {
 	defer func() {
-		if p := recover(); p != nil { // of a method of T
+		if p := recover(); p != nil { // a method of T panicked
 			err = fmt.Errorf("%w: panic: %v", errUnreadable, p)
 		}
 	}()

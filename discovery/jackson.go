@@ -120,7 +120,7 @@ func (k *kind) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// types has the types in the order of Java's enumeration.
+// types lists the types in the order of Java's enumeration.
 var types = []Type{Dynamic, Static, Permanent, DynamicSequential}
 
 // spec is a [URISpec], or its pattern.

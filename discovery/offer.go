@@ -10,7 +10,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// offer has the instances that a Watch offers to callers. Curator's Java library deletes and
+// offer holds the instances that a Watch offers to callers. Curator's Java library deletes and
 // creates its nodes at every reconnect, although the service never stopped. For a moment the
 // service has no instance then, and an empty list helps no caller. So an instance whose node was
 // deleted stays in reserve for a grace. It is offered only if no other instance can be.
@@ -19,7 +19,7 @@ import (
 type offer[T any] struct {
 	live []*Instance[T] // all instances
 	gone []departed[T]  // in the order of their deletions; earlier elements are never changed
-	left goodbyes       // of instances that were drained
+	left goodbyes       // instances that were drained
 }
 
 // departed is an instance that is kept in reserve.

@@ -28,7 +28,7 @@ type Registration[T any] struct {
 
 var replace = node.WithIfTaken(node.Replace)
 
-// keepAs has the options with which the node of an instance is kept. A permanent one is not kept.
+// keepAs lists the options of the kept node of an instance, by type. A Permanent node is not kept.
 var keepAs = map[Type][]node.Option{
 	Dynamic: {replace},
 	Static:  {replace, node.WithPersistence()},

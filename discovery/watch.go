@@ -18,8 +18,8 @@ import (
 // All methods are safe for concurrent use.
 type Watch[T any] struct {
 	d     *Discovery[T]
-	name  string // of the service
-	path  string // of its node
+	name  string // the name of the service
+	path  string // the path of the service's node
 	cache *cache.Cache
 	// list is sorted by path. Neither a list nor its elements are modified.
 	list  wait.Value[[]*Instance[T]]

@@ -24,7 +24,7 @@ type Client struct {
 	_ nocopy.Mark
 
 	engine engine.Client
-	own    bool // from New; false: a view, which cannot be closed
+	own    bool // the client is from New; false: a view, which cannot be closed
 }
 
 func init() {

@@ -79,7 +79,7 @@ type OpError struct {
 
 func (e *OpError) Error() string {
 	if e.Path == "" {
-		return e.Op + ": " + e.Err.Error() // of a Multi without operations
+		return e.Op + ": " + e.Err.Error() // a Multi without operations has no path
 	}
 	if e.Op == "create" && e.Err == zk.ErrNoNode { // about the parent, not about the path
 		parent, _ := Split(e.Path)

@@ -308,8 +308,8 @@ func (c *Client) Set(ctx context.Context, path string, data []byte, opts ...SetO
 	return asked(ctx, c, "set", path, func(real string) wire.Request[*zk.Stat] { return wire.AskSet(real, data, s.version) })
 }
 
-// setIdempotent is Set with [Idempotent] of encoded data: it succeeds if the node already has the
-// next version and these data. If the client is not permitted to read the node, the reply to the
+// setIdempotent sets encoded data with [Idempotent]. It succeeds if the node already has the next
+// version and these data. If the client is not permitted to read the node, the reply to the
 // write stands.
 func (c *Client) setIdempotent(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error) {
 	return do(ctx, c, "set", path, func(l *engine.Connection, real string) (*zk.Stat, error) {
@@ -444,17 +444,17 @@ func do[T any](ctx context.Context, c *Client, op, path string, run func(l *engi
 	return result, nil
 }
 
-// asked is do for an operation of one request.
+// asked runs an operation that consists of one request.
 func asked[T any](ctx context.Context, c *Client, op, path string, q func(real string) wire.Request[T]) (T, error) {
 	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return wire.Call(ctx, l.Conn, q(real)) })
 }
 
-// unwatched is asked for a read that sets no watch.
+// unwatched runs a read that sets no watch.
 func unwatched[T any](ctx context.Context, c *Client, op, path string, q wire.Reading[T]) (T, error) {
 	return do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) { return wire.Call(ctx, l.Conn, q(real, false)) })
 }
 
-// watched is asked for a read that sets a watch, unless the server already has it.
+// watched runs a read that sets a watch, unless the server already has it.
 func watched[T any](ctx context.Context, c *Client, op, path string, kind wire.WatchKind, q wire.Reading[T]) (result T, watch *Watch, err error) {
 	result, err = do(ctx, c, op, path, func(l *engine.Connection, real string) (T, error) {
 		result, set, err := engine.Watched(ctx, c.engine, l, real, kind, q)

@@ -302,7 +302,7 @@ func (c *Conn) send(e Event) {
 	c.sendLocked(e)
 }
 
-// sendLocked is send for callers that hold c.mu.
+// sendLocked sends an event. c.mu is held.
 func (c *Conn) sendLocked(e Event) {
 	if c.ended {
 		return

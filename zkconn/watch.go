@@ -18,8 +18,8 @@ import (
 type watchKind int
 
 const (
-	ofData     watchKind = iota // of an existing node
-	ofCreation                  // of a missing node
+	ofData     watchKind = iota // data of an existing node
+	ofCreation                  // creation of a missing node
 	ofChildren
 )
 

@@ -84,7 +84,7 @@ func (i *Injection) Met() bool {
 func (i *Injection) Done() <-chan struct{} { return i.met }
 
 // String returns the fault and the request that met it, such as "lose reply: create /a". Until a
-// request meets the fault, String describes the requests that may.
+// request meets the fault, String describes the requests that can meet it.
 func (i *Injection) String() string {
 	if i.Met() {
 		return i.fault.String() + ": " + i.request.String()

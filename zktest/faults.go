@@ -20,7 +20,7 @@ type faults struct {
 
 	timeline  *timeline.Recorder // nil without one
 	addresses func() []string    // describes the frozen addresses
-	partition string             // in words, or ""
+	partition string             // the partition in words, or ""
 
 	injections []*Injection
 	gates      []*Gate
@@ -74,7 +74,7 @@ func closedTo(r Request, gates []*Gate, replies bool) []*Gate {
 	return slices.DeleteFunc(slices.Clone(gates), func(g *Gate) bool { return g.replies != replies || !g.match.picks(r) })
 }
 
-// wait has a request wait until all gates are open. It reports false if the server is closed
+// wait blocks a request until all gates are open. It reports false if the server is closed
 // before.
 func (f *faults) wait(gates []*Gate, r Request) bool {
 	for _, g := range gates {
@@ -163,7 +163,7 @@ func (f *faults) Plan(r wire.Request) func() wire.Fate {
 func (f *faults) meet(injections []*Injection, r Request) Fault {
 	for _, i := range injections {
 		switch {
-		case i.Met(): // by another request since Plan
+		case i.Met(): // another request has met it since Plan
 		case i.left > 0:
 			i.left--
 		default:
@@ -256,7 +256,7 @@ func (f *faults) list() []string {
 	return list
 }
 
-// asleep has the answers that wait for the next request. It has a separate lock.
+// asleep holds the answers that wait for the next request. It has a separate lock.
 type asleep struct {
 	mu    sync.Mutex // guards what follows
 	gates []*Gate

@@ -12,7 +12,7 @@ type Gate struct {
 	first   sync.Once
 	request Request // the first one, set before arrived is closed
 	open    sync.Once
-	remove  func() // from the gates of the server; nil for an answer that LoseWakeup withholds
+	remove  func() // removes it from the server's gates; nil if LoseWakeup withholds an answer
 }
 
 func newGate() *Gate {
@@ -47,7 +47,7 @@ func (g *Gate) String() string {
 	}
 }
 
-// wait has a request wait until the gate is open. It reports false if closed is closed before.
+// wait blocks a request until the gate is open. It reports false if closed is closed before.
 func (g *Gate) wait(r Request, closed <-chan struct{}) bool {
 	g.first.Do(func() {
 		g.request = r

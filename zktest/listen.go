@@ -21,7 +21,7 @@ type Listener struct {
 	// Taken after the server's lock.
 	mu       sync.Mutex // guards what follows
 	addr     string
-	stopped  bool         // by Stop
+	stopped  bool         // Stop was called
 	listener net.Listener // nil while the address, or the server, is stopped
 	conns    map[*listened]struct{}
 }

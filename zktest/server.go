@@ -55,7 +55,7 @@ type Server struct {
 	faults   faults
 
 	listener  net.Listener // nil while stopped, and in memory
-	listeners []*Listener  // in addition
+	listeners []*Listener  // listeners that Listen added
 }
 
 // Start starts a server. The caller must call [Server.Close]. It fails if an option is invalid, or

@@ -45,13 +45,13 @@ func root(a *cli.App) *cobra.Command {
 	return a.Prepare(top)
 }
 
-// instance has a payload of any form.
+// instance is an instance with a payload of any form.
 type instance = discovery.Instance[json.RawMessage]
 
 // exitNoService means that there is no node of the service. zklock has the same code for no lock.
 const exitNoService = 66
 
-// services has the flags of a command that uses services.
+// services holds the flags of a command that uses services.
 type services struct {
 	cli.Connection
 	base, format string

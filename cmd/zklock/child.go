@@ -75,7 +75,7 @@ func (c *child) wait() {
 				s = status.StopSignal()
 			}
 			select {
-			case <-c.stops: // of an earlier stop
+			case <-c.stops: // it was left by an earlier stop
 			default:
 			}
 			c.stops <- s

@@ -46,7 +46,7 @@ func setDefault(s syscall.Signal) {
 // does not inherit the ignored SIGTTOU.
 func resetJobSignals() {
 	for _, s := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTOU} {
-		signal.Ignore(s) // so that the runtime knows that its handler is not there
+		signal.Ignore(s) // so that the runtime knows that its handler was removed
 		setDefault(s)
 	}
 }

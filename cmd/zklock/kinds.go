@@ -27,8 +27,8 @@ const (
 
 // Names of kazoo's nodes.
 const (
-	kazooName   = "__lock__"  // of its Lock and its WriteLock
-	kazooReader = "__rlock__" // of its ReadLock
+	kazooName   = "__lock__"  // Lock and WriteLock
+	kazooReader = "__rlock__" // ReadLock
 )
 
 // kazooQueue is the queue of kazoo's locks, which zklock only lists. Readers hold together.
@@ -61,11 +61,11 @@ const latchName = "latch-"
 const (
 	leasesDir = "leases"
 	locksDir  = "locks"
-	leaseName = "lease-" // of the nodes below leases
+	leaseName = "lease-" // nodes below leases
 )
 
-// names has the names of the nodes of each kind, before their numbers. None is the end of another,
-// apart from "lock-".
+// names lists the names of the nodes of each kind, before their numbers. None is the end of
+// another, apart from "lock-".
 var names = []struct{ name, kind string }{
 	{"__READ__", kindReadWrite},
 	{"__WRIT__", kindReadWrite},
@@ -150,7 +150,8 @@ func conflict(format string, args ...any) error {
 	return &cli.Exit{Code: exitConflict, Err: fmt.Errorf(format, args...)}
 }
 
-// checkSemaphore is checkKinds for a path that has, or had, a semaphore.
+// checkSemaphore returns an error if this lock and the semaphore at path do not exclude each other.
+// If the semaphore has no holders, and this lock is of another kind, it only prints a warning.
 func (l *locking) checkSemaphore(ctx context.Context, t *cli.App, client *framework.Client, path string, warn bool) error {
 	all, err := leases(ctx, client, path)
 	if err != nil {

@@ -28,7 +28,7 @@ type locking struct {
 	cli.Connection
 	read, write bool
 	permits     int    // 0: no semaphore
-	election    bool   // of Curator's LeaderLatch
+	election    bool   // the lock is a LeaderLatch of Curator
 	id          string // the id for other clients; "" is the default
 	try         bool
 	wait        time.Duration // cli.Unset: without limit

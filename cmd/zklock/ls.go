@@ -131,9 +131,9 @@ func printAll(out io.Writer, all []*queue, asJSON bool) error {
 	return nil
 }
 
-// queue has the participants at a lock's path.
+// queue lists the participants at a lock's path.
 type queue struct {
-	path, kind string             // of lock
+	path, kind string             // the path and the kind of the lock
 	all        []lock.Participant // holders first, then waiters in order
 }
 

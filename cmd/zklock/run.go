@@ -101,9 +101,9 @@ func (r *run) main(ctx context.Context, t *cli.App, _ io.Writer, args []string) 
 
 // job is a command to run while a lock is held.
 type job struct {
-	path    string // of the lock
+	path    string // the path of the lock
 	program string
-	words   []string    // of the command line
+	words   []string    // the words of the command line
 	signals []os.Signal // signals to pass on, and for job control
 }
 

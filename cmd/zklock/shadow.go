@@ -31,7 +31,7 @@ import (
 // Only zklock reads shadows. Other clients see the queue of any lock below the path.
 type shadows struct {
 	client    *framework.Client
-	path, dir string // of the lock, and of the shadows
+	path, dir string // the paths of the lock and of the shadows
 }
 
 // shadow is the node of one running command. A nil *shadow has no node.

@@ -61,11 +61,11 @@ func WithGroup(group string) Option {
 // The metadata have the form of this version of Dubbo.
 const (
 	protocol = "tri"
-	version  = "2.0.2" // of Dubbo's protocol
+	version  = "2.0.2" // the version of Dubbo's protocol
 	release  = "3.3.5"
 )
 
-// metadata is Dubbo's MetadataInfo.
+// metadata describes the services of an application. Dubbo calls it MetadataInfo.
 type metadata struct {
 	App      string                 `json:"app"`
 	Revision string                 `json:"revision"`

@@ -18,7 +18,7 @@ type failure int
 
 const (
 	notSent   failure = iota // the base has refused the request
-	givenUp                  // by the caller
+	givenUp                  // the caller gave up
 	wrongName                // the certificate was verified by a name from ZooKeeper
 	timedOut                 // the instance owes the header of its answer after http.Client.Timeout
 	refused                  // the request was not sent
@@ -117,7 +117,7 @@ func closed(cancel <-chan struct{}) bool {
 // upload is the body of a request. It marks its errors, and counts the bytes that were read.
 type upload struct {
 	io.ReadCloser
-	ctx  context.Context // of the request
+	ctx  context.Context // the context of the request
 	want int64           // the length that the request announces; 0 and -1: unknown
 	read atomic.Int64
 	done atomic.Bool // all was read, in time

@@ -39,7 +39,7 @@ var (
 
 // registration is an instance of this process.
 type registration struct {
-	stop context.CancelFunc // ends the wait of the first Register
+	stop context.CancelFunc // cancels the wait of the first Register
 	made chan struct{}      // closed when the first Register has ended
 	node *kept.Node         // set before made is closed; nil if Register has failed
 }
@@ -208,7 +208,7 @@ func (r *Registry) checkNested(ctx context.Context, client *framework.Client, pa
 
 type child struct {
 	path     string
-	instance bool // otherwise it is the node of a service
+	instance bool // false: the node of a service
 }
 
 // firstChild returns the first instance among the children of dir except own, or the node of a
@@ -225,7 +225,7 @@ func (r *Registry) firstChild(ctx context.Context, client *framework.Client, dir
 		}
 		found, stat, err := client.Exists(ctx, path)
 		switch {
-		case errors.Is(err, zk.ErrNoAuth): // of servers since 3.8.4
+		case errors.Is(err, zk.ErrNoAuth): // servers since 3.8.4 return it
 		case err != nil:
 			return child{}, err
 		case !found:

@@ -20,7 +20,7 @@ import (
 type watcher struct {
 	r      *Registry
 	name   string
-	ctx    context.Context // of the caller of Watch
+	ctx    context.Context // the context of the caller of Watch
 	cache  *cache.Cache
 	values *cache.Values[registry.ServiceInstance]
 	news   chan struct{} // capacity 1: there may be another list
@@ -99,7 +99,7 @@ func (w *watcher) decode(n cache.Node) (i registry.ServiceInstance, err error) {
 //
 // The last two also wrap context.Canceled, at which Kratos' clients stop asking.
 func (w *watcher) Next() ([]*registry.ServiceInstance, error) {
-	var grace <-chan time.Time // of an empty list; nil: there is none
+	var grace <-chan time.Time // the grace period of an empty list; nil: none
 	for {
 		if err := w.err(); err != nil {
 			return nil, failed("next", w.cache.Path(), err)
@@ -130,7 +130,7 @@ type shape int
 const (
 	same shape = iota
 	another
-	empty // and the previous list was not
+	empty // the list is empty, and the previous list was not
 )
 
 // next returns the list. An empty one counts as another one when the grace is over.

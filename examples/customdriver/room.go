@@ -29,7 +29,7 @@ func NewRoom(client *framework.Client, path, group string) (*lock.Queue, error) 
 // driver is the part of a lock that is specific to a room. Package lock maintains sessions, cleans
 // up and waits.
 type driver struct {
-	lock.Standard // for SortKey: nodes are ordered by number
+	lock.Standard // its SortKey orders nodes by number
 	group         string
 }
 

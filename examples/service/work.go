@@ -94,7 +94,7 @@ func (s *Service) Nightly(ctx context.Context, job func(ctx context.Context) err
 	defer limit.Stop()
 	today := s.cfg.Now().UTC().Format(time.DateOnly)
 	done, err := s.nightly.TryDo(patient, today, func(ctx context.Context) error {
-		limit.Stop() // of the wait for a server, and not of the job
+		limit.Stop() // it limits the wait for a server, not the job
 		return job(ctx)
 	})
 	switch {

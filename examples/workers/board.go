@@ -12,7 +12,7 @@ type board struct {
 	out io.Writer
 
 	mu      sync.Mutex // guards the fields below
-	workers [][]string // by partition: its workers; more than one is a violation
+	workers [][]string // the workers of each partition; more than one is a violation
 	items   []int
 	moves   int
 	clashes int

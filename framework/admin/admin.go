@@ -131,7 +131,7 @@ func do[T any](ctx context.Context, client *framework.Client, op, path string, r
 	return result, nil
 }
 
-// ask is do for an operation of one request.
+// ask runs an operation that consists of one request.
 func ask[T any](ctx context.Context, client *framework.Client, op, path string, q func(real string) wire.Request[T]) (T, error) {
 	return do(ctx, client, op, path, func(l *engine.Connection) (T, error) {
 		return wire.Call(ctx, l.Conn, q(engine.Of(client).Real(path)))

@@ -132,7 +132,7 @@ func Begin(size int) []byte {
 
 // requests are the requests without a reply.
 type requests struct {
-	outbox     []*Request // not written
+	outbox     []*Request // requests that are not written
 	inFlight   fifo[sent]
 	pings      fifo[sent]
 	auths      fifo[sent]

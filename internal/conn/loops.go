@@ -137,9 +137,11 @@ func (noted) Reply(*proto.Decoder, error) {}
 // replies is the state of the reading goroutine, once the connection is open.
 type replies struct {
 	frames  *proto.FrameReader
-	decoder proto.Decoder // of the current reply
-	refused Handler       // of the reply that ends the connection: malformed, or refused by Answered; nil: none
-	reason  error         // why it was refused
+	decoder proto.Decoder // decodes the current reply
+	// refused handles the reply that ends the connection: malformed, or refused by Answered. nil:
+	// none.
+	refused Handler
+	reason  error // why it was refused
 }
 
 // errHandler closes a connection whose handler has ended its goroutine, as a t.FailNow in a watch

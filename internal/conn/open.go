@@ -255,7 +255,8 @@ func (c *Conn) authenticate(auths []Auth) error {
 	return nil
 }
 
-// ended is the error of a handshake whose context has ended. A failed read then only repeats that.
+// ended is the error of a handshake whose context has ended. Its text omits the failure of the read
+// or write that the end of the context has caused.
 type ended struct{ by, err error }
 
 func (e *ended) Error() string {

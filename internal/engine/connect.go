@@ -176,8 +176,8 @@ func (c *core) timeFor(session *Session, n int) time.Duration {
 	return limit
 }
 
-// dialTime is how much of the time that a server has it may take to accept a connection. The rest
-// is for the handshake. A new attempt finds a network that works again sooner than one that has
+// dialTime returns the limit for the dial, which is part of the limit for a server. The handshake
+// has the rest. After the network has recovered, a new dial succeeds sooner than one that has
 // waited for long.
 func dialTime(limit time.Duration) time.Duration { return min(limit, max(maxServerTime, limit/2)) }
 

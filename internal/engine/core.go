@@ -28,9 +28,9 @@ type core struct {
 	values sync.Map // what recipes keep: see Client.Values
 
 	now   wait.Value[inUse]
-	auths wait.Value[[]conn.Auth] // for each connection; a list is replaced, never changed
+	auths wait.Value[[]conn.Auth] // sent on each connection; a list is replaced, never changed
 
-	numbers conn.Numbers // of the requests of all connections
+	numbers conn.Numbers // numbers of the requests of all connections
 
 	unknown wire.Unknown // operations
 	works   works
@@ -108,7 +108,7 @@ func (c *core) awaitLink(ctx context.Context, pinned *Session, limit time.Durati
 	if pinned != nil && pinned.core != c {
 		return nil, notOurs(pinned)
 	}
-	var within context.Context // of the wait; nil: there was none
+	var within context.Context // the context of the wait; nil: there was none
 	for {
 		now := c.current()
 		if !now.settled(pinned) && ctx.Err() == nil {

@@ -182,7 +182,7 @@ type protected struct {
 	data      []byte
 	options   Creation
 
-	debt *Debt // of the last request; nil: none was sent
+	debt *Debt // debt of the last request; nil: none was sent
 }
 
 // create creates the node. asked is the path as the caller wrote it.

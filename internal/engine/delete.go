@@ -46,7 +46,7 @@ func (c Client) DeleteGuaranteed(ctx context.Context, path string, certain bool)
 	return c.DeleteBoth(ctx, path, Companion{}, certain)
 }
 
-// DeleteBoth is DeleteGuaranteed of a node and its companion.
+// DeleteBoth deletes a node and its companion, with the guarantee of [Client.DeleteGuaranteed].
 func (c Client) DeleteBoth(ctx context.Context, path string, with Companion, certain bool) (found bool, err error) {
 	began := time.Now()
 	only := c.session

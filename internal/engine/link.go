@@ -50,7 +50,7 @@ func (l Link) Get(path string, done func(data []byte, stat *zk.Stat, err error))
 	read(l, "get", path, wire.WatchData, wire.AskGet, func(r wire.WithStat[[]byte], err error) { done(r.Value, r.Stat, err) })
 }
 
-// GetAll is Get for several nodes. It sends one request if the servers support multiRead, the reads
+// GetAll reads several nodes. It sends one request if the servers support multiRead, the reads
 // set no watches, and the request is not too long. done is called for each path, with its index in
 // paths.
 //

@@ -179,8 +179,8 @@ func (c *core) finish(servers *connector) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	// end ends the session of a connection, which stands for the session of. Nothing of that can be
-	// carried out any more then.
+	// end ends the session of a connection, which may replace the session of. After that, the
+	// server cannot carry out any request of either session.
 	end := func(ctx context.Context, l *Connection, of *Session) (answered bool) {
 		defer l.Close()
 		c.debts.DeleteRest(ctx, l.Conn, l.session, ledgered(of))

@@ -19,7 +19,7 @@ import (
 // target is one address to connect to.
 type target struct {
 	server  string // the entry of the server list
-	host    string // of server, for TLS
+	host    string // the host of server, for TLS
 	address string // host:port for the dialer: an IP address, or host if the dialer resolves names
 }
 

@@ -63,7 +63,7 @@ type pace struct {
 	limit atomic.Int64 // nanoseconds
 	// Duration of the last write in nanoseconds, if the last writes were all too slow; 0 otherwise.
 	slow atomic.Int64
-	row  int       // of slow writes; used by the goroutine that connects, and then by the connection's
+	row  int       // slow writes in a row; used by the connecting goroutine, then the connection's
 	said time.Time // when the last warning was logged; used by the same goroutines
 }
 
@@ -126,8 +126,8 @@ type dependent struct {
 	notify func(cause error)
 }
 
-// newSession takes a grant that a server gave in answer to a connect request that was
-// sent at sent.
+// newSession returns the session of a grant. A server granted it in reply to a connect request that
+// was sent at the given time.
 func newSession(c *core, g conn.Grant, sent time.Time) *Session {
 	s := &Session{
 		core:  c,

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ErrBadArgument is framework.ErrBadArgument.
+// ErrBadArgument means that an argument is invalid. Package framework exports it.
 var ErrBadArgument = errors.New("bad argument")
 
 // Apply calls the options with cfg, in order, and returns the first error. It returns

@@ -63,7 +63,7 @@ type CreateRequest struct {
 	Data    []byte
 	ACL     []ACL
 	Flags   int32
-	WithTTL bool  // set it before Decode too: the body does not say
+	WithTTL bool  // must be set before Decode as well: it is not part of the body
 	TTL     int64 // milliseconds
 }
 
@@ -160,7 +160,7 @@ func (r *SASLToken) Decode(d *Decoder) { r.Token = d.Bytes() }
 type SetWatchesRequest struct {
 	Zxid                  int64 // the last transaction that the client has seen
 	Data, Exist, Child    []string
-	WithPersistent        bool // set it before Decode too: the body does not say
+	WithPersistent        bool // must be set before Decode as well: it is not part of the body
 	Persistent, Recursive []string
 }
 

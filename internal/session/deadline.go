@@ -84,7 +84,7 @@ type Deadline struct {
 	proven  time.Time // when the last proven request was sent
 	again   sample    // the first write of a proof of two, or zero
 	samples [samples]sample
-	first   int // of the ring
+	first   int // the first element of the ring
 	count   int
 	slept   time.Duration // how long the machine had been suspended at the last call
 	woke    time.Time     // when a suspension was last noticed

@@ -58,7 +58,7 @@ type Recorder struct {
 	mu       sync.Mutex                   // guards what follows
 	moments  ring                         // requests and events, which are many
 	lasting  ring                         // the rest
-	sessions map[int64]*Entry             // that have not ended
+	sessions map[int64]*Entry             // sessions that have not ended
 	links    map[int64]*Entry             // of these
 	owners   map[string]string            // clients of sessions
 	leaders  map[string]*Entry            // by server

@@ -20,10 +20,10 @@ const (
 	rowHeight    = 16
 	tickHeight   = 14
 	headHeight   = 44
-	charWidth    = 6.2 // of the font, about
+	charWidth    = 6.2 // approximate width of a character of the font
 )
 
-// pictureStyle has the colours of the page.
+// pictureStyle defines the colours of the page.
 const pictureStyle = `
 text{font:11px system-ui,sans-serif;fill:#1d2430}.title{font-size:14px;font-weight:600}.faint{fill:#68727f}.line{stroke:#dfe3e8}.back{fill:#fff}
 .hold{fill:#2563c9}.wait{fill:#e0a100;fill-opacity:.55}.session{fill:#c4ccd6}.link{fill:#3c9d6b}.leader{fill:#7d5bbe}.fault,.loss{fill:#d63a3a}.band{fill:#d63a3a;opacity:.1}
@@ -47,7 +47,7 @@ type pictureLane struct {
 	y             int
 	session, bars int // rows
 	ticks         bool
-	row           map[int]int // of the bars, by index in entries
+	row           map[int]int // the row of each bar, by its index in entries
 }
 
 func (l *pictureLane) height() int {
@@ -91,7 +91,7 @@ func (r *Recorder) WriteSVG(w io.Writer, title string) error {
 
 func newPictureLane(name string, entries []Entry) *pictureLane {
 	l := &pictureLane{name: name, row: make(map[int]int)}
-	var ends []time.Duration // of the rows
+	var ends []time.Duration // ends of the rows
 	for _, e := range entries {
 		if cmp.Or(e.Lane, e.Session) != name || e.What == "ping" {
 			continue

@@ -28,7 +28,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// service has clients that contend for locks, and a server with recurring faults.
+// service runs clients that contend for locks, and a server with recurring faults.
 type service struct {
 	prometheus, otel *prom.Registry
 	server           *zktest.Server
@@ -151,7 +151,7 @@ func (s *service) work(ctx context.Context, client *framework.Client) error {
 	s.repeat(ctx, func(ctx context.Context) {
 		_ = pause(20, 200)(ctx)
 		if hold, err := invoices.TryAcquire(ctx); err == nil {
-			_ = pause(5, 200)(hold.Context()) // for too long, now and then
+			_ = pause(5, 200)(hold.Context()) // sometimes too long
 			_ = hold.Release()
 		}
 	})

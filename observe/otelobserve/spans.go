@@ -15,8 +15,8 @@ import (
 
 // Attributes of spans and metrics.
 const (
-	pathKey      = attribute.Key("curator.path")     // of the lock, or of the operation; spans only
-	nameKey      = attribute.Key("curator.name")     // of the lock's nodes; spans only
+	pathKey      = attribute.Key("curator.path")     // path of the lock or operation; spans only
+	nameKey      = attribute.Key("curator.name")     // the name of the lock's nodes; spans only
 	nodeKey      = attribute.Key("curator.node")     // path of the lock's node in spans, name of a kept node in metrics
 	aheadKey     = attribute.Key("curator.ahead")    // nodes; spans only
 	attemptsKey  = attribute.Key("curator.attempts") // 1 without a retry; spans only

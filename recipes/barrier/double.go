@@ -145,7 +145,7 @@ type arrival struct {
 	// opening is the session of a request that may have opened the barrier; nil: there is none.
 	opening *framework.Session
 	entry   *Entry           // nil: no node in the present session
-	watch   *framework.Watch // on ready
+	watch   *framework.Watch // the watch on ready
 }
 
 // advance is a read for [recipe.Reads].
@@ -274,8 +274,8 @@ func (a *arrival) clear(ctx context.Context, in *framework.Client) error {
 type Entry struct {
 	double  *Double
 	member  string
-	first   *framework.Session // that has created the node
-	session *framework.Session // that the node belongs to
+	first   *framework.Session // the session that created the node
+	session *framework.Session // the session that owns the node
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	stop    func() bool // ends the dependence on the session
@@ -305,7 +305,8 @@ func (e *Entry) Path() string { return e.member }
 //   - the server's errors that a retry cannot fix, such as zk.ErrNoAuth.
 func (e *Entry) Leave(ctx context.Context) error {
 	e.end(ErrLeft)
-	// inside has the other members when the node's deletion was first requested; nil: it was not.
+	// inside lists the other members at the time when the node's deletion was first requested. It
+	// is nil before that.
 	var inside []string
 	err := errPanicked
 	defer func() {

@@ -88,7 +88,7 @@ func New(client *framework.Client, path string, opts ...Option) (*Cache, error) 
 func (c *Cache) run() {
 	defer c.end() // if a function that it calls has ended the goroutine
 	pauses := wait.Pauses{First: minFailed, Last: maxFailed}
-	var session any // of the last follower that has loaded all
+	var session any // the session of the last follower that has loaded all
 	for number := uint32(1); c.ctx.Err() == nil; number++ {
 		link, err := c.client.Link(c.ctx)
 		if err == nil {

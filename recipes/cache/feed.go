@@ -16,7 +16,7 @@ type reader[V any] struct {
 	wake  wait.Signal
 
 	mu    sync.Mutex               // guards the fields below
-	queue list.List                // of *item[V]
+	queue list.List                // elements are *item[V]
 	open  map[string]*list.Element // by path: the item with which a later change is merged
 }
 

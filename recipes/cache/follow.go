@@ -29,7 +29,7 @@ type follower struct {
 	byPath   map[string]*mark
 	ready    []*mark  // those in state ready, in order
 	inFlight int      // requests
-	rounds   []*round // of marks, the oldest first; the last round is open
+	rounds   []*round // rounds of marks, the oldest first; the last round is open
 
 	reported atomic.Int64 // events of the watch
 	// taken is the number of events that functions of the inbox have processed.
@@ -152,7 +152,7 @@ func (f *follower) unknown(path string) {
 	case top != path && m != nil && m.state != idle: // it is about to be read, and then listed
 	case top == f.c.Path() || f.reached(parent) && f.c.lists(dir) && f.c.keeps(top):
 		f.mark(top, f.open())
-	} // otherwise it will be listed, or does not belong into the copy
+	} // otherwise it will be listed, or does not belong to the copy
 }
 
 // read requests the stat of nodes, and their data if the copy or WithOnChange has them.

@@ -164,7 +164,7 @@ func troubleClients(s *zktest.Server, victim int64, r *rand.Rand) {
 // subject is a cache with two observers.
 type subject struct {
 	name  string
-	holds func(path string) bool // what belongs into it
+	holds func(path string) bool // which nodes belong to it
 	mode  watchMode              // zero: a persistent watch
 	opts  []cache.Option
 	cache *cache.Cache

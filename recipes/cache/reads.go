@@ -17,8 +17,8 @@ type mark struct {
 	state state
 	pause time.Duration // the last pause; 0: none
 	timer *time.Timer   // ends the pause
-	round *round        // of the pending or running read; nil in states idle and refused
-	later *round        // of the next read, if an event requires another read; nil: none
+	round *round        // the round of the pending or running read; nil in states idle and refused
+	later *round        // the round of the next read, if an event requires another read; nil: none
 }
 
 type state int

@@ -14,7 +14,7 @@ import (
 // store is a tree of values that publishes its changes to readers. One goroutine changes it, and
 // may use find without the lock; others may read it.
 type store[V any] struct {
-	path    string   // of the root
+	path    string   // the path of the root
 	readers sync.Map // *reader[V] to nil
 	size    atomic.Int64
 

@@ -26,8 +26,8 @@ type Values[T any] struct {
 
 // Value is the value of a node.
 type Value[T any] struct {
-	// Value is decoded from Node or, if Err is not nil, from the last version that could be; zero
-	// if none could.
+	// Value is decoded from Node. If Err is not nil, Value is decoded from the last version that
+	// could be decoded. It is zero if no version could be decoded.
 	Value T
 	Node  Node // the node in the cache
 	// Err is why Node could not be decoded: framework.ErrBadValue, which wraps the decoder's error,

@@ -577,7 +577,7 @@ func (n *Nodes[T]) decode(data []byte) (v T, err error) {
 	return v, nil
 }
 
-// bad is ErrBadValue with an error of the codec.
+// bad returns an ErrBadValue that wraps an error of the codec.
 func bad(err error) error { return fmt.Errorf("%w: %w", ErrBadValue, err) }
 
 func (n *Nodes[T]) opError(op, name string, err error) error {

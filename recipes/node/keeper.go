@@ -26,14 +26,14 @@ type keeper struct {
 	session *framework.Session // the live session, or the last one; nil before the first
 	in      *framework.Client  // the client in the session
 	once    *framework.Client  // in, without a retry: after a lost reply the node is read first
-	owner   int64              // of this client's node: the session, or 0 if the node is persistent
+	owner   int64              // the session that owns this client's node; 0 if it is persistent
 
 	stat  *zk.Stat         // as last seen or created; nil: missing, or not known yet
-	watch *framework.Watch // of that look; nil: look again
+	watch *framework.Watch // the watch that this look set; nil: look again
 
 	mine   content
 	sent   bool         // a node of this Node may exist
-	debt   *engine.Debt // of a persistent node that Keep has not returned yet; nil: there is none
+	debt   *engine.Debt // debt of a persistent node that Keep has not returned yet; nil: none
 	logged string       // the last reason
 
 	touches  <-chan time.Time // when to write to the touch child; nil: there is none

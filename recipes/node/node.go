@@ -32,7 +32,7 @@ var (
 type Node struct {
 	client *framework.Client
 	cfg    config
-	asked  string          // the path that Keep was given
+	asked  string          // the path passed to Keep
 	path   string          // "" until it is chosen, before the node is shown
 	ctx    context.Context // ends with Close, cause errClosed
 	stop   context.CancelCauseFunc
@@ -59,7 +59,7 @@ type status struct {
 type content struct {
 	number int64 // later content has a higher number, from 1; 0: the node may hold other data
 	data   []byte
-	mzxid  int64 // of this client's write; other clients may have written since
+	mzxid  int64 // mzxid of this client's last write; other clients may have written since
 }
 
 func (s status) present() bool { return s.depends != nil }

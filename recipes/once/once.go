@@ -395,8 +395,8 @@ func (a *attempt) isDone(r *record) bool {
 type news struct {
 	*attempt
 	first bool             // only one node is ahead
-	watch *framework.Watch // of the record; nil: there is none
-	last  *record          // that was read; nil: none
+	watch *framework.Watch // the watch on the record; nil: none
+	last  *record          // the last record that was read; nil: none
 }
 
 // errDone ends the wait for the lock.
@@ -576,11 +576,11 @@ func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r
 	_, id := framework.Split(hold.Path())
 	in := a.client.In(hold.Session())
 	alive := hold.Session().Context()
-	number := r.n + 1 // of this success
+	number := r.n + 1 // the number of this success
 	responses, err := inside.Conclude(hold, func(refused *framework.MultiError) (_ []any, err error) {
 		switch {
 		case refused == nil:
-		case refused.Index > 0: // of the user
+		case refused.Index > 0: // an operation of the caller was refused
 			return nil, &framework.MultiError{Index: refused.Index - 1, Op: refused.Op, Path: refused.Path, Err: refused.Err}
 		case !changed(refused):
 			return nil, notWritable(refused)

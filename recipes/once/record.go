@@ -32,7 +32,7 @@ const (
 
 // record is the content of the record node.
 type record struct {
-	n    int64 // of all successes since the node was created
+	n    int64 // the number of successes since the node was created
 	done []entry
 	rest map[string]json.RawMessage // fields that this version does not know
 	data []byte                     // as read

@@ -18,7 +18,7 @@ import (
 type run struct {
 	*Once
 	hold *lock.Hold
-	room int // of a request that the recording takes
+	room int // the bytes of a request that the recording takes
 
 	mu    sync.Mutex // guards what follows
 	ops   []any
@@ -130,7 +130,7 @@ func (r *run) encoded(op any) (copied any, err error) {
 
 // size returns about how many bytes an operation adds to a request.
 func size(op any) int {
-	const fixed = 128 // with an ACL
+	const fixed = 128 // bytes, including an ACL
 	switch op := op.(type) {
 	case *zk.CreateRequest:
 		return fixed + len(op.Path) + len(op.Data) + 64*len(op.Acl)

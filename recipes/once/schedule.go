@@ -117,7 +117,7 @@ type runner struct {
 	clock  servers
 	base   time.Time // firings after this one are to run; zero: not known
 	firing time.Time // the last one that was due
-	result error     // of the last call of f
+	result error     // the result of the last call of f
 }
 
 // servers is the servers' clock, as far as it is known. It decides when to look. Whether a firing

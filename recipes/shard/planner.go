@@ -71,7 +71,7 @@ func (r *run) balance(ctx context.Context, planned func()) error {
 			return err
 		}
 		planned()
-		var over <-chan time.Time // of the next grace
+		var over <-chan time.Time // the end of the next grace period
 		if wake > 0 {
 			over = time.After(wake)
 		}
@@ -120,8 +120,9 @@ func (r *run) quiet(ctx context.Context, settles func() bool) bool {
 	}
 }
 
-// replan writes a plan for the group as it is now. It returns the members that the plan counts with,
-// and when the next grace is over. A planner that does not see its own node does not see the group.
+// replan writes a plan for the group as it is now. It returns the members that the plan counts
+// with, and when the next grace is over. A planner that does not see its own node does not see the
+// group.
 func (r *run) replan(ctx context.Context, cached *cache.Cache) (known members, wake time.Duration, err error) {
 	if err := cached.Sync(ctx); err != nil {
 		return nil, 0, err

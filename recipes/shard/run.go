@@ -149,15 +149,15 @@ type run struct {
 	*Member
 	f   func(ctx context.Context, shard int) error
 	ctx context.Context
-	end context.CancelCauseFunc // with the result of Run
+	end context.CancelCauseFunc // called with the result of Run
 
 	began   time.Time
-	changed wait.Signal // for the planner: the group or the refusals have changed
+	changed wait.Signal // wakes the planner: the group or the refusals have changed
 
 	all sync.WaitGroup // the goroutines
 
 	// Guarded by Member.mu.
-	plan     plan              // in force
+	plan     plan              // the plan in force
 	shards   map[int]*shard    // not in the map: neither wanted nor leaving
 	troubles map[string]string // by path: the reason that was logged
 	over     bool              // no call begins any more
@@ -203,7 +203,7 @@ func (r *run) prepare() error {
 			_, err = r.client.Multi(r.ctx, trial...)
 		}
 	}
-	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // of an earlier session, or a lost reply
+	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // an earlier session's, or a lost reply
 		return err
 	}
 	_, _, err = r.client.Get(r.ctx, r.members())
@@ -247,15 +247,15 @@ var errUnchanged = errors.New("unchanged")
 //
 // It is removed after that. If the plan gives it to this member again, it begins anew.
 type shard struct {
-	want context.Context // of the campaign
+	want context.Context // the context of the campaign
 	drop context.CancelCauseFunc
-	move context.Context // of the wait for the new owner
+	move context.Context // the context of the wait for the new owner
 	stop context.CancelFunc
-	call context.Context // of f; nil while f is not called
+	call context.Context // the context of f; nil while f is not called
 
 	stuck    bool  // f has not returned for stuckAfter
-	failure  error // of the last call; nil if a later one was healthy
-	failures int   // in a row
+	failure  error // the error of the last call; nil if a later one was healthy
+	failures int   // the number of failures in a row
 }
 
 func (s *shard) leaving() bool { return s.want.Err() != nil }

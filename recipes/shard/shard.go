@@ -48,7 +48,7 @@ type Member struct {
 
 	mu      sync.Mutex // guards the rest, and the state of run; nothing is called while it is held
 	phase   phase
-	run     *run          // in progress, or nil
+	run     *run          // the run in progress, or nil
 	changed chan struct{} // closed when the state may have changed
 }
 

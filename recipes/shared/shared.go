@@ -51,7 +51,7 @@ func WithMutex(path string) Option {
 // codec encodes and decodes a value.
 type codec[T any] struct {
 	encode func(T) ([]byte, error)
-	decode func([]byte) (T, error) // of a node that exists
+	decode func([]byte) (T, error) // decodes the data of an existing node
 }
 
 // Bytes returns a value whose content is the node's data. It is empty if the node does not exist.

@@ -22,8 +22,8 @@ func (n notWritten) Unwrap() error { return n.error }
 // Unknown makes [retry.Unknown] false.
 func (n notWritten) Unknown() bool { return false }
 
-// write writes the node once, if its number is the expected one, and returns its version if that is
-// known: see the package comment. The error is ErrChanged if the number is another one. Unless
+// write writes the node once, if its number is the expected one. It returns the node's version if
+// that is known: see the package comment. If the number differs, the error is ErrChanged. Unless
 // retry.Unknown reports true for the error, nothing was written.
 func (v *Value[T]) write(ctx context.Context, expected int64, data []byte) (now Version, err error) {
 	mark := framework.Join(v.path, "write-"+uuid.New())

@@ -25,7 +25,7 @@ import (
 // exchange is an exchange after the client's first token.
 type exchange struct {
 	subkey types.EncryptionKey
-	number uint64 // of the next signed token
+	number uint64 // the number of the next signed token
 }
 
 const (

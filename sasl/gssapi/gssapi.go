@@ -105,7 +105,7 @@ func WithConfig(file string) Option {
 	return func(m *mechanism) { m.config = file }
 }
 
-// mechanism has the parameters and the tickets of a sasl.Mechanism.
+// mechanism holds the parameters and the tickets of a sasl.Mechanism.
 type mechanism struct {
 	who     string // logs in
 	service string

@@ -20,7 +20,7 @@ import (
 // ticket is a client's ticket for a service.
 type ticket struct {
 	client types.PrincipalName
-	realm  string // of the client
+	realm  string // the realm of the client
 	ticket messages.Ticket
 	key    types.EncryptionKey
 	end    time.Time

@@ -27,11 +27,11 @@ type tickets struct {
 
 type server struct{ service, host string }
 
-// entry has the tickets for a service.
+// entry holds the tickets for a service.
 type entry struct {
 	asking chan struct{} // closed when the request to the KDC has ended; nil: there is none
 	ticket *ticket       // nil: none
-	err    error         // of the last request, if there is no ticket
+	err    error         // the error of the last request, if there is no ticket
 	old    time.Time     // when five sixths of the ticket's time have passed
 	renew  time.Time     // when the KDC is asked again
 }

@@ -34,7 +34,7 @@ type cacheBench struct {
 	writing time.Duration // how long
 	burst   int           // writes to one node
 	writer  *framework.Client
-	root    string // of all trees
+	root    string // the root of all trees
 }
 
 // figure is the result of one turn.
@@ -43,7 +43,7 @@ type figure struct {
 	value      float64
 }
 
-// cacheColumn has the figures of one system, by round.
+// cacheColumn holds the figures of one system, by round.
 type cacheColumn struct {
 	system string
 	rounds [][]figure
@@ -303,7 +303,7 @@ func (p *peer) load(path string) (loaded, error) { return p.loaded("load " + pat
 type watched struct {
 	loaded        // the nodes are the instances
 	stacks  int64 // bytes, of goroutines
-	threads int64 // or goroutines
+	threads int64 // threads, or goroutines
 }
 
 // watch asks a peer to watch all services below base.

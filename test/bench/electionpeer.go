@@ -27,8 +27,8 @@ import (
 type electionProgram struct {
 	campaign campaign
 	session  func(ctx context.Context) (time.Duration, error)
-	began    chan term    // of the campaign that was joined; nil: none was
-	resign   func() error // of the term; nil: it does not lead
+	began    chan term    // terms of the campaign that was joined; nil: none
+	resign   func() error // resigns the term; nil: it does not lead
 }
 
 // campaign joins an election, calls joined when its node is in the queue, and returns when it

@@ -23,11 +23,11 @@ var javaElections string
 // resignation, and after the leader's process was killed. Each candidate has its own process; the
 // clock is the machine's.
 type electionBench struct {
-	timeout   time.Duration // of the sessions
+	timeout   time.Duration // the timeout of the sessions
 	handOvers int           // counted hand-overs; warmUp more precede them
 	warmUp    int
 	kills     int
-	pause     time.Duration // for a candidate that has joined, to set its watch
+	pause     time.Duration // the pause in which a candidate that has joined sets its watch
 }
 
 // electionSystem is one implementation of an election.
@@ -39,10 +39,10 @@ type electionSystem struct {
 	killed   bool // it takes part in the kills
 }
 
-// electionResult has the measurements of one system.
+// electionResult holds the measurements of one system.
 type electionResult struct {
 	system    string
-	timeout   time.Duration   // of the sessions, as granted
+	timeout   time.Duration   // the granted timeout of the sessions
 	handOvers []time.Duration // from the call of resign to the next term
 	kills     []time.Duration // from the call of kill to the next term
 }

@@ -108,7 +108,7 @@ func (o *options) others(text string) error {
 }
 
 func (o *options) newer(dir string) error {
-	dir, err := filepath.Abs(dir) // for Docker
+	dir, err := filepath.Abs(dir) // Docker needs an absolute path
 	for _, set := range []string{"zookeeper.cp", "curator.cp"} {
 		if err == nil {
 			_, err = os.Stat(filepath.Join(dir, set))

@@ -42,7 +42,8 @@ func peerCommand(ctx context.Context, s *servers, program, command string, args 
 	return namedPeerCommand(ctx, s, "", program, command, args...)
 }
 
-// namedPeerCommand is peerCommand in a container with a name; Docker chooses one for "".
+// namedPeerCommand returns the command of a peer in a named container. Docker chooses the name if
+// it is empty.
 func namedPeerCommand(ctx context.Context, s *servers, name, program, command string, args ...string) *exec.Cmd {
 	run := slices.Concat([]string{"run", "-i", "--rm", "--network", s.network, "-e", "PROGRAM"}, s.jars.of("curator", debianJars))
 	if name != "" {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// table has the results of one workload.
+// table holds the results of one workload.
 type table struct {
 	workload workload
 	columns  []column
 }
 
-// column has the results of one system, turn by turn.
+// column holds the results of one system, turn by turn.
 type column struct {
 	system string
 	turns  []measure

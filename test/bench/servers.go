@@ -19,7 +19,7 @@ import (
 // servers are a ZooKeeper ensemble, and servers of other systems if they were asked for.
 type servers struct {
 	addresses  []string
-	pids       []int // of ZooKeeper's servers, for their CPU; none for existing servers
+	pids       []int // ZooKeeper's processes, whose CPU is measured; none for existing servers
 	etcd       []string
 	redis      []string
 	containers []string
@@ -168,7 +168,7 @@ func until(ctx context.Context, f func() error) error {
 // counters are the counters of ZooKeeper's servers since their start.
 type counters struct {
 	requests int64
-	zxid     int64 // of the newest write
+	zxid     int64 // the zxid of the newest write
 	cpu      time.Duration
 }
 

@@ -15,7 +15,7 @@ import (
 // one after the other, as programs do. It uses the same programs as cacheBench.
 type serviceBench struct {
 	servers             *servers
-	relays              []*relay // of the peers, in their order
+	relays              []*relay // the relays of the peers, in their order
 	rounds              int
 	services, instances int           // instances of each service
 	registered          int           // instances that a peer registers

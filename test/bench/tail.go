@@ -42,8 +42,8 @@ var bands = [...]time.Duration{0, 40 * time.Millisecond, 50 * time.Millisecond, 
 
 // requests are the results of all turns of one kind.
 type requests struct {
-	cycles []time.Duration // of create, get and delete
-	counts [len(bands)]int // of requests, by band
+	cycles []time.Duration // durations of a create, a get and a delete
+	counts [len(bands)]int // the number of requests, by band
 	worst  []string        // those in the last band
 }
 

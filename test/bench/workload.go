@@ -14,10 +14,10 @@ type workload struct {
 	name    string
 	kind    kind
 	locks   int  // independent of each other, all used at once
-	waiters int  // for each lock
+	waiters int  // waiters per lock
 	each    bool // waiters have a client each; otherwise one client is for all
-	hold    bool // for 2 to 5 ms; otherwise not at all
-	at      role // of the server that all clients connect to
+	hold    bool // hold for 2 to 5 ms; otherwise release at once
+	at      role // the role of the server that all clients connect to
 }
 
 type kind int
@@ -33,7 +33,7 @@ const (
 	retained        // a mutex with retention
 	written         // a mutex; the holder sets a node with the guard and then releases
 	published       // the same, with set and release in one write
-	increments      // of one number
+	increments      // the contenders increment one number
 	inTurns         // the same; an overtaken contender acquires a mutex
 )
 
@@ -94,7 +94,7 @@ type contender func(n int) (release, error)
 // release ends a hold.
 type release func() error
 
-// measure is what one system did in one turn.
+// measure holds the results of one system in one turn.
 type measure struct {
 	cycles   int
 	givenUp  int // cycles that failed because of the others, and are not counted
@@ -102,8 +102,8 @@ type measure struct {
 	handOffs []time.Duration // from the call of release to the next acquire's return
 	client   time.Duration   // CPU of the client
 	server   time.Duration   // CPU of the servers
-	requests int64           // that the servers have received
-	bytes    int64           // to and from the client; 0: not known
+	requests int64           // requests that the servers have received
+	bytes    int64           // bytes sent and received by the client; 0: not known
 
 	// Of a client in this process, on the heap.
 	allocs, allocBytes uint64

@@ -113,7 +113,7 @@ var matrixBugs = []mutation{
 	{
 		name:  "an unreadable child fails each Register of Kratos",
 		file:  "discovery/kratosregistry/registry.go",
-		edits: []edit{{old: "\t\tcase errors.Is(err, zk.ErrNoAuth): // of servers since 3.8.4\n", new: ""}},
+		edits: []edit{{old: "\t\tcase errors.Is(err, zk.ErrNoAuth): // servers since 3.8.4 return it\n", new: ""}},
 		pkg:   "discovery/kratosregistry", test: "TestMatrix/Kratos/server_an_unreadable_child_below_|orders",
 	},
 }

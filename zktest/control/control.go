@@ -58,7 +58,7 @@ func Handler(server *zktest.Server, opts ...Option) http.Handler {
 type handler struct {
 	server    *zktest.Server
 	listeners []*zktest.Listener
-	offered   []offer // by GET /
+	offered   []offer // the offers that GET / lists
 
 	mu      sync.Mutex // guards what follows
 	last    int

@@ -78,8 +78,8 @@ func (h *handler) delete(r *http.Request, _ none) (none, error) {
 	return none{}, h.server.Delete(r.URL.Query().Get("path"))
 }
 
-// lines has the lines of a trace that were not written yet. There is no limit: a client that reads
-// slowly must not delay the server.
+// lines holds the lines of a trace that were not written yet. There is no limit: a client that
+// reads slowly must not delay the server.
 type lines struct {
 	mu   sync.Mutex // guards what follows
 	text bytes.Buffer

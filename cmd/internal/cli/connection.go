@@ -30,7 +30,7 @@ type Connection struct {
 	files              tlsFiles
 	serverName         string
 	creates            bool   // the command creates nodes and has --acl
-	acl                string // of these nodes; "" is the client's default
+	acl                string // the ACL of these nodes; "" is the client's default
 }
 
 // prefix returns the prefix of a program's environment variables, such as ZKLOCK_ for zklock.

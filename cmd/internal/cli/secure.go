@@ -61,7 +61,7 @@ func (f tlsFiles) option() (framework.Option, error) {
 // creator is short for all rights for the creator of a node.
 const creator = "creator"
 
-// permissions has the permissions of an ACL by their letters in zkCli.
+// permissions maps the letters that zkCli uses in ACLs to permissions.
 var permissions = map[rune]int32{'c': zk.PermCreate, 'd': zk.PermDelete, 'r': zk.PermRead, 'w': zk.PermWrite, 'a': zk.PermAdmin}
 
 // parseACL parses a list as in zkCli, "scheme:id:permissions,...". "creator" is short for

@@ -39,7 +39,7 @@ func InterruptedUnless(ctx context.Context, spared func(os.Signal) bool, busy fu
 				if idle > 1 {
 					os.Exit(ExitSignal + int(s.(syscall.Signal)))
 				}
-				cancel(Signaled(s.(syscall.Signal))) // by the first one
+				cancel(Signaled(s.(syscall.Signal))) // the first signal is the cause
 			case <-stopped:
 				return
 			}
@@ -52,7 +52,8 @@ func InterruptedUnless(ctx context.Context, spared func(os.Signal) bool, busy fu
 	}
 }
 
-// Listened returns all without the signals that the parent process ignores, as nohup does.
+// Listened returns the signals that this process does not ignore. A process inherits the ignored
+// signals of its parent, such as SIGHUP of nohup.
 func Listened(all ...os.Signal) []os.Signal {
 	return slices.DeleteFunc(all, signal.Ignored)
 }

@@ -76,7 +76,7 @@ type Ledger struct {
 	// mu orders giving up, attaching a connection and Close. It guards what follows, and the
 	// records of all debts. Nothing is sent while it is held.
 	mu      sync.Mutex
-	all     map[*Debt]struct{} // that are not settled
+	all     map[*Debt]struct{} // debts that are not settled
 	link    line
 	backlog []*Debt       // due when link was attached, and not sent yet
 	looks   int           // under way
@@ -102,10 +102,10 @@ func New(h Host) *Ledger {
 
 // Node is a node that a debt deletes.
 type Node struct {
-	Path      string  // with Protected, of its parent
-	Session   Session // in which its creates are sent; nil: they were answered
-	Ephemeral bool    // the servers delete it with Session
-	Only      Session // that may delete it; nil: any
+	Path      string  // the node's path; with Protected, its parent's
+	Session   Session // the session in which its creates are sent; nil: they were answered
+	Ephemeral bool    // the servers delete it when Session ends
+	Only      Session // the only session that may delete it; nil: any
 	With      Companion
 
 	kind   identity
@@ -136,7 +136,7 @@ type Debt struct {
 	// Guarded by Ledger.mu.
 	node     Node
 	record   record
-	ticket   *ticket     // of the caller that waits; nil: none does
+	ticket   *ticket     // the ticket of the waiting caller; nil: none
 	pauses   wait.Pauses // between tries
 	conn     *wire.Conn  // while sent
 	look     *look       // while looking
@@ -273,7 +273,7 @@ func (s *Ledger) changed() <-chan struct{} {
 	return s.moved
 }
 
-// offer is deliver for a debt that is due.
+// offer delivers a debt that is due.
 func (s *Ledger) offer(d *Debt) (post func()) {
 	if d.record.state != due {
 		return nil
@@ -344,7 +344,7 @@ func (s *Ledger) answered(d *Debt, l line, began time.Time, err error) {
 	}
 }
 
-// again has a request repeated that has failed on l. s.mu is held.
+// again repeats a request that has failed on l. s.mu is held.
 func (s *Ledger) again(d *Debt, l line) {
 	if wait.Closed(l.conn.Down()) {
 		s.on(d, event{what: cut}, nil)

@@ -70,15 +70,15 @@ func (s *Ledger) turn(now time.Time) (next time.Time) {
 	return next
 }
 
-// timed reports whether a debt has a time at which it is looked at again. connected is whether there
-// is a connection for it.
+// timed reports whether a debt has a time at which it is looked at again. connected is whether
+// there is a connection for it.
 func (r record) timed(connected bool) bool {
 	return (r.state == due || r.state == sought) && connected || r.state == refused
 }
 
-// place is where nodes are sought.
+// place is a place where the ledger looks for nodes.
 type place struct {
-	path string // of the node; with protectedID, of its parent
+	path string // the node's path; with protectedID, its parent's
 	kind identity
 }
 
@@ -149,7 +149,7 @@ func (x *look) answer(d *Debt, what what) event {
 	return event{what: what, began: x.began, facts: facts{same: d.node.Session == x.of}}
 }
 
-// failed has the look repeated, or gives up if the server has refused it for good.
+// failed repeats the look, or gives up if the server has refused it for good.
 func (x *look) failed(err error) {
 	s := x.ledger
 	s.mu.Lock()

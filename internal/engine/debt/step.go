@@ -53,8 +53,8 @@ type record struct {
 type event struct {
 	what
 	facts
-	began time.Time     // of gone and missing: when the deletion or the look began
-	pause time.Duration // of failed
+	began time.Time     // in gone and missing: when the deletion or the look began
+	pause time.Duration // in failed: the pause
 }
 
 // facts describes the client and its sessions at an event.
@@ -63,7 +63,7 @@ type facts struct {
 	barred  bool          // the only session that may delete the node is over
 	over    bool          // the session of the create is over for the client
 	same    bool          // the connection that has answered is of the session of the create
-	timeout time.Duration // of that session
+	timeout time.Duration // the timeout of that session
 }
 
 // what is the kind of an event.

@@ -8,15 +8,15 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// ticket is how a caller waits for a debt, which lives on without it. All but done is guarded by
-// Ledger.mu while the caller waits. The methods of a nil ticket do nothing.
+// ticket lets a caller wait for a debt, which does not depend on the ticket. All but done is
+// guarded by Ledger.mu while the caller waits. The methods of a nil ticket do nothing.
 type ticket struct {
 	done chan struct{} // closed when the debt is settled
 	err  error         // why the node may exist then
 	Outcome
 }
 
-// Outcome is how the deletion of a node went, as far as its caller has waited.
+// Outcome describes the deletion of a node up to the time when the caller stopped waiting.
 type Outcome struct {
 	Tries    int
 	Last     error // the last reply
@@ -95,9 +95,9 @@ type awaited struct {
 	ticket ticket
 }
 
-// Delete is Discard for a caller that waits until the node is deleted, or until ctx is done, the
-// client closed, or the only session over that may delete the node: then the error is the reason,
-// and the deletion continues in the background.
+// Delete deletes a node and waits until it is deleted. It returns early if ctx is done, if the
+// client is closed, or if the only session that may delete the node is over. Then the error is the
+// reason, and the deletion continues in the background.
 func (s *Ledger) Delete(ctx context.Context, n Node) (Outcome, error) {
 	w := new(awaited)
 	d, t := &w.debt, &w.ticket

@@ -163,8 +163,8 @@ func (l *Conn) AddWatch(ctx context.Context, path string, mode Mode, f func(zk.E
 	return w, unsupported(err)
 }
 
-// Watch is AddWatch without waiting: it calls done with the answer. The first call of f may precede
-// done.
+// Watch adds a watch without waiting, and calls done with the reply. The first call of f may
+// precede done.
 func (l *Conn) Watch(path string, mode Mode, f func(zk.Event), done func(error)) *PersistentWatch {
 	w, _ := l.addWatch(path, mode, f, done)
 	return w
@@ -189,7 +189,7 @@ func (l *Conn) addWatch(path string, mode Mode, f func(zk.Event), done func(erro
 	return w, send(l, q)
 }
 
-// ErrWatchUnsupported is documented in package framework.
+// ErrWatchUnsupported means that the server does not support persistent watches.
 var ErrWatchUnsupported = errors.New("persistent watches are not supported by the server")
 
 // unsupported returns err, or [ErrWatchUnsupported] if the server does not know the request. A

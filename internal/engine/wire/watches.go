@@ -62,12 +62,12 @@ type watched struct {
 	// The persistent watch that the server has, or is about to have.
 	members []*PersistentWatch // the users that share it
 	pending int32              // requests for it that are not answered
-	asked   Mode               // of the next request: Tree if that was asked for, and not refused
-	has     Mode               // of the server's
+	asked   Mode               // mode of the next request: Tree if wanted, and not refused
+	has     Mode               // the mode of the server's watch
 	leaving bool               // it is being removed, unless a new watch needs it
 	unused  bool               // the server may have a watch that fires once and was given up
 
-	room [1]*onceWatch // of once, at first: most rows need no more
+	room [1]*onceWatch // initial room for once: most rows need no more
 }
 
 // noWatch is the mode of a persistent watch that the server does not have.
@@ -82,7 +82,7 @@ type onceWatch struct {
 	kind     WatchKind
 	set      bool // a read has set it
 
-	room [1]*Watch // of waiting, at first
+	room [1]*Watch // initial room for waiting
 }
 
 // endedBy are the watches that an event ends.
@@ -189,7 +189,7 @@ func (ws *watches) giveUp(w *Watch, reason error) {
 	}
 }
 
-// giveUpLocked is giveUp of a watch that has not fired. ws.mu is held.
+// giveUpLocked gives up a watch that has not fired. ws.mu is held.
 func (ws *watches) giveUpLocked(w *Watch, reason error) {
 	once := w.once
 	once.waiting = slices.DeleteFunc(once.waiting, func(other *Watch) bool { return other == w })
@@ -413,7 +413,7 @@ func (ws *watches) covering(event zk.Event, found []*PersistentWatch) []*Persist
 	return found
 }
 
-// fireLocked has an event use up watches of some kinds at its path. ws.mu is held.
+// fireLocked uses up the watches of some kinds at the path of an event. ws.mu is held.
 func (ws *watches) fireLocked(event zk.Event, kinds WatchKind) {
 	if r := ws.rows[event.Path]; r != nil {
 		r.unused = r.unused && event.Type != zk.EventNodeDeleted // which has used up what there was

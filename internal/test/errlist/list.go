@@ -26,7 +26,7 @@ import (
 
 // List is the list of errors of a doc comment.
 type List struct {
-	Bullets []string // each in one line, without the dash
+	Bullets []string // one line each, without the dash
 }
 
 // Parse returns the list of a doc comment, given as text without comment marks.

@@ -52,7 +52,7 @@ func method(t reflect.Type, name string) (Function, error) {
 		t = t.Elem()
 	}
 	folder, _ := strings.CutPrefix(strings.TrimSuffix(t.PkgPath(), "_test"), module+"/")
-	typ, _, _ := strings.Cut(t.Name(), "[") // of a generic type
+	typ, _, _ := strings.Cut(t.Name(), "[") // the name of a generic type
 	f, err := function(folder, typ+"."+name)
 	if err == nil || t.Kind() != reflect.Struct {
 		return f, err
@@ -174,7 +174,7 @@ func nameOf(err error) string { return tree().names[err.Error()] }
 // pkg is a parsed package.
 type pkg struct {
 	functions map[string]string   // comments by Name or Type.Name
-	values    map[string]ast.Expr // of package variables
+	values    map[string]ast.Expr // package variables
 	imports   map[string]string   // folders of this module by the name of the package
 }
 
@@ -257,8 +257,8 @@ func Receiver(e ast.Expr) string {
 
 // index is what a look at all public packages has shown.
 type index struct {
-	folders map[string]string // of packages, by name
-	names   map[string]string // of error values, by text
+	folders map[string]string // folders of packages, by name
+	names   map[string]string // names of error values, by text
 }
 
 var errorValue = regexp.MustCompile(`(?m)^(?:var|\t)\s*(Err[A-Z]\w*)(?: error)? *=`)

@@ -108,7 +108,7 @@ func (c Classes) Start(t *testing.T, args ...string) *Process {
 	return p
 }
 
-// Kill ends the process as kill -9 does, and waits for its end.
+// Kill kills the process with SIGKILL and waits until it has exited.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	_ = p.ended()

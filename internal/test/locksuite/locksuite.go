@@ -68,7 +68,7 @@ type Kind struct {
 	Late      bool     // a waiter watches the node ahead only, and sees then that its own was deleted
 	Several   bool     // it is several locks: Acquire fails if one is lost during the wait for the next
 	Dirs      []string // the parents of the nodes, as suffixes of the path; if empty, the path itself
-	Foreign   []string // names of children that are not of this lock
+	Foreign   []string // names of children that do not belong to this lock
 }
 
 func (k Kind) rivals() []New {

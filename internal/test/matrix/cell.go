@@ -40,7 +40,7 @@ const (
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// bed has the servers of a cell.
+// bed holds the servers of a cell.
 type bed struct {
 	members []*zktest.Server
 	servers []string
@@ -87,10 +87,10 @@ type cell struct {
 	events [shown]moment
 	seen   int // events
 
-	requests atomic.Int64 // of the client under the condition, in the first round
-	total    atomic.Int64 // of all clients
+	requests atomic.Int64 // requests of the client under the condition, in the first round
+	total    atomic.Int64 // requests of all clients
 	met      atomic.Bool
-	err      error // of the first round
+	err      error // the error of the first round
 }
 
 // fail notes what is wrong.

@@ -27,12 +27,12 @@ import (
 // Condition is what a story meets. The zero Condition is an ordinary day.
 type Condition struct {
 	Name string
-	// Options are options of a member, "A" or "B".
+	// Options returns the options of member "A" or "B".
 	Options func(s *Scene, member string) []framework.Option
 	// Always reports that the second round has the options too, because both clients of a path must
 	// agree about them.
 	Always bool
-	// Server are options of the servers.
+	// Server configures the servers.
 	Server []zktest.Option
 	// Before is called before the clients are created, and Ready when they are connected.
 	Before, Ready func(s *Scene)

@@ -182,7 +182,7 @@ func (c *cell) watched(t *testing.T) {
 	c.run(t)
 }
 
-// running has the names of the cells that run. A panic on a goroutine of the library ends the
+// running holds the names of the cells that run. A panic on a goroutine of the library ends the
 // process: then the file names the suspects.
 var running suspects
 

@@ -51,7 +51,7 @@ type Scene struct {
 	Ctx, Peer context.Context
 
 	cell      *cell
-	root      *framework.Client // of A, which may be a view
+	root      *framework.Client // the client A, which may be a view
 	condition Condition         // the zero Condition in the second round
 	real      string            // Path on the server
 	base      string            // the first element of Path, with the namespace
@@ -59,7 +59,7 @@ type Scene struct {
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
 	disturbed atomic.Bool // A's session was ended by the story or the condition
-	undo      []func()    // of the condition's hooks
+	undo      []func()    // remove the condition's hooks
 	extra     []*framework.Client
 }
 

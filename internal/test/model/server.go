@@ -4,7 +4,7 @@ import "slices"
 
 // The ensemble: transactions, servers that apply them, and what clients are notified of.
 
-// propose has the leader carry out the write at the head of a client's queue.
+// propose makes the leader carry out the write at the head of a client's queue.
 func (w *World) propose(i int) {
 	p := &w.ps[i]
 	r := &p.queue[0]
@@ -28,8 +28,8 @@ func (w *World) propose(i int) {
 	w.log = append(w.log, x)
 }
 
-// apply has a client's server apply one transaction. The client hears of it in this order: events,
-// then the answer.
+// apply makes a client's server apply one transaction. The client hears of it in this order:
+// events, then the answer.
 func (w *World) apply(i int) {
 	p := &w.ps[i]
 	x := w.log[p.applied]

@@ -9,7 +9,7 @@ import (
 type Config struct {
 	Clients []Client
 	Lag     int  // transactions that a server may be behind the leader, at most
-	Writers bool // of a read/write lock, which may become readers
+	Writers bool // a read/write lock: writers may become readers
 
 	// How often each of these may happen.
 	Admin, Reap, Cut, Expire, GiveUp, Views int
@@ -20,7 +20,7 @@ type Config struct {
 // Client is one process.
 type Client struct {
 	Goroutines int
-	Acquires   int  // of each
+	Acquires   int  // acquires per goroutine
 	Views      bool // it may have a view; otherwise it lists
 	Hidden     bool // other clients are not permitted to read its nodes
 }
@@ -89,17 +89,17 @@ type goroutine struct {
 	node, num     int8
 	reader        int8
 	inView        bool
-	asked         int8 // reads that are not answered
+	asked         int8 // the number of reads without an answer
 	pred          int8 // whom it waits for
 	predWatched   bool
 	predGone      bool
 	refused       bool // it is not permitted to read that node
-	ahead         int8 // of the list: nodes ahead
+	ahead         int8 // the number of nodes ahead in the list
 	first, before int8 // the nearest of them, and the one before that
 	own           bool // the list has our node
 	last          bool // it waits for the only one ahead
 	ownWatched    bool
-	ownGone       bool // which the watch has reported
+	ownGone       bool // the watch has reported its deletion
 	listed        int8 // transactions at the instant of the list
 	seen          int8 // the same of what it holds by
 	downs         int8

@@ -13,9 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Check runs the blocks of a Markdown file that are marked as console, each in its own shell with
-// env, and compares. A line that begins with "$ " is a command; its output follows, up to the next
-// command. In the output, … stands for anything on a line, and on its own line for any lines.
+// Check runs the commands in the console blocks of a Markdown file, each in its own shell with env.
+// The test fails if the output of a command differs from the output in the file.
+//
+// A line that begins with "$ " is a command. The lines up to the next command are its output. In
+// the output, … stands for any text within a line, and on its own line for any lines.
 func Check(t *testing.T, file string, env []string) {
 	t.Helper()
 	blocks := Blocks(t, file, "console")

@@ -145,7 +145,7 @@ func State(s connstate.State) string {
 	return s.String()
 }
 
-// kinds has the kinds of locks by the names of their nodes.
+// kinds maps the names of nodes to the kinds of locks.
 var kinds = map[string]string{
 	"lock-":    "mutex",
 	"__READ__": "read",

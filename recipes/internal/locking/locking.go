@@ -119,7 +119,7 @@ type Lock[Queue, Hold, Group, Participant, Option any] struct {
 	Leave func(holds []Hold)
 
 	// Group combines holds, of which there must be at least one, in the order in which they were
-	// acquired. ctx is the context that the user called the recipe with.
+	// acquired. ctx is the context that the caller passed to the recipe.
 	Group func(ctx context.Context, holds []Hold) Group
 
 	// Conclude releases a hold and applies operations in one transaction, which is repeated while

@@ -32,7 +32,7 @@ type Cluster struct {
 	done   chan struct{} // closed by Close
 
 	members []*Member // including members without a vote; replaced, not modified
-	voters  voters    // who decides, by the last committed configuration
+	voters  voters    // the members that decide, by the last committed configuration
 	made    int       // the number of members there ever were
 	random  *rand.Rand
 	ahead   time.Duration // see Advance
@@ -44,7 +44,7 @@ type Cluster struct {
 type history struct {
 	log      []*Entry // committed transactions, from number base on
 	base     int
-	baseZxid int64 // of the last transaction before base
+	baseZxid int64 // the zxid of the last transaction before base
 }
 
 // committed returns the number of committed transactions.
@@ -187,8 +187,8 @@ func (c *Cluster) Expire(session int64) error {
 	return nil
 }
 
-// reap has the leader delete the containers and TTL nodes that are due. Nodes that become empty by
-// that wait for the next check.
+// reap makes the leader delete the containers and TTL nodes that are due. Nodes that become empty
+// by that wait for the next check.
 func (c *Cluster) reap() {
 	if !c.led() {
 		return
@@ -210,8 +210,8 @@ func (c *Cluster) advance(d time.Duration) {
 	c.reap()
 }
 
-// halfTick has the leaders ping their followers and expire sessions. Real leaders do the latter at
-// the end of a tick.
+// halfTick makes the leaders ping their followers and expire sessions. Real leaders do the latter
+// at the end of a tick.
 func (c *Cluster) halfTick() {
 	now := time.Now()
 	for _, t := range slices.Clone(c.terms) {
@@ -230,10 +230,10 @@ func (c *Cluster) halfTick() {
 	c.forget(least)
 }
 
-// after has f run once d has passed.
+// after calls f once d has passed.
 func (c *Cluster) after(d time.Duration, f func()) { c.agenda.Add(time.Now().Add(d), f) }
 
-// every has f run each time d has passed since began.
+// every calls f each time d has passed since began.
 func (c *Cluster) every(d time.Duration, f func()) {
 	at := c.began
 	var again func()

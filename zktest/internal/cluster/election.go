@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// leadership is who leads a cluster.
+// leadership records the leaders of a cluster.
 type leadership struct {
 	epoch    int64
 	term     *term         // the newest
-	terms    []*term       // that are not over: a replaced leader may not have noticed
+	terms    []*term       // terms that are not over: a replaced leader may not have noticed
 	electing bool          // an election is under way
 	changed  chan struct{} // closed and replaced when another member may lead
 }

@@ -8,7 +8,7 @@ import "time"
 type link struct {
 	term     *term
 	follower *Member
-	up, down lane // to the leader, to the follower
+	up, down lane // lanes to the leader and to the follower
 	acked    int64
 	blocked  bool
 	blocks   int // the number of times it was
@@ -22,7 +22,7 @@ type lane struct {
 	arrived int       // the number of these that have arrived and wait for the end of a block
 }
 
-// send has f run at the other end.
+// send calls f at the other end.
 func (l *link) send(way *lane, f func()) {
 	c := l.term.cluster
 	at := time.Now().Add(c.upTo(c.cfg.Latency))

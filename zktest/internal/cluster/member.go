@@ -13,12 +13,12 @@ import (
 type Member struct {
 	*Replica
 	cluster *Cluster
-	apart   bool           // on the other side of a partition
+	apart   bool           // it is on the other side of a partition
 	lag     *time.Duration // nil: random, as the cluster's configuration says
 
-	term  *term // that it leads or follows; nil while it looks for a leader
-	link  *link // to the leader, if it follows
-	epoch int64 // of the last term that it was part of
+	term  *term // the term that it leads or follows; nil while it looks for a leader
+	link  *link // the link to the leader, if it follows
+	epoch int64 // the epoch of the last term that it was part of
 
 	memberLog
 
@@ -27,12 +27,12 @@ type Member struct {
 	resuming map[int64]Caller // handshakes that wait for the leader, by session
 }
 
-// memberLog is what a member has of the log of its cluster.
+// memberLog is the part of the cluster's log that a member has.
 type memberLog struct {
 	known   int      // the number of entries of the cluster's log that it knows to be committed
 	applied int      // the number of these that it has applied
-	tail    []*Entry // proposed to it after these, and not known to be committed
-	steps   []step   // to be done, in order
+	tail    []*Entry // entries proposed to it after these, and not known to be committed
+	steps   []step   // steps to be done, in order
 	wake    time.Time
 }
 
@@ -43,7 +43,7 @@ type step struct {
 	do    func()
 }
 
-// touch is when a session was heard.
+// touch records when a session was last heard, and its timeout.
 type touch struct {
 	timeout time.Duration
 	at      time.Time
@@ -79,7 +79,7 @@ func (m *Member) lastZxid() int64 {
 	return m.cluster.zxidOf(m.known)
 }
 
-// toLeader has f run at the leader.
+// toLeader calls f at the leader.
 func (m *Member) toLeader(f func(t *term)) {
 	switch {
 	case m.leads():
@@ -258,13 +258,13 @@ func (m *Member) commit() {
 	m.schedule()
 }
 
-// do has f done after everything that is committed now was applied.
+// do calls f after everything that is committed now was applied.
 func (m *Member) do(f func()) {
 	m.steps = append(m.steps, step{do: f})
 	m.schedule()
 }
 
-// schedule has work called when the first step is due.
+// schedule arranges a call of work when the first step is due.
 func (m *Member) schedule() {
 	if len(m.steps) == 0 {
 		return
@@ -310,7 +310,8 @@ func (m *Member) follow(t *term, tail []*Entry) {
 	clear(m.resuming)
 }
 
-// look has the member leave its term and look for a leader. Until it finds one it serves no client.
+// look makes the member leave its term and look for a leader. Until it finds one it serves no
+// client.
 func (m *Member) look() {
 	t, l := m.term, m.link
 	if t == nil {
@@ -327,7 +328,7 @@ func (m *Member) look() {
 	m.cluster.announce()
 }
 
-// noticeEnd has the member notice after a while that its link has ended. A member that is paused
+// noticeEnd makes the member notice after a while that its link has ended. A member that is paused
 // notices later.
 func (m *Member) noticeEnd(l *link, after time.Duration) {
 	m.cluster.after(after, func() {

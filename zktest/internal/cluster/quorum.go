@@ -73,7 +73,7 @@ type Entry struct {
 	Timeout time.Duration // timeout of a new session
 	Origin  Caller        // client that waits for the result; may be nil
 	at      *Member       // the member that it was submitted to; nil for a server without a cluster
-	voters  voters        // who decides once this is committed; nil: as before
+	voters  voters        // the members that decide once this is committed; nil: as before
 }
 
 // Caller waits for the result of a transaction, or for the leader's answer about a session.

@@ -92,7 +92,7 @@ func (c *Cluster) Remove(ctx context.Context, m *Member) error {
 	return nil
 }
 
-// copyOf gives a new member what another member has applied, as the snapshot of a leader does.
+// copyOf copies the applied state of another member to a new member, like the snapshot of a leader.
 func (m *Member) copyOf(other *Member) {
 	m.Tree, m.applied = other.Tree.Clone(), other.applied
 	for id, sess := range other.Sessions {
@@ -100,7 +100,7 @@ func (m *Member) copyOf(other *Member) {
 	}
 }
 
-// reconfigure has the leader propose a configuration with a member or without it, until one is
+// reconfigure makes the leader propose a configuration with a member or without it, until one is
 // committed. A proposal that is lost with its leader is repeated. The lock is not held.
 func (c *Cluster) reconfigure(ctx context.Context, m *Member, in bool) error {
 	again := time.NewTicker(c.cfg.Tick)
@@ -130,7 +130,7 @@ func (c *Cluster) configured(m *Member, in bool) bool {
 	return slices.Contains(c.voters, m) == in && (in || !slices.ContainsFunc(c.members, (*Member).reconfigures))
 }
 
-// propose has the leader propose a configuration with a member or without it, if it can now.
+// propose makes the leader propose a configuration with a member or without it, if it can now.
 func (c *Cluster) propose(m *Member, in bool) {
 	t := c.term
 	if !c.led() || t.leader.reconfigures() || in && m.term != t {

@@ -13,8 +13,8 @@ type term struct {
 	cluster     *Cluster
 	epoch       int64
 	leader      *Member
-	links       []*link // to the followers
-	count       int64   // of the transactions proposed
+	links       []*link // links to the followers
+	count       int64   // the number of proposed transactions
 	outstanding []*proposal
 	tracker     *Tracker
 	pinged      time.Time // when the leader last pinged its followers
@@ -33,9 +33,9 @@ func (t *term) drop(l *link) {
 	t.links = slices.DeleteFunc(t.links, func(other *link) bool { return other == l })
 }
 
-// ping has the leader ask its followers which sessions they have heard. A follower that was paused
-// or cut off finds the pings of that time before everything that the leader has sent later, and
-// answers them first.
+// ping makes the leader ask its followers which sessions they have heard. A follower that was
+// paused or cut off finds the pings of that time before everything that the leader has sent later,
+// and answers them first.
 func (t *term) ping() {
 	t.pinged = time.Now()
 	for id, heard := range t.leader.report() {
@@ -159,7 +159,7 @@ func (t *term) permits(e *Entry) bool {
 		return false
 	}
 	if e.Origin == nil {
-		return true // from a member, not from its client
+		return true // the request is from a member, not from its client
 	}
 	at := e.at.Number
 	if sess.owner == 0 {
@@ -208,7 +208,7 @@ func (t *term) commit() {
 	}
 }
 
-// afterOutstanding has f run at the leader once all present proposals are committed.
+// afterOutstanding calls f at the leader once all present proposals are committed.
 func (t *term) afterOutstanding(f func()) {
 	if n := len(t.outstanding); n > 0 {
 		p := t.outstanding[n-1]
@@ -218,7 +218,7 @@ func (t *term) afterOutstanding(f func()) {
 	f()
 }
 
-// join has a member follow.
+// join adds a follower.
 func (t *term) join(m *Member) {
 	m.follow(t, t.leader.tail)
 	l := &link{term: t, follower: m}

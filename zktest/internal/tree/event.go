@@ -28,7 +28,7 @@ func (e EventType) String() string { return eventNames[e] }
 type Event struct {
 	Kind EventType
 	Path string
-	ACL  []proto.ACL // of the node; a client without read permission receives no event
+	ACL  []proto.ACL // the node's ACL; a client without read permission receives no event
 }
 
 // Below reports whether path is under root.

@@ -79,7 +79,7 @@ func (x *Txn) multiPart(op proto.MultiOp) (proto.MultiResult, proto.Code) {
 		case x.Tree.Rules.Version < V39, kind == proto.OpCreateTTL:
 			kind, called = proto.OpCreate, proto.OpCreate
 		case kind != proto.OpCreate:
-			called = proto.OpCreate2 // of the kind of the request
+			called = proto.OpCreate2 // the kind of the request decides
 		}
 	}
 	body, code := x.operation(kind, op.Body)

@@ -21,7 +21,7 @@ func ParseOp(name string) (proto.Op, error) {
 	return 0, fmt.Errorf("zktest: unknown operation %q: must be a name of ZooKeeper's documentation, such as getChildren2", name)
 }
 
-// CheckOps returns an error if one of these names is not an operation's name.
+// CheckOps returns an error if a name is not the name of an operation.
 func CheckOps(names []string) error {
 	for _, name := range names {
 		if _, err := ParseOp(name); err != nil {

@@ -55,7 +55,7 @@ type NewNode struct {
 	Data       []byte
 	ACL        []proto.ACL
 	sequential bool
-	owner      int64 // of an ephemeral node
+	owner      int64 // the owner of an ephemeral node
 	Container  bool
 	TTL        time.Duration
 	shown      int64

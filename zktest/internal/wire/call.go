@@ -14,7 +14,7 @@ import (
 type call struct {
 	conn     *Conn
 	request  Request
-	session  int64 // of a handshake: the session that it gets
+	session  int64 // the session; for a handshake, the session that it receives
 	xid      int32
 	fate     Fate
 	then     func(q *call, zxid int64, res tree.Result)
@@ -211,7 +211,7 @@ func (c *Conn) refuse(q *call) {
 	c.Cut()
 }
 
-// carryOut has a request answered, now or when its transaction is applied.
+// carryOut answers a request, now or when its transaction is applied.
 func (c *Conn) carryOut(q *call) {
 	s, r := c.server, q.request
 	switch {

@@ -23,7 +23,7 @@ type Conn struct {
 	done     chan struct{} // closed when the server has given the connection up
 	once     sync.Once
 	in       Queue    // requests
-	arrivals arrivals // of these, if the server has a latency
+	arrivals arrivals // arrival times of these, if the server has a latency
 	out      Queue    // answers and events
 	pending  *call    // the last write of a cluster that was not waited for; used by serve only
 
@@ -36,7 +36,8 @@ type Conn struct {
 	record
 }
 
-// hearing is noted without the server's lock, so that a client is heard while long work runs.
+// hearing records when the client was last heard. It is updated without the server's lock, which
+// long work may hold.
 type hearing struct {
 	heardAt  atomic.Int64 // nanoseconds since Server.made; 0: not since the last look
 	blocked  atomic.Bool  // the link is frozen, or the server paused
@@ -44,14 +45,14 @@ type hearing struct {
 	received atomic.Int64
 }
 
-// client is what a server knows of the client of a connection.
+// client is the server's knowledge of the client of a connection.
 type client struct {
 	peer    int64 // the session that the client asked for or got, for frozen links
 	session *cluster.Session
 	sasl    saslExchange
 	who     []tree.Identity // its address, then the identities that it has authenticated
 	over    bool            // nothing is served any more
-	lost    bool            // with the process or the leader: its requests are not applied
+	lost    bool            // the process or the leader was lost: its requests are not applied
 }
 
 // delivery is the state of the answers to a client.
@@ -60,7 +61,7 @@ type delivery struct {
 	behind  [][]byte // in order
 }
 
-// record is what four-letter words report of a connection.
+// record holds the facts about a connection that four-letter words report.
 type record struct {
 	since    time.Time
 	sent     int64

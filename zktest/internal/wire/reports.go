@@ -18,7 +18,7 @@ func (s *Server) connsInOrder() []*Conn {
 	return slices.SortedFunc(maps.Keys(s.conns), func(a, b *Conn) int { return a.since.Compare(b.since) })
 }
 
-// environmentText has the lines of a real server's environment that have a meaning here.
+// environmentText contains the lines of a real server's environment that have a meaning here.
 func environmentText(version string) string {
 	var b strings.Builder
 	b.WriteString("Environment:\n")

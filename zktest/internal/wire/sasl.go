@@ -9,7 +9,7 @@ import (
 
 // saslExchange is the state of a connection's authentication by SASL.
 type saslExchange struct {
-	nonce string // of the last challenge; empty: none
+	nonce string // the nonce of the last challenge; empty: none
 	user  string // empty: not authenticated
 }
 

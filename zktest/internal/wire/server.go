@@ -21,7 +21,7 @@ type Server struct {
 	cfg    Config
 	quorum cluster.Quorum
 	hooks  Hooks
-	name   string    // in a timeline
+	name   string    // the server's name in a timeline
 	made   time.Time // heardAt of connections is counted from here
 	wg     sync.WaitGroup
 
@@ -43,13 +43,13 @@ type process struct {
 	done    chan struct{} // closed by Close
 }
 
-// meters are what a server counts.
+// meters holds the counters of a server.
 type meters struct {
 	requests map[proto.Op]int
 	events   int
 	bytesIn  atomic.Int64 // counted as requests arrive
 	bytesOut int64
-	received atomic.Int64 // for four-letter words, like sent
+	received atomic.Int64 // four-letter words report it, like sent
 	sent     int64
 }
 

@@ -15,7 +15,7 @@ const (
 	watchAny watchModes = 1<<iota - 1
 )
 
-// watcher has the watches of one connection. They end with it, and clients set them again.
+// watcher holds the watches of one connection. They end with it, and clients set them again.
 type watcher struct {
 	data     map[string]watchModes // also exists
 	children map[string]watchModes

@@ -84,7 +84,7 @@ type Ensemble struct {
 	url     string
 	servers []string
 	client  *http.Client
-	ctx     context.Context // of methods that take none
+	ctx     context.Context // the context for methods that take none
 	cancel  context.CancelFunc
 	lease   io.Closer // the reply to the start: the ensemble is removed when its connection ends
 }

@@ -38,8 +38,8 @@ type event struct{ Action, Package, Test, Output string }
 type test struct{ pkg, name string }
 
 func report(in io.Reader, out, verbose io.Writer) error {
-	output := make(map[test]*strings.Builder) // of tests that have not ended
-	left := make(map[string][]test)           // by the reason
+	output := make(map[test]*strings.Builder) // output of tests that have not ended
+	left := make(map[string][]test)           // tests by the reason
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {

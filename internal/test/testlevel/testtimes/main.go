@@ -51,7 +51,7 @@ func main() {
 type run struct {
 	Package string
 	Wall    time.Duration
-	CPU     time.Duration // of the binary and the children it has waited for
+	CPU     time.Duration // CPU time of the binary and the children it has waited for
 }
 
 // execute runs a test binary and records its times.

@@ -28,7 +28,7 @@ const (
 	doneLine    = "done"
 )
 
-// remover is what a process knows of its remover.
+// remover is the running remover of this process: see removerFlag.
 type remover struct {
 	process *exec.Cmd
 	input   io.WriteCloser // the system closes it when this process ends, in whatever way
