@@ -30,11 +30,12 @@
 //
 // # Addresses
 //
-// With the scheme http, an instance that has only an SSL port is called by https, and so is an
-// instance of Spring Cloud with an SSL port. All other instances are called at
-// their port. With https, all are called at their SSL ports. Instances without the needed port or
-// without an address are skipped. So are instances that need https if the base has no
-// TLSClientConfig.ServerName.
+// For the scheme http, an instance is called over HTTP at its port. An instance with an SSL port is
+// called over HTTPS at that port if it has no other port or is an instance of Spring Cloud. For the
+// scheme https, every instance is called at its SSL port.
+//
+// An instance without an address or without the needed port is skipped. An instance that needs
+// HTTPS is also skipped if the base has no TLSClientConfig.ServerName.
 //
 // # The base
 //
@@ -43,8 +44,8 @@
 // other base needs such timeouts as well: an instance that hangs stays in the list until its
 // session expires.
 //
-// For https the base must be an *http.Transport with TLSClientConfig.ServerName. A RoundTripper
-// that wraps one, for traces or metrics, belongs around the Transport rather than below it.
+// For https the base must be an *http.Transport with TLSClientConfig.ServerName. To add traces or
+// metrics, wrap the [Transport], not the base.
 package httpclient
 
 import (

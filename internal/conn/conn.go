@@ -109,18 +109,20 @@ type Request struct {
 
 // Handler receives the reply to one request.
 type Handler interface {
-	// Reply is called once, on the connection's goroutine or inside Send, and must not block. If
-	// err is nil, the server carried the request out, and body has the reply, valid until Reply
-	// returns. Otherwise err is one of these:
+	// Reply is called on the connection's goroutine or inside Send, and must not block. If err is
+	// nil, the server carried the request out. Then body has the reply, and is valid until Reply
+	// returns.
+	//
+	// Otherwise err is one of these:
 	//
 	//   - the server's error: see [CodeError]
 	//   - zk.ErrNoServer: the request was not sent
-	//   - an error that wraps [ErrTooLong]: it was not sent, for its length
+	//   - an error that wraps [ErrTooLong]: the request was too long and was not sent
 	//   - an error that wraps zk.ErrConnectionClosed: the connection ended before the reply
 	//
-	// Reply is called twice in one case only: if body.Err is not nil when it returns, the reply is
-	// malformed, and the connection ends. Reply must not have passed anything on then. The second
-	// call follows the end of the connection.
+	// Reply is called once, except for a malformed reply: body.Err is then not nil when Reply
+	// returns, and the connection ends. After its end Reply is called again, with an error that
+	// wraps zk.ErrConnectionClosed. The first call must not pass anything on.
 	Reply(body *proto.Decoder, err error)
 }
 

@@ -39,7 +39,7 @@ type Entry struct {
 	Session string        `json:"session,omitempty"` // as real servers print it
 	What    string        `json:"what"`              // operation, event, fault, lock's path
 	Path    string        `json:"path,omitempty"`
-	Result  string        `json:"result,omitempty"` // of a request; the cause of an end
+	Result  string        `json:"result,omitempty"` // outcome of a request, or why another entry ended
 	Bad     bool          `json:"bad,omitempty"`    // an error or a loss
 	Zxid    int64         `json:"zxid,omitempty"`
 }

@@ -26,12 +26,12 @@ type Values[T any] struct {
 
 // Value is the value of a node.
 type Value[T any] struct {
-	// Value is decoded from Node. If Err is not nil, Value is decoded from the last version that
-	// could be decoded. It is zero if no version could be decoded.
+	// Value is decoded from Node. If Err wraps framework.ErrBadValue, Value is the node's previous
+	// value, or zero if there is none. If Err wraps ErrNoValue, Value is zero.
 	Value T
 	Node  Node // the node in the cache
-	// Err is why Node could not be decoded: framework.ErrBadValue, which wraps the decoder's error,
-	// or ErrNoValue.
+	// Err is nil if Node was decoded. Otherwise it is the decoder's error, which wraps ErrNoValue,
+	// or an error that wraps framework.ErrBadValue and the decoder's error.
 	Err  error
 	good bool // there is a value
 }

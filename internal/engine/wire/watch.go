@@ -115,7 +115,8 @@ type Listener struct {
 // Listener returns a listener that calls f with its events.
 func (l *Conn) Listener(f func(zk.Event)) *Listener { return &Listener{link: l, f: f} }
 
-// Listen sends a read of a listener, which sets a watch for one event.
+// Listen sends a read and calls done with the answer. The read sets a watch as in [Watched],
+// and v receives the event that fires the watch.
 func Listen[T any](v *Listener, path string, kind WatchKind, ask Reading[T], done func(T, error)) {
 	watch(v.link, user{listener: v}, path, kind, ask, done)
 }
