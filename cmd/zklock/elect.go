@@ -35,7 +35,7 @@ func (e *elect) flags(a *cli.App, fs *pflag.FlagSet) {
 	e.Connection.Flags(a, fs)
 	fs.SetInterspersed(false) // flags after the path belong to the command
 	fs.StringVar(&e.id, "id", "", "`text` that identifies this candidate to other clients; by default host, process and command")
-	fs.BoolVar(&e.selector, "selector", false, "take part in the elections of Curator's LeaderSelector, not LeaderLatch; its nodes are a mutex's")
+	fs.BoolVar(&e.selector, "selector", false, "take part in the elections of Curator's LeaderSelector, not LeaderLatch; also excludes holders of a mutex at the path")
 	fs.StringVar(&e.onLoss, "on-loss", lossTerm, "when the leadership is lost: `term` (SIGTERM, then SIGKILL after --grace) or kill (at once)")
 	e.graceFlag(fs)
 	e.sessionFlag(fs)
