@@ -99,7 +99,7 @@ func javaCallsGo(t *testing.T, group string) {
 	}
 	require.Equal(t, "hello ann from go", call("ann"))
 	restarts := testlevel.Pick(0, 0, 2)
-	for n := range 100 { // the provider's session ends meanwhile, and the server restarts
+	for n := range 100 { // the provider's session expires after 20 calls, and the server restarts
 		if n == 20 {
 			session, err := client.Session(ctx)
 			require.NoError(t, err)

@@ -64,7 +64,7 @@ func TestLock_CutOffFromAllServers(t *testing.T) {
 				require.True(t, closed(lost), "two holders")
 				return
 			}
-			time.Sleep(time.Hour) // virtual time
+			time.Sleep(time.Hour) // virtual time, in which no event may arrive
 			require.NoError(t, next.Err())
 			require.False(t, closed(lost), "go-zookeeper reports the expiry without a server")
 			between.cut(false)
