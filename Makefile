@@ -24,7 +24,7 @@ check: lint
 
 test:
 	@scripts/test.sh -race -vet=off -p 6 -parallel 6 -timeout $(TIMEOUT) $(PACKAGES)
-	@go test -vet=off ./test/sim -run 'TestWorlds|TestSeedsWorthKeeping|TestJobWorlds' -sim.seeds 300
+	@CURATOR_TESTS=test go test -vet=off ./test/sim -run 'Worlds|TestSeedsWorthKeeping' -sim.seeds 300
 	@go test -vet=off ./test/sim -run 'TestWorlds$$' -sim.only shards -sim.seeds 2300
 	@go test -vet=off ./test/matrix ./discovery/grpcresolver ./discovery/kratosregistry -run TestMatrix -matrix.core
 

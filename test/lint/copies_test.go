@@ -1,4 +1,4 @@
-package lint
+package lint_test
 
 import (
 	"os/exec"
@@ -10,7 +10,7 @@ import (
 
 // TestVet_ReportsCopies: go vet reports a copy of each type that has an identity.
 func TestVet_ReportsCopies(t *testing.T) {
-	out, err := exec.Command("go", "vet", "-copylocks", "./testdata/copies").CombinedOutput()
+	out, err := exec.Command("go", "vet", race(), "-copylocks", "./testdata/copies").CombinedOutput()
 	require.Error(t, err)
 	for _, name := range []string{
 		"framework.Client",

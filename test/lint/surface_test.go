@@ -1,13 +1,8 @@
 package lint_test
 
 import (
-	"fmt"
-	"go/importer"
-	"go/token"
 	"go/types"
-	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -64,38 +59,20 @@ func TestSurface_Interfaces(t *testing.T) {
 
 const module = "github.com/gocurator/curator"
 
-// exported returns the packages of the main module that users can import, from export data.
+// exported returns the packages of the main module that users can import.
 func exported(t *testing.T) []*types.Package {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Name}} {{.Export}}", "./...")
-	cmd.Dir = "../.."
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	require.NoError(t, err)
-	files, paths := map[string]string{}, []string{}
-	for line := range strings.Lines(string(out)) {
-		f := strings.Fields(line)
-		if len(f) < 3 {
+	l := list(t)
+	var found []*types.Package
+	for _, p := range l.packages {
+		if p.Module.Path != module || !p.public() {
 			continue
 		}
-		files[f[0]] = f[2]
-		if own, ok := strings.CutPrefix(f[0], module+"/"); ok && f[1] != "main" && !strings.Contains("/"+own+"/", "/internal/") && !strings.HasPrefix(own, "test/") {
-			paths = append(paths, f[0])
-		}
-	}
-	imp := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		if files[path] == "" {
-			return nil, fmt.Errorf("no export data of %s", path)
-		}
-		return os.Open(files[path])
-	})
-	var list []*types.Package
-	for _, path := range paths {
-		p, err := imp.Import(path)
+		imported, err := l.Import(p.ImportPath)
 		require.NoError(t, err)
-		list = append(list, p)
+		found = append(found, imported)
 	}
-	return list
+	return found
 }
 
 // walkSurface calls f with each named type in the signature of o, and in its exported fields and

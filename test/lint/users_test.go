@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -254,7 +255,7 @@ func list(t *testing.T) *listing {
 	}
 	l, exports := &listing{fset: token.NewFileSet()}, map[string]string{}
 	modules := strings.Fields(string(run("list", "-m", "-f", "{{.Dir}}/...")))
-	out := run(append([]string{"list", "-export", "-deps", "-json=ImportPath,Dir,Name,Export,GoFiles,XTestGoFiles,Imports,Module"}, modules...)...)
+	out := run(append([]string{"list", race(), "-export", "-deps", "-json=ImportPath,Dir,Name,Export,GoFiles,XTestGoFiles,Imports,Module"}, modules...)...)
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var p listed
 		require.NoError(t, d.Decode(&p))
@@ -270,4 +271,11 @@ func list(t *testing.T) *listing {
 		return os.Open(exports[path])
 	})
 	return l
+}
+
+// race returns the flag that makes go use the packages that this test was built with. They are in
+// the build cache.
+func race() string {
+	built, _ := debug.ReadBuildInfo()
+	return fmt.Sprintf("-race=%t", slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"}))
 }

@@ -232,11 +232,12 @@ func (d *deaths) lookAtOrphan(leader *zktest.Server, mark, state string) {
 
 func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
+var delayWorlds = testlevel.Pick[uint64](20, 100, 1000)
+
 // TestDelayWorlds runs worlds with a mutex that has a lock delay.
 func TestDelayWorlds(t *testing.T) {
-	worlds := testlevel.Pick[uint64](20, 100, 1000)
 	counts := make(map[string]int)
-	for seed := uint64(1); seed <= worlds; seed++ {
+	for seed := uint64(1); seed <= delayWorlds; seed++ {
 		r := simulate(t, draw(seed, "delay"), false)
 		require.Emptyf(t, r.wrong, "go test ./test/sim -run TestWorlds -v -sim.recipe delay -sim.seed %d", seed)
 		for kind, n := range r.counts {
@@ -245,5 +246,5 @@ func TestDelayWorlds(t *testing.T) {
 	}
 	require.Positive(t, counts["marks of dead holders"])
 	t.Logf("%d worlds, %d holds, %d marks of dead holders, %d holds after a death",
-		worlds, counts["holds"], counts["marks of dead holders"], counts["holds after a death"])
+		delayWorlds, counts["holds"], counts["marks of dead holders"], counts["holds after a death"])
 }
