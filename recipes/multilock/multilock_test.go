@@ -19,6 +19,7 @@ import (
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/rwlock"
 	"github.com/gocurator/curator/recipes/semaphore"
+	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,19 +50,30 @@ func two(client *framework.Client, path string, opts ...lock.Option) (c locksuit
 	return locksuite.Of(l, m.Participants), nil
 }
 
+func newMutex(t *testing.T, client *framework.Client, path string, opts ...lock.Option) *mutex.Mutex {
+	t.Helper()
+	m, err := mutex.New(client, path, opts...)
+	require.NoError(t, err)
+	return m
+}
+
+func newLock(t *testing.T, locks ...lock.Locker) *multilock.Lock {
+	t.Helper()
+	l, err := multilock.New(locks...)
+	require.NoError(t, err)
+	return l
+}
+
 // three makes a mutex, a write lock and a semaphore below path, and one lock of them.
 func three(t *testing.T, client *framework.Client, path string) (*multilock.Lock, []lock.Locker) {
 	t.Helper()
-	m, err := mutex.New(client, path+"-a")
-	require.NoError(t, err)
+	m := newMutex(t, client, path+"-a")
 	rw, err := rwlock.New(client, path+"-b")
 	require.NoError(t, err)
 	s, err := semaphore.New(client, path+"-c", 1)
 	require.NoError(t, err)
 	locks := []lock.Locker{m, rw.Write(), s}
-	l, err := multilock.New(locks...)
-	require.NoError(t, err)
-	return l, locks
+	return newLock(t, locks...), locks
 }
 
 // free checks that each lock can be had.
@@ -97,10 +109,8 @@ func noneHeld(t *testing.T, bed *testbed.Bed) {
 		taken := testbed.Acquire(t, others[i])
 		_, err := l.TryAcquire(testbed.Context(t))
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err = l.Acquire(ctx)
+		_, err = l.Acquire(testbed.Timeout(t, 50*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		cancel()
 		for j := range locks {
 			if j != i {
 				free(t, others[j:j+1])
@@ -140,8 +150,7 @@ func lostWhileWaiting(t *testing.T, bed *testbed.Bed) {
 
 func TestBadArguments(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	m, err := mutex.New(client, "/a")
-	require.NoError(t, err)
+	m := newMutex(t, client, "/a")
 	rw, err := rwlock.New(client, "/b")
 	require.NoError(t, err)
 	for name, locks := range map[string][]lock.Locker{
@@ -156,13 +165,11 @@ func TestBadArguments(t *testing.T) {
 
 // TestLockThatCannotBeCompared has a type that can be compared, and a value that cannot.
 func TestLockThatCannotBeCompared(t *testing.T) {
-	m, err := mutex.New(testbed.InProcess(t).Client(t), "/a")
-	require.NoError(t, err)
-	_, err = multilock.New(struct {
+	m := newMutex(t, testbed.InProcess(t).Client(t), "/a")
+	newLock(t, struct {
 		lock.Locker
 		any
 	}{m, []int{1}})
-	require.NoError(t, err)
 }
 
 // noting remembers its last hold.
@@ -199,19 +206,15 @@ func (r refusing) TryAcquire(context.Context) (*lock.Hold, error) { return nil, 
 func TestLocksBeforeOneThatFailsAreReleased(t *testing.T) { // CUR-MUL-02, -06
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
-	a, err := mutex.New(client, "/a")
-	require.NoError(t, err)
-	c, err := mutex.New(client, "/c")
-	require.NoError(t, err)
+	a, c := newMutex(t, client, "/a"), newMutex(t, client, "/c")
 	first, failure := &noting{Locker: a}, errors.New("failure")
-	l, err := multilock.New(first, refusing{func() error {
+	l := newLock(t, first, refusing{func() error {
 		_, err := a.TryAcquire(ctx)
 		require.ErrorIs(t, err, lock.ErrNotAcquired, "the first is held")
 		return failure
 	}}, c)
-	require.NoError(t, err)
 	for range 2 {
-		_, err = l.Acquire(ctx)
+		_, err := l.Acquire(ctx)
 		require.ErrorIs(t, err, failure)
 		require.ErrorIs(t, first.hold.Err(), lock.ErrReleased)
 		_, err = l.TryAcquire(ctx)
@@ -227,16 +230,12 @@ func TestLocksBeforeOneThatFailsAreReleased(t *testing.T) { // CUR-MUL-02, -06
 func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
-	a, err := mutex.New(client, "/a")
-	require.NoError(t, err)
-	b, err := mutex.New(client, "/b")
-	require.NoError(t, err)
+	a, b := newMutex(t, client, "/a"), newMutex(t, client, "/b")
 	first := &noting{Locker: a}
-	l, err := multilock.New(first, &then{b, func() {
+	l := newLock(t, first, &then{b, func() {
 		require.NoError(t, client.Delete(ctx, first.hold.Path()))
 		testbed.Receive(t, first.hold.Done(), "word of the loss")
 	}})
-	require.NoError(t, err)
 	for range 100 {
 		_, err := l.Acquire(ctx)
 		require.ErrorIs(t, err, lock.ErrNodeDeleted)
@@ -248,12 +247,8 @@ func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 // TestGroupReentersByItsOwnHolds has the hold end that the group's context comes from.
 func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	a, err := mutex.New(client, "/a", lock.WithReentry())
-	require.NoError(t, err)
-	b, err := mutex.New(client, "/b", lock.WithReentry())
-	require.NoError(t, err)
-	l, err := multilock.New(a, b)
-	require.NoError(t, err)
+	a, b := newMutex(t, client, "/a", lock.WithReentry()), newMutex(t, client, "/b", lock.WithReentry())
+	l := newLock(t, a, b)
 	outer := testbed.Acquire(t, l)
 	middle, err := l.Acquire(outer.Context())
 	require.NoError(t, err)
@@ -270,13 +265,9 @@ func TestGroupReentersByItsOwnHolds(t *testing.T) {
 // TestAcquire_TwoLocksAtOnePath: the second would wait for the first.
 func TestAcquire_TwoLocksAtOnePath(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	a, err := mutex.New(client, "/a")
-	require.NoError(t, err)
-	twin, err := mutex.New(client, "/a")
-	require.NoError(t, err)
-	l, err := multilock.New(a, twin)
-	require.NoError(t, err)
-	_, err = l.Acquire(testbed.Context(t))
+	a, twin := newMutex(t, client, "/a"), newMutex(t, client, "/a")
+	l := newLock(t, a, twin)
+	_, err := l.Acquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrHeld)
 	_, err = l.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrHeld)
@@ -290,16 +281,13 @@ func TestManyLocksTakeNoLongerThanOneByOne(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	var locks []lock.Locker
 	for i := range 64 {
-		m, err := mutex.New(client, fmt.Sprintf("/lock-%d", i), lock.WithReentry())
-		require.NoError(t, err)
+		m := newMutex(t, client, fmt.Sprintf("/lock-%d", i), lock.WithReentry())
 		locks = append(locks, m)
 	}
-	l, err := multilock.New(locks...)
-	require.NoError(t, err)
-	acquired := make(chan error, 1)
-	go func() {
-		acquired <- l.Do(ctx, func(ctx context.Context) error { return l.Do(ctx, func(context.Context) error { return nil }) })
-	}()
+	l := newLock(t, locks...)
+	acquired := testbed.Go(func() error {
+		return l.Do(ctx, func(ctx context.Context) error { return l.Do(ctx, func(context.Context) error { return nil }) })
+	})
 	require.NoError(t, testbed.Receive(t, acquired, "the locks, twice"))
 	free(t, locks)
 }
@@ -320,12 +308,8 @@ func TestDo_ValueOfAnObserver(t *testing.T) {
 		assert.Equal(t, "span", ctx.Value(valueKey{}))
 		return nil
 	}
-	a, err := mutex.New(client, "/a")
-	require.NoError(t, err)
-	b, err := mutex.New(client, "/b")
-	require.NoError(t, err)
-	l, err := multilock.New(a, b)
-	require.NoError(t, err)
+	a, b := newMutex(t, client, "/a"), newMutex(t, client, "/b")
+	l := newLock(t, a, b)
 	require.NoError(t, l.Do(ctx, func(ctx context.Context) error {
 		for _, m := range []*mutex.Mutex{a, b} {
 			_, err := m.Acquire(ctx)
@@ -340,4 +324,25 @@ func TestDo_ValueOfAnObserver(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, leases.Do(inside, check))
 	}
+}
+
+// panicking is a lock of a user that panics.
+type panicking struct{}
+
+func (panicking) Acquire(context.Context) (*lock.Hold, error)    { panic("a lock of the user") }
+func (panicking) TryAcquire(context.Context) (*lock.Hold, error) { panic("a lock of the user") }
+
+// TestAcquire_PanicOfALockReleasesThoseBefore has a caller that recovers.
+func TestAcquire_PanicOfALockReleasesThoseBefore(t *testing.T) {
+	server := zktest.NewServer(t)
+	m := newMutex(t, testbed.On(server).Client(t), "/lock")
+	l := newLock(t, m, panicking{})
+	require.Panics(t, func() { _, _ = l.Acquire(testbed.Context(t)) })
+	hold, err := m.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
+	require.Panics(t, func() { _, _ = l.TryAcquire(testbed.Context(t)) })
+	hold, err = m.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, hold.Release())
 }

@@ -12,31 +12,23 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/recipes/multilock"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
 // TestManyLocksAreGivenUpAsSoonAsOne has a caller with many locks give up, while its servers do not
 // answer.
 func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		client, other := bed.Client(t, dial, framework.WithSessionTimeout(40*time.Second)), bed.Client(t, dial)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client, other := w.Client(framework.WithSessionTimeout(40*time.Second)), w.Client()
 		const last = 30
 		path := func(i int) string { return fmt.Sprintf("/lock-%d", i) }
 		var locks []lock.Locker
 		for i := range last + 1 {
-			m, err := mutex.New(client, path(i))
-			require.NoError(t, err)
+			m := newMutex(t, client, path(i))
 			locks = append(locks, m)
 		}
-		l, err := multilock.New(locks...)
-		require.NoError(t, err)
-		taken, err := mutex.New(other, path(last))
-		require.NoError(t, err)
+		l := newLock(t, locks...)
+		taken := newMutex(t, other, path(last))
 		hold := testbed.Acquire(t, taken)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -46,12 +38,12 @@ func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 		})
 		session := testbed.Session(t, client)
 		synctest.Wait() // it has all locks but one
-		server.Freeze(session.ID())
+		w.Server.Freeze(session.ID())
 		began := time.Now()
 		cancel()
 		require.ErrorIs(t, testbed.Receive(t, done, "the end"), context.Canceled)
 		require.LessOrEqual(t, time.Since(began), 2*time.Second, "one for the locks, and one for the place in the queue")
-		server.Thaw()
+		w.Server.Thaw()
 		require.NoError(t, hold.Release())
 		free(t, locks)
 	})
@@ -61,20 +53,13 @@ func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 // multilock's own. The time of the caller is over while the place in the queue of the second lock
 // is given up.
 func TestLossThatEndedTheWaitingIsReturned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		client, other := bed.Client(t, dial), bed.Client(t, dial)
-		a, err := mutex.New(client, "/a")
-		require.NoError(t, err)
-		b, err := mutex.New(client, "/b")
-		require.NoError(t, err)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client, other := w.Client(), w.Client()
+		a := newMutex(t, client, "/a")
+		b := newMutex(t, client, "/b")
 		first := &noting{Locker: a}
-		l, err := multilock.New(first, b)
-		require.NoError(t, err)
-		taken, err := mutex.New(other, "/b")
-		require.NoError(t, err)
+		l := newLock(t, first, b)
+		taken := newMutex(t, other, "/b")
 		hold := testbed.Acquire(t, taken)
 		ctx := testbed.Timeout(t, 5*time.Second)
 		done := testbed.Go(func() error {
@@ -84,9 +69,9 @@ func TestLossThatEndedTheWaitingIsReturned(t *testing.T) {
 		// virtual time: the caller's is over while it gives up, which takes a second
 		time.Sleep(4800 * time.Millisecond)
 		session := testbed.Session(t, client)
-		defer server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()
+		defer w.Server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()
 		require.NoError(t, other.Delete(t.Context(), first.hold.Path()))
-		err = testbed.Receive(t, done, "the end")
+		err := testbed.Receive(t, done, "the end")
 		require.ErrorIs(t, err, lock.ErrNodeDeleted)
 		testbed.OneOp(t, err, "acquire", first.hold.Path())
 		require.NotErrorIs(t, err, context.Canceled)
