@@ -96,8 +96,7 @@ func newLock(t *testing.T, locker lock.Locker) *revocable.Lock {
 
 func acquire(t *testing.T, l *revocable.Lock) *revocable.Hold {
 	t.Helper()
-	hold := testbed.Acquire(t, l)
-	return hold
+	return testbed.Acquire(t, l)
 }
 
 // asked waits until the request has reached the holds.
@@ -106,6 +105,20 @@ func asked(t *testing.T, holds ...*revocable.Hold) {
 	for _, hold := range holds {
 		testbed.Receive(t, hold.Revoked(), "the request")
 	}
+}
+
+// askAll asks all holders of a lock, which are n.
+func askAll(t *testing.T, p revocable.Participants, n int, opts ...revocable.Option) {
+	t.Helper()
+	asked, err := revocable.RevokeAll(testbed.Context(t), p, opts...)
+	require.NoError(t, err)
+	require.Equal(t, n, asked)
+}
+
+// ask asks the holder of a node.
+func ask(t *testing.T, client *framework.Client, path string, opts ...revocable.Option) {
+	t.Helper()
+	require.NoError(t, revocable.Revoke(testbed.Context(t), client, path, opts...))
 }
 
 func notAsked(t *testing.T, holds ...*revocable.Hold) {
@@ -166,7 +179,7 @@ func handsOver(t *testing.T, bed *testbed.Bed) {
 	ps, err := other.Participants(ctx)
 	require.NoError(t, err)
 	require.Len(t, ps, 1)
-	require.NoError(t, revocable.Revoke(ctx, client, ps[0].Path))
+	ask(t, client, ps[0].Path)
 	next := testbed.Acquire(t, other)
 	require.NoError(t, testbed.Receive(t, released, "the release"))
 	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
@@ -174,23 +187,21 @@ func handsOver(t *testing.T, bed *testbed.Bed) {
 }
 
 func oneIsAsked(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	path := testbed.Path(t)
 	a := acquire(t, newLock(t, newMutex(t, client, path+"-a")))
 	b := acquire(t, newLock(t, newMutex(t, client, path+"-b")))
-	require.NoError(t, revocable.Revoke(ctx, client, b.Path()))
+	ask(t, client, b.Path())
 	asked(t, b)
 	settle(t, client, a)
 	notAsked(t, a)
 	require.NoError(t, b.Release())
-	require.NoError(t, revocable.Revoke(ctx, client, a.Path()))
+	ask(t, client, a.Path())
 	asked(t, a)
 	require.NoError(t, a.Release())
 }
 
 func messages(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	l := newLock(t, newMutex(t, client, testbed.Path(t)))
 	for _, message := range []string{"__REVOKE__", "unlock"} {
@@ -205,7 +216,7 @@ func messages(t *testing.T, bed *testbed.Bed) {
 		require.NoError(t, hold.Release())
 	}
 	hold := acquire(t, l)
-	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
+	ask(t, client, hold.Path())
 	require.Equal(t, "__REVOKE__", testbed.Get(t, client, hold.Path()), "Curator's")
 	require.NoError(t, hold.Release())
 }
@@ -214,7 +225,7 @@ func nothingTaken(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
-	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
+	ask(t, client, hold.Path())
 	asked(t, hold)
 	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()), "again")
 	settle(t, client, hold)
@@ -231,21 +242,20 @@ func secondAcquire(t *testing.T, bed *testbed.Bed) {
 		hold, err := l.TryAcquire(testbed.Context(t))
 		require.NoError(t, err)
 		notAsked(t, hold)
-		require.NoError(t, revocable.Revoke(testbed.Context(t), client, hold.Path()))
+		ask(t, client, hold.Path())
 		asked(t, hold)
 		require.NoError(t, hold.Release())
 	}
 }
 
 func reentered(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	l := newLock(t, newMutex(t, client, testbed.Path(t), lock.WithReentry()))
 	outer := acquire(t, l)
 	inner, err := l.Acquire(outer.Context())
 	require.NoError(t, err)
 	require.Equal(t, outer.Path(), inner.Path())
-	require.NoError(t, revocable.Revoke(ctx, client, outer.Path()))
+	ask(t, client, outer.Path())
 	asked(t, outer, inner)
 	late, err := l.TryAcquire(inner.Context())
 	require.NoError(t, err)
@@ -258,7 +268,7 @@ func reentered(t *testing.T, bed *testbed.Bed) {
 func messageBeforeWatch(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	hold := testbed.Acquire(t, newMutex(t, client, testbed.Path(t)))
-	require.NoError(t, revocable.Revoke(testbed.Context(t), client, hold.Path()))
+	ask(t, client, hold.Path())
 	h, err := revocable.Watch(hold)
 	require.NoError(t, err)
 	asked(t, h)
@@ -277,7 +287,7 @@ func waiterIsAsked(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	require.Len(t, ps, 2)
 	for _, p := range ps {
-		require.NoError(t, revocable.Revoke(ctx, client, p.Path))
+		ask(t, client, p.Path)
 	}
 	asked(t, hold)
 	require.NoError(t, hold.Release())
@@ -297,16 +307,15 @@ func ownDataAreNoMessage(t *testing.T, bed *testbed.Bed) {
 }
 
 func force(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	path := testbed.Path(t)
 	client := bed.Client(t)
 	m := newMutex(t, bed.Client(t), path)
 	l := newLock(t, m)
 	hold := acquire(t, l)
-	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
+	ask(t, client, hold.Path())
 	asked(t, hold) // or the cause would be another, if the holder reads the message late
 	began := time.Now()
-	require.NoError(t, revocable.Revoke(ctx, client, hold.Path(), revocable.WithForce(100*time.Millisecond)))
+	ask(t, client, hold.Path(), revocable.WithForce(100*time.Millisecond))
 	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
 	testbed.Receive(t, hold.Done(), "the end of the hold")
 	require.ErrorIs(t, hold.Err(), revocable.ErrRevoked)
@@ -317,23 +326,20 @@ func force(t *testing.T, bed *testbed.Bed) {
 	// Released before the hold's own watch has noticed.
 	for range 5 {
 		hold = acquire(t, l)
-		require.NoError(t, revocable.Revoke(ctx, client, hold.Path()))
+		ask(t, client, hold.Path())
 		asked(t, hold)
-		require.NoError(t, revocable.Revoke(ctx, client, hold.Path(), revocable.WithForce(0)))
+		ask(t, client, hold.Path(), revocable.WithForce(0))
 		require.ErrorIs(t, hold.Release(), revocable.ErrRevoked)
 	}
 }
 
 // TestOneCallAsksAndForces has the holder be asked, and go on for all of the time that it has.
 func TestOneCallAsksAndForces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		hold := acquire(t, newLock(t, newMutex(t, bed.Client(t, dial), "/lock")))
-		client := bed.Client(t, dial)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		hold := acquire(t, newLock(t, newMutex(t, w.Client(), "/lock")))
+		client := w.Client()
 		began := time.Now()
-		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(time.Second)))
+		ask(t, client, hold.Path(), revocable.WithForce(time.Second))
 		require.Equal(t, time.Second, time.Since(began))
 		asked(t, hold)
 		testbed.Receive(t, hold.Done(), "the end of the hold")
@@ -355,9 +361,7 @@ func forceAndConsent(t *testing.T, bed *testbed.Bed) {
 		released <- consents.Release()
 	}()
 	// The grace is longer than the test may take.
-	n, err := revocable.RevokeAll(ctx, m, revocable.WithForce(time.Hour))
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	askAll(t, m, 1, revocable.WithForce(time.Hour))
 	require.NoError(t, testbed.Receive(t, released, "the release"))
 	queued(t, m, 0)
 
@@ -366,7 +370,7 @@ func forceAndConsent(t *testing.T, bed *testbed.Bed) {
 	done := testbed.Go(func() error { return revocable.Revoke(impatient, client, hold.Path(), revocable.WithForce(time.Hour)) })
 	asked(t, hold)
 	cancel(assert.AnError)
-	err = testbed.Receive(t, done, "the end of the call")
+	err := testbed.Receive(t, done, "the end of the call")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, assert.AnError)
 	require.NoError(t, hold.Release(), "no grace period, no deletion")
@@ -382,7 +386,7 @@ func forceOnWaiter(t *testing.T, bed *testbed.Bed) {
 	behind := acquiring(t, l, m, 3)
 	ps, err := m.Participants(ctx)
 	require.NoError(t, err)
-	require.NoError(t, revocable.Revoke(ctx, client, ps[1].Path, revocable.WithForce(0)))
+	ask(t, client, ps[1].Path, revocable.WithForce(0))
 	testbed.Eventually(t, func() bool { // the one that was struck queues again, behind the others
 		now, err := m.Participants(ctx)
 		return err == nil && len(now) == 3 && now[0].Path == ps[0].Path && now[1].Path == ps[2].Path
@@ -411,18 +415,13 @@ func deletedUnasked(t *testing.T, bed *testbed.Bed) {
 }
 
 func readersAndWriters(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	rw, err := rwlock.New(bed.Client(t), testbed.Path(t), lock.WithReentry())
 	require.NoError(t, err)
 	reading, writing := newLock(t, rw.Read()), newLock(t, rw.Write())
 	a, b := acquire(t, reading), acquire(t, reading)
-	n, err := revocable.RevokeAll(ctx, rw.Write())
-	require.NoError(t, err)
-	require.Zero(t, n, "nobody writes")
-	n, err = revocable.RevokeAll(ctx, rw)
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
+	askAll(t, rw.Write(), 0) // nobody writes
+	askAll(t, rw, 2)
 	asked(t, a, b)
 	require.NoError(t, a.Release())
 	require.NoError(t, b.Release())
@@ -430,13 +429,13 @@ func readersAndWriters(t *testing.T, bed *testbed.Bed) {
 	w := acquire(t, writing)
 	r, err := reading.Acquire(w.Context())
 	require.NoError(t, err)
-	require.NoError(t, revocable.Revoke(ctx, client, w.Path()))
+	ask(t, client, w.Path())
 	asked(t, w)
 	require.NoError(t, w.Release())
 	notAsked(t, r)
-	require.NoError(t, revocable.Revoke(ctx, client, r.Path()))
+	ask(t, client, r.Path())
 	asked(t, r)
-	require.NoError(t, revocable.Revoke(ctx, client, r.Path(), revocable.WithForce(0)))
+	ask(t, client, r.Path(), revocable.WithForce(0))
 	testbed.Receive(t, r.Done(), "the end of the hold")
 	require.ErrorIs(t, r.Err(), revocable.ErrRevoked)
 	require.Error(t, r.Release())
@@ -455,13 +454,11 @@ func writersWay(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 
 	for _, ahead := range ps[:2] {
-		require.NoError(t, revocable.Revoke(ctx, client, ahead.Path))
+		ask(t, client, ahead.Path)
 	}
 	asked(t, a, b)
 	require.NoError(t, a.Release())
-	n, err := revocable.RevokeAll(ctx, rw, revocable.WithForce(0))
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	askAll(t, rw, 1, revocable.WithForce(0))
 	w := testbed.Receive(t, first, "the write lock")
 	notAsked(t, w)
 	require.ErrorIs(t, b.Release(), revocable.ErrRevoked)
@@ -471,9 +468,7 @@ func writersWay(t *testing.T, bed *testbed.Bed) {
 	notAsked(t, r)
 	require.NoError(t, r.Release())
 
-	n, err = revocable.RevokeAll(ctx, rw)
-	require.NoError(t, err)
-	require.Zero(t, n, "there is no holder")
+	askAll(t, rw, 0) // there is no holder
 }
 
 func goneNode(t *testing.T, bed *testbed.Bed) {
@@ -508,9 +503,7 @@ func do(t *testing.T, bed *testbed.Bed) {
 	m := newMutex(t, client, testbed.Path(t), lock.WithReentry())
 	l := newLock(t, m)
 	err := l.Do(ctx, func(ctx context.Context, revoked <-chan struct{}) error {
-		n, err := revocable.RevokeAll(ctx, m)
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
+		askAll(t, m, 1)
 		testbed.Receive(t, revoked, "the request")
 		require.NoError(t, ctx.Err(), "there may be something to finish")
 		inner, err := l.Acquire(ctx)
@@ -530,7 +523,7 @@ func sessionLost(t *testing.T, bed *testbed.Bed) {
 	testbed.Receive(t, hold.Done(), "the end of the hold")
 	require.Error(t, hold.Release())
 	next := acquire(t, l)
-	require.NoError(t, revocable.Revoke(testbed.Context(t), client, next.Path()))
+	ask(t, client, next.Path())
 	asked(t, next)
 	notAsked(t, hold)
 	require.NoError(t, next.Release())
@@ -541,7 +534,7 @@ func inNamespace(t *testing.T, bed *testbed.Bed) {
 	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
 	root := testbed.Namespace(t, client, "")
 	require.ErrorIs(t, revocable.Revoke(testbed.Context(t), root, hold.Path()), zk.ErrNoNode)
-	require.NoError(t, revocable.Revoke(testbed.Context(t), root, "/billing"+hold.Path()))
+	ask(t, root, "/billing"+hold.Path())
 	asked(t, hold)
 	require.NoError(t, hold.Release())
 }
@@ -553,7 +546,7 @@ func TestAMessageBetweenCreateAndFirstWatchIsSeen(t *testing.T) {
 	gate := server.Block(zktest.OnOp("getData"), zktest.On(func(r zktest.Request) bool { return r.Watch }))
 	hold := acquire(t, newLock(t, m))
 	testbed.Receive(t, gate.Arrived(), "the first look")
-	require.NoError(t, revocable.Revoke(testbed.Context(t), bed.Client(t), hold.Path()))
+	ask(t, bed.Client(t), hold.Path())
 	notAsked(t, hold)
 	gate.Open()
 	asked(t, hold)
@@ -569,7 +562,7 @@ func TestAskedWhileTheHolderIsDisconnected(t *testing.T) {
 	// Its new connection is not set up before the message is written.
 	gate := server.Block(zktest.OnSession(hold.Session().ID()))
 	server.CutConnections()
-	require.NoError(t, revocable.Revoke(testbed.Context(t), asker, hold.Path()))
+	ask(t, asker, hold.Path())
 	notAsked(t, hold)
 	gate.Open()
 	asked(t, hold)
@@ -610,20 +603,18 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 // and the next server refuse our credentials for a while. The hold goes on, and its holder can
 // reach a server again.
 func TestHolderIsAskedAfterAServerThatRefusesCredentials(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		refuses := testbed.RefuseCredentials(server)
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext),
-			framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithAuth("digest", []byte("user:password")))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		refuses := testbed.RefuseCredentials(w.Server)
+		client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithAuth("digest", []byte("user:password")))
 		hold := acquire(t, newLock(t, newMutex(t, client, "/lock")))
 		synctest.Wait()
 		refuses.Store(true)
-		server.CutConnections()
+		w.Server.CutConnections()
 		require.Eventually(t, func() bool { return errors.Is(client.WaitConnected(t.Context()), zk.ErrAuthFailed) }, time.Second, time.Millisecond)
 		time.Sleep(time.Second) // virtual time, in which its watch must not give up
 		refuses.Store(false)
 		require.Eventually(t, func() bool { return client.WaitConnected(t.Context()) == nil }, 3*time.Second, time.Millisecond)
-		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path()))
+		ask(t, client, hold.Path())
 		asked(t, hold)
 		require.NoError(t, hold.Release())
 	})
@@ -632,15 +623,14 @@ func TestHolderIsAskedAfterAServerThatRefusesCredentials(t *testing.T) {
 // TestHolderDoesNotHurryABusyServer that refuses to read its node, also if the client is not to
 // repeat any request.
 func TestHolderDoesNotHurryABusyServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithRetryPolicy(retry.Never()))
-		idle := testbed.Busy(server)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client(framework.WithRetryPolicy(retry.Never()))
+		idle := testbed.Busy(w.Server)
 		hold := acquire(t, newLock(t, newMutex(t, client, "/lock")))
 		time.Sleep(time.Second) // virtual time: what is counted is the requests of a second
-		require.LessOrEqual(t, server.Requests().Requests["getData"], 25, "two watches")
+		require.LessOrEqual(t, w.Server.Requests().Requests["getData"], 25, "two watches")
 		idle()
-		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path()))
+		ask(t, client, hold.Path())
 		asked(t, hold)
 		require.NoError(t, hold.Release())
 	})
@@ -648,15 +638,12 @@ func TestHolderDoesNotHurryABusyServer(t *testing.T) {
 
 // TestForceDoesNotHurryABusyServer that refuses to read the holder's node during the grace.
 func TestForceDoesNotHurryABusyServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		hold := testbed.Acquire(t, newMutex(t, bed.Client(t, dial), "/lock"))
-		client := bed.Client(t, dial, framework.WithRetryPolicy(retry.Never()))
-		idle := testbed.Busy(server)
-		require.NoError(t, revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(time.Second)))
-		require.LessOrEqual(t, server.Requests().Requests["getData"], 100, "during the grace, and by the holder")
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		hold := testbed.Acquire(t, newMutex(t, w.Client(), "/lock"))
+		client := w.Client(framework.WithRetryPolicy(retry.Never()))
+		idle := testbed.Busy(w.Server)
+		ask(t, client, hold.Path(), revocable.WithForce(time.Second))
+		require.LessOrEqual(t, w.Server.Requests().Requests["getData"], 100, "during the grace, and by the holder")
 		idle()
 		testbed.Receive(t, hold.Done(), "the end of the hold")
 	})
@@ -664,19 +651,16 @@ func TestForceDoesNotHurryABusyServer(t *testing.T) {
 
 // TestForceSurvivesAServerThatRefusesCredentials during the grace.
 func TestForceSurvivesAServerThatRefusesCredentials(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		hold := testbed.Acquire(t, newMutex(t, bed.Client(t, dial, framework.WithErrorPolicy(connstate.LostEndsHold)), "/lock"))
-		refuses := testbed.RefuseCredentials(server)
-		client := bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		hold := testbed.Acquire(t, newMutex(t, w.Client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/lock"))
+		refuses := testbed.RefuseCredentials(w.Server)
+		client := w.Client(framework.WithAuth("digest", []byte("user:password")))
 		done := testbed.Go(func() error {
 			return revocable.Revoke(t.Context(), client, hold.Path(), revocable.WithForce(10*time.Second))
 		})
 		synctest.Wait()
 		refuses.Store(true)
-		server.CutConnections()
+		w.Server.CutConnections()
 		time.Sleep(5 * time.Second) // virtual time: the refusal lasts that long
 		refuses.Store(false)
 		require.NoError(t, testbed.Receive(t, done, "the end"))
@@ -696,7 +680,6 @@ func watched(t *testing.T, group *lock.Group) (holds []*revocable.Hold) {
 }
 
 func groupOfLocks(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	path := testbed.Path(t)
 	a, b := newMutex(t, client, path+"-a"), newMutex(t, client, path+"-b")
@@ -705,9 +688,7 @@ func groupOfLocks(t *testing.T, bed *testbed.Bed) {
 	group := testbed.Acquire(t, both)
 	holds := watched(t, group)
 
-	n, err := revocable.RevokeAll(ctx, b)
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	askAll(t, b, 1)
 	asked(t, holds[1])
 	settle(t, client, holds[0])
 	notAsked(t, holds[0])
@@ -726,9 +707,7 @@ func leases(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	testbed.CatchUp(t, client)
 
-	n, err := revocable.RevokeAll(ctx, s)
-	require.NoError(t, err)
-	require.Equal(t, 3, n)
+	askAll(t, s, 3)
 	asked(t, append(watched(t, two), one)...)
 	require.NoError(t, two.Release())
 	require.NoError(t, one.Release())
