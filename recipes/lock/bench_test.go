@@ -72,6 +72,13 @@ var zkLock = system{"zk.Lock", func(b *testing.B, servers []string) connection {
 
 var ours = system{"ours", func(b *testing.B, servers []string) connection { return connectOurs(b, servers) }}
 
+// retained is ours with retention.
+func retained(name string, d time.Duration) system {
+	return system{name, func(b *testing.B, servers []string) connection {
+		return connectOurs(b, servers, lock.WithRetention(d))
+	}}
+}
+
 func connectOurs(b *testing.B, servers []string, opts ...lock.Option) connection {
 	client, err := framework.New(servers)
 	require.NoError(b, err)
@@ -147,25 +154,24 @@ func BenchmarkUncontended(b *testing.B) {
 
 // BenchmarkRetained is BenchmarkUncontended with retention.
 func BenchmarkRetained(b *testing.B) {
-	retained := system{"retained", func(b *testing.B, servers []string) connection {
-		return connectOurs(b, servers, lock.WithRetention(time.Second))
-	}}
-	bench(b, []system{ours, retained}, func(connect func() connection, path string) []cycle {
+	bench(b, []system{ours, retained("retained", time.Second)}, func(connect func() connection, path string) []cycle {
 		return connect()(path, 1)
 	})
 }
 
-// BenchmarkContendedRetained is BenchmarkContended with retention: no slower than without.
-func BenchmarkContendedRetained(b *testing.B) {
-	retained := system{"retained", func(b *testing.B, servers []string) connection {
-		return connectOurs(b, servers, lock.WithRetention(time.Second))
-	}}
-	bench(b, []system{ours, retained}, func(connect func() connection, path string) (cycles []cycle) {
-		for range 10 {
+// contended returns the cycles of n contenders for one lock, each with its own connection.
+func contended(n int) func(connect func() connection, path string) []cycle {
+	return func(connect func() connection, path string) (cycles []cycle) {
+		for range n {
 			cycles = append(cycles, connect()(path, 1)...)
 		}
 		return cycles
-	})
+	}
+}
+
+// BenchmarkContendedRetained is BenchmarkContended with retention: no slower than without.
+func BenchmarkContendedRetained(b *testing.B) {
+	bench(b, []system{ours, retained("retained", time.Second)}, contended(10))
 }
 
 // BenchmarkIndependent is about many locks at once on one connection.
@@ -187,12 +193,7 @@ func BenchmarkIndependent(b *testing.B) {
 func BenchmarkContended(b *testing.B) {
 	for _, n := range []int{2, 10, 100} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			bench(b, []system{zkLock, ours}, func(connect func() connection, path string) (cycles []cycle) {
-				for range n {
-					cycles = append(cycles, connect()(path, 1)...)
-				}
-				return cycles
-			})
+			bench(b, []system{zkLock, ours}, contended(n))
 		})
 	}
 }
@@ -210,10 +211,8 @@ func BenchmarkOneProcess(b *testing.B) {
 
 // BenchmarkHandOff is BenchmarkOneProcess with retention.
 func BenchmarkHandOff(b *testing.B) {
-	handedOn := system{"handed on", func(b *testing.B, servers []string) connection {
-		return connectOurs(b, servers, lock.WithRetention(100*time.Millisecond))
-	}}
-	bench(b, []system{ours, handedOn}, func(connect func() connection, path string) []cycle {
+	systems := []system{ours, retained("handed on", 100*time.Millisecond)}
+	bench(b, systems, func(connect func() connection, path string) []cycle {
 		return connect()(path, 100)
 	})
 }

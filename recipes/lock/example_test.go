@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -376,4 +377,123 @@ func ExampleWithReentry() {
 	// held already: true
 	// added
 	// held already: false
+}
+
+// The result is written in the same transaction as the release: others see both, or neither.
+func ExampleHold_ReleaseWith() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	queue, err := lock.New(client, "/jobs", "job-", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	hold, err := queue.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = hold.ReleaseWith(ctx, framework.CreateOp("/result", []byte("42")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	data, _, err := client.Get(ctx, "/result")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(data), "released:", errors.Is(hold.Err(), lock.ErrReleased))
+	// Output:
+	// 42 released: true
+}
+
+// A printer checks neither a guard nor a token. A host that loses its session may still print for a
+// moment, so the next one begins later.
+func ExampleWithLockDelay() {
+	server, err := zktest.Start() // a ZooKeeper server in this process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	hosts := make([]*mutex.Mutex, 2)
+	for i := range hosts {
+		client, err := framework.New(server.Servers())
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer client.Close()
+		if hosts[i], err = mutex.New(client, "/printer", lock.WithLockDelay(300*time.Millisecond)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	ctx := context.Background()
+	hold, err := hosts[0].Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	died := time.Now()
+	if err := server.ExpireSession(hold.Session().ID()); err != nil { // the first host dies
+		log.Fatal(err)
+	}
+	err = hosts[1].Do(ctx, func(context.Context) error {
+		fmt.Println("the next host prints after the delay:", time.Since(died) >= 300*time.Millisecond)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: the next host prints after the delay: true
+}
+
+func ExampleWithObserver() {
+	server, err := zktest.Start() // instead of a real ensemble
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer server.Close()
+
+	client, err := framework.New([]string{server.Addr()}, lock.WithObserver(lock.Observer{
+		Joined: func(_ context.Context, e lock.JoinedEvent) {
+			fmt.Println("joined", e.Path, "behind", e.Ahead)
+		},
+		Acquired: func(ctx context.Context, e lock.AcquiredEvent) context.Context {
+			fmt.Println("acquired", e.Path, "in time:", e.Waited < 10*time.Second)
+			return ctx
+		},
+		Ended: func(_ context.Context, e lock.EndedEvent) {
+			fmt.Println("ended", e.Path+":", e.Cause)
+		},
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	m, err := mutex.New(client, "/invoices/lock")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = m.Do(ctx, func(context.Context) error {
+		fmt.Println("working")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// joined /invoices/lock behind 0
+	// acquired /invoices/lock in time: true
+	// working
+	// ended /invoices/lock: already released
+	// <nil>
 }
