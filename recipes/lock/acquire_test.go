@@ -29,21 +29,14 @@ func TestTryAcquireAfterAReleaseElsewhere(t *testing.T) {
 		session := acquire(t, q)
 		require.NoError(t, session.Release())
 		held := acquire(t, other)
-		_, err := q.TryAcquire(t.Context())
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		refused(t, q)
 		synctest.Wait() // the view has the holder's node
 		w.Server.Freeze(session.Session().ID())
 		require.NoError(t, held.Release())
-		got := make(chan result, 1)
-		go func() {
-			h, err := q.TryAcquire(t.Context())
-			got <- result{h, err}
-		}()
+		got := start(t.Context(), q.TryAcquire)
 		synctest.Wait() // it has looked in its view
 		w.Server.Thaw()
-		r := testbed.Receive(t, got, "the lock")
-		require.NoError(t, r.err, "it is free")
-		require.NoError(t, r.hold.Release())
+		require.NoError(t, received(t, got).Release())
 	})
 }
 
@@ -59,24 +52,16 @@ func requireNoServer(t *testing.T, err error, what string) {
 
 // within calls f with a context that ends after d, on a goroutine.
 func within(t *testing.T, d time.Duration, f func(context.Context) (*lock.Hold, error)) <-chan error {
-	got := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(t.Context(), d)
-		defer cancel()
-		_, err := f(ctx)
-		got <- err
-	}()
+	ctx := testbed.Timeout(t, d)
+	got := testbed.Go(func() error { _, err := f(ctx); return err })
 	synctest.Wait()
 	return got
 }
 
 func TestWaitInMemoryWithoutAServerSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
-		q := handingOff(t, client)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		server := w.Server
+		q := handingOff(t, testbed.ClientOf(t, server))
 		server.Stop()
 		synctest.Wait()
 		first := within(t, 3*time.Second, q.Acquire) // has the turn to create a node
@@ -99,16 +84,12 @@ func TestWaitInMemoryWithoutAServerSaysSo(t *testing.T) {
 // TestPauseWithoutAServerSaysSo has the session of a waiter end while there is no server. The time
 // is over in the pause before it queues again.
 func TestPauseWithoutAServerSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext),
-			framework.WithSessionTimeout(4*time.Second), framework.WithRetryPolicy(retry.NTimes(3, time.Minute)))
-		require.NoError(t, err)
-		defer client.Close()
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client(framework.WithSessionTimeout(4*time.Second), framework.WithRetryPolicy(retry.NTimes(3, time.Minute)))
 		q := newQueue(t, client, "/lock")
 		acquire(t, q) // it ends with its session, too
 		waiting := within(t, 20*time.Second, q.Acquire)
-		server.Stop()
+		w.Server.Stop()
 		requireNoServer(t, <-waiting, "the waiter")
 	})
 }
@@ -117,41 +98,32 @@ func TestPauseWithoutAServerSaysSo(t *testing.T) {
 // error.
 func TestAcquireInAnOutageEndsWithTheRetryPolicy(t *testing.T) {
 	for name, queued := range map[string]bool{"begun in the outage": false, "waiting when it begins": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext))
-				require.NoError(t, err)
-				defer client.Close()
-				q := newQueue(t, client, "/lock")
-				var timeout time.Duration
-				if queued {
-					timeout = acquire(t, q).Session().Timeout() // the hold is lost in the outage
-				}
-				waiting := make(chan error, 1)
-				wait := func() { _, err := q.Acquire(t.Context()); waiting <- err }
-				if queued {
-					go wait()
-					synctest.Wait()
-				}
-				server.Stop()
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			q := newQueue(t, testbed.ClientOf(t, w.Server), "/lock")
+			var timeout time.Duration
+			var waiting <-chan result
+			if queued {
+				timeout = acquire(t, q).Session().Timeout() // the hold is lost in the outage
+				waiting = start(t.Context(), q.Acquire)
 				synctest.Wait()
-				began := time.Now()
-				if !queued {
-					go wait()
-				}
-				err = <-waiting
-				took := time.Since(began)
-				require.ErrorIs(t, err, retry.ErrExhausted)
-				require.ErrorIs(t, err, zk.ErrNoServer)
-				require.NotErrorIs(t, err, lock.ErrNotAcquired)
-				if queued {
-					took -= timeout // until then its node may still be in the queue
-				}
-				// Six calls of 15 s, and five random pauses, which are less than 6 s together. The
-				// session is lost a little before its timeout.
-				require.InDelta(t, 93, took.Seconds(), 4)
-			})
+			}
+			w.Server.Stop()
+			synctest.Wait()
+			began := time.Now()
+			if !queued {
+				waiting = start(t.Context(), q.Acquire)
+			}
+			err := (<-waiting).err
+			took := time.Since(began)
+			require.ErrorIs(t, err, retry.ErrExhausted)
+			require.ErrorIs(t, err, zk.ErrNoServer)
+			require.NotErrorIs(t, err, lock.ErrNotAcquired)
+			if queued {
+				took -= timeout // until then its node may still be in the queue
+			}
+			// Six calls of 15 s, and five random pauses, which are less than 6 s together. The
+			// session is lost a little before its timeout.
+			require.InDelta(t, 93, took.Seconds(), 4)
 		})
 	}
 }
@@ -160,28 +132,53 @@ func TestAcquireInAnOutageEndsWithTheRetryPolicy(t *testing.T) {
 // queues again.
 func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		other, err := lock.New(w.Client(), "/lock", "lock-", nil)
-		require.NoError(t, err)
-		hold, err := other.Acquire(t.Context())
-		require.NoError(t, err)
+		hold := acquire(t, newQueue(t, w.Client(), "/lock"))
 		c := w.Client(framework.WithRetryPolicy(retry.Forever(time.Hour)))
-		q, err := lock.New(c, "/lock", "lock-", nil)
-		require.NoError(t, err)
-		done := make(chan error, 1)
-		go func() {
-			_, err := q.Acquire(t.Context())
-			done <- err
-		}()
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
+		done := start(t.Context(), newQueue(t, c, "/lock").Acquire)
+		session := testbed.Session(t, c)
 		synctest.Wait()
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
 		testbed.Receive(t, session.Done(), "the end of the session")
 		synctest.Wait() // it pauses
 		began := time.Now()
 		require.NoError(t, c.Close())
-		require.ErrorIs(t, testbed.Receive(t, done, "the end"), framework.ErrClosed)
+		require.ErrorIs(t, testbed.Receive(t, done, "the end").err, framework.ErrClosed)
 		require.Less(t, time.Since(began), time.Minute)
 		require.NoError(t, hold.Release())
 	})
+}
+
+// TestGivingUp_WhileTheQueueIsListedSaysThatOthersAreAhead has a waiter give up at each moment
+// around the release of the node before its predecessor, when it lists again.
+func TestGivingUp_WhileTheQueueIsListedSaysThatOthersAreAhead(t *testing.T) {
+	for patience := 3 * time.Second; patience < 6*time.Second; patience += 50 * time.Millisecond {
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+			a, b, c := newQueue(t, w.Client(), "/lock"), newQueue(t, w.Client(), "/lock"), newQueue(t, w.Client(), "/lock")
+			first := acquire(t, a)
+			second := acquiring(t, t.Context(), b, w.Server, 2)
+			time.AfterFunc(4*time.Second, func() { _ = first.Release() })
+			_, err := c.Acquire(testbed.Timeout(t, patience))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, lock.ErrNotAcquired, "given up after %v", patience)
+			require.NoError(t, received(t, second).Release())
+		}, zktest.WithLatency(200*time.Millisecond))
+	}
+}
+
+// TestAcquire_OfServersThatAreTooSlow has servers that answer every request, each after a quarter
+// of the session timeout: no hold could be kept.
+func TestAcquire_OfServersThatAreTooSlow(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(framework.WithSessionTimeout(4*time.Second)), "/lock")
+		began := time.Now()
+		_, err := q.TryAcquire(testbed.Timeout(t, time.Minute)) // ends a stuck TryAcquire
+		require.ErrorIs(t, err, framework.ErrSessionLost)
+		require.ErrorContains(t, err, "in time")
+		require.Less(t, time.Since(began), 15*time.Second)
+		_, err = q.Acquire(testbed.Timeout(t, time.Minute))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, framework.ErrSessionLost, "the reason")
+		time.Sleep(time.Minute) // virtual time
+		length(t, w.Server, q, 0)
+	}, zktest.WithLatency(time.Second))
 }

@@ -148,11 +148,7 @@ func TestQueueAheadIsLookedAtAfterTheCreate(t *testing.T) {
 			fail(server)
 			var tries atomic.Int32
 			second := server.Block(zktest.OnCreate(), zktest.On(inLeases), zktest.On(func(zktest.Request) bool { return tries.Add(1) == 2 }))
-			tried := make(chan result, 1)
-			go func() {
-				hold, err := q.TryAcquire(testbed.Context(t))
-				tried <- result{hold, err}
-			}()
+			tried := start(testbed.Context(t), q.TryAcquire)
 			testbed.Receive(t, second.Arrived(), "the second try")
 			foreign(t, other, "/s/locks")
 			second.Open()

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
+	"github.com/gocurator/curator/zktest"
 )
 
 // TestDo_HowItsContextEnds is the table of Hold.Do: the first cause counts.
@@ -35,35 +36,33 @@ func TestDo_HowItsContextEnds(t *testing.T) {
 			context.Canceled, lock.ErrReleased},
 		"the return of f": {nil, context.Canceled, lock.ErrReleased},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				q := newQueue(t, w.Client(), "/lock")
-				for _, group := range []bool{false, true} {
-					h := acquire(t, q)
-					ctx, cancel := context.WithCancelCause(t.Context())
-					ctx, stop := context.WithTimeoutCause(ctx, time.Minute, late)
-					var in context.Context
-					work := func(ctx context.Context) error {
-						in = ctx
-						if c.first != nil {
-							c.first(cancel, w, h)
-							testbed.Receive(t, ctx.Done(), "the end of the context")
-						}
-						return nil
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			q := newQueue(t, w.Client(), "/lock")
+			for _, group := range []bool{false, true} {
+				h := acquire(t, q)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				ctx, stop := context.WithTimeoutCause(ctx, time.Minute, late)
+				var in context.Context
+				work := func(ctx context.Context) error {
+					in = ctx
+					if c.first != nil {
+						c.first(cancel, w, h)
+						testbed.Receive(t, ctx.Done(), "the end of the context")
 					}
-					if group {
-						_ = lock.NewGroup([]*lock.Hold{h}).Do(ctx, work)
-					} else {
-						_ = h.Do(ctx, work)
-					}
-					cancel(errors.New("too late"))
-					synctest.Wait()
-					require.Equal(t, c.err, in.Err())
-					require.Equal(t, c.cause, context.Cause(in))
-					require.Error(t, h.Err(), "released")
-					stop()
+					return nil
 				}
-			})
+				if group {
+					_ = lock.NewGroup([]*lock.Hold{h}).Do(ctx, work)
+				} else {
+					_ = h.Do(ctx, work)
+				}
+				cancel(errors.New("too late"))
+				synctest.Wait()
+				require.Equal(t, c.err, in.Err())
+				require.Equal(t, c.cause, context.Cause(in))
+				require.Error(t, h.Err(), "released")
+				stop()
+			}
 		})
 	}
 }
@@ -170,22 +169,14 @@ func TestDo_NoUserCodeUnderAMutex(t *testing.T) {
 	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
 	ctx := &foreignContext{Context: testbed.Context(t)}
 	h := acquire(t, q)
-	require.NoError(t, wrapReleased(h.Do(ctx, func(in context.Context) error {
+	require.ErrorIs(t, h.Do(ctx, func(in context.Context) error {
 		ctx.mu.Lock()
 		defer ctx.mu.Unlock()
-		released := make(chan error, 1)
-		go func() { released <- h.Release() }()
+		released := testbed.Go(h.Release)
 		testbed.Receive(t, in.Done(), "the end of the context")
-		return testbed.Receive(t, released, "the release")
-	})))
-}
-
-// wrapReleased removes ErrReleased, the error of the second release.
-func wrapReleased(err error) error {
-	if errors.Is(err, lock.ErrReleased) {
+		require.NoError(t, testbed.Receive(t, released, "the release"))
 		return nil
-	}
-	return err
+	}), lock.ErrReleased, "the second release")
 }
 
 // uncomparable is a context whose comparison panics.
@@ -238,13 +229,11 @@ func TestDo_EndsBeforeAReleaseIsSent(t *testing.T) {
 // TestDo_DoneBefore: f is called, and finds that its context is done.
 func TestDo_DoneBefore(t *testing.T) {
 	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
-	ctx, cancel := context.WithCancelCause(testbed.Context(t))
-	cancel(assert.AnError)
 	called := false
-	require.ErrorIs(t, acquire(t, q).Do(ctx, func(ctx context.Context) error {
+	require.ErrorIs(t, acquire(t, q).Do(testbed.Cancelled(t), func(ctx context.Context) error {
 		called = true
-		return context.Cause(ctx)
-	}), assert.AnError)
+		return ctx.Err()
+	}), context.Canceled)
 	require.True(t, called)
 }
 
@@ -260,4 +249,16 @@ func TestDo_NilFunction(t *testing.T) {
 		require.ErrorContains(t, err, "do /lock: ")
 		require.Empty(t, w.Server.Requests().Requests)
 	})
+}
+
+// TestDo_WithoutAContextReleases, as without a function.
+func TestDo_WithoutAContextReleases(t *testing.T) {
+	server := zktest.NewServer(t)
+	q := newQueue(t, testbed.On(server).Client(t), "/lock")
+	hold := acquire(t, q)
+	var none context.Context
+	err := hold.Do(none, func(context.Context) error { return nil })
+	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
+	length(t, server, q, 0)
 }

@@ -9,9 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -38,40 +37,22 @@ func cutOffAfterCredentials(t *testing.T, phase, late time.Duration) (ended, nex
 	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	leader, err := cluster.WaitLeader(ctx)
-	require.NoError(t, err)
-	var follower *zktest.Server
-	for _, s := range cluster.Members() {
-		if s != leader {
-			follower = s
-		}
+	leader, followers := testbed.Leader(t, cluster)
+	client := func(server *zktest.Server) *framework.Client {
+		return patientClient(t, timeout, server.Servers(), framework.WithDialer(cluster.DialContext))
 	}
-	client := func(server string) *framework.Client {
-		client, err := framework.New([]string{server}, framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(timeout),
-			framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)))
-		require.NoError(t, err)
-		t.Cleanup(func() { client.Close() })
-		require.NoError(t, client.WaitConnected(ctx))
-		return client
-	}
-	b := newQueue(t, client(leader.Addr()), "/lock")
+	b := newQueue(t, client(leader), "/lock")
 	time.Sleep(phase) // virtual time
 	began := time.Now()
-	a := client(follower.Addr())
+	a := client(followers[0])
 	time.Sleep(late) // virtual time
 	require.NoError(t, a.AddAuth(ctx, "digest", []byte("user:password")))
 	// Virtual time: the next write proves the answers until then.
 	time.Sleep(timeout*9/32 + 10*time.Millisecond)
 	hold, err := newQueue(t, a, "/lock").Acquire(ctx)
 	require.NoError(t, err)
-	require.NoError(t, cluster.Partition(follower))
-	acquired := make(chan time.Time, 1)
-	go func() {
-		if h, err := b.Acquire(ctx); err == nil {
-			acquired <- time.Now()
-			_ = h.Release()
-		}
-	}()
+	require.NoError(t, cluster.Partition(followers[0]))
+	acquired := acquiredAt(t, ctx, b)
 	<-hold.Done()
 	ended = time.Since(began)
 	return ended, (<-acquired).Sub(began)

@@ -60,12 +60,24 @@ func deleteMark(t *testing.T, server *zktest.Server) {
 	require.NoError(t, server.Delete(marks(server, delayed)[0]))
 }
 
+// delayedQueue returns a queue with a lock delay.
+func delayedQueue(t *testing.T, client *framework.Client, opts ...lock.Option) *lock.Queue {
+	t.Helper()
+	return newQueue(t, client, delayed, append(opts, lock.WithLockDelay(delay))...)
+}
+
+// expire has the holder die.
+func expire(t *testing.T, server *zktest.Server, hold *lock.Hold) {
+	t.Helper()
+	require.NoError(t, server.ExpireSession(hold.Session().ID()))
+}
+
 // inDelay returns a queue with a lock delay, whose last holder has just died.
 func inDelay(t *testing.T, w *testbed.World) *lock.Queue {
 	t.Helper()
-	hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
-	next := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
-	require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+	hold := acquire(t, delayedQueue(t, w.Client()))
+	next := delayedQueue(t, w.Client())
+	expire(t, w.Server, hold)
 	testbed.Receive(t, hold.Done(), "the loss of the hold")
 	return next
 }
@@ -94,8 +106,7 @@ func requireDelayed(t *testing.T, server *zktest.Server, q *lock.Queue, rest tim
 // delay.
 func eachDelayedRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-		with := lock.WithLockDelay(delay)
-		test(t, scenario{s, newQueue(t, s.Subject, delayed, with), newQueue(t, s.Other, delayed, with)})
+		test(t, scenario{s, delayedQueue(t, s.Subject), delayedQueue(t, s.Other)})
 	})
 }
 
@@ -109,10 +120,7 @@ func (s scenario) finishDelayed(t *testing.T, mayDie bool) {
 		require.Less(t, time.Since(began), delay)
 	}
 	require.NoError(t, hold.Release())
-	testbed.Eventually(t, func() bool {
-		children, err := s.Server.Children(delayed)
-		return err != nil || len(children) == 0
-	}, "neither a node nor a mark is left behind")
+	length(t, s.Server, s.other, 0) // neither a node nor a mark is left behind
 }
 
 // workDelayed holds for a second, and works for most of the delay after the end of the hold. It
@@ -132,13 +140,10 @@ func (s scenario) workDelayed(t *testing.T, hold *lock.Hold) (died bool) {
 		require.True(t, s.Expires, "%v", err)
 		return true
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), delay*4/5)
-	defer cancel()
-	_, err := s.other.Acquire(ctx)
+	_, err := s.other.Acquire(testbed.Timeout(t, delay*4/5))
 	require.ErrorIs(t, err, context.DeadlineExceeded, "the work of the dead holder has not ended")
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	_, err = s.other.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	refused(t, s.other)
 	require.Error(t, hold.Release())
 	return true
 }
@@ -166,12 +171,11 @@ func TestLockDelay_OfAWaiterWithAnyRequestFailing(t *testing.T) {
 	eachDelayedRequest(t, func(t *testing.T, s scenario) {
 		ahead, err := s.other.Acquire(testbed.Context(t))
 		require.NoError(t, err)
-		got := inLine(testbed.Context(t), s.subject)
+		got := start(testbed.Context(t), s.subject.Acquire)
 		time.Sleep(time.Second) // virtual time: it is in the queue, and the fault may be over
 		synctest.Wait()
 		require.NoError(t, ahead.Release())
-		hold := testbed.Receive(t, got, "the lock").hold
-		require.NotNil(t, hold)
+		hold := received(t, got)
 		s.finishDelayed(t, s.workDelayed(t, hold))
 	})
 }
@@ -205,8 +209,8 @@ func TestLockDelay_GivingUpAtAnyRequest(t *testing.T) {
 func TestLockDelay_GivingUpInTheDelayAtAnyRequest(t *testing.T) {
 	eachDelayedRequest(t, func(t *testing.T, s scenario) {
 		s.Spare(true)
-		dead := acquire(t, newQueue(t, s.Client(), delayed, lock.WithLockDelay(delay)))
-		require.NoError(t, s.Server.ExpireSession(dead.Session().ID()))
+		dead := acquire(t, delayedQueue(t, s.Client()))
+		expire(t, s.Server, dead)
 		died := time.Now()
 		testbed.Receive(t, dead.Done(), "word of the loss")
 		s.Spare(false)
@@ -275,10 +279,10 @@ func TestLockDelay(t *testing.T) {
 			require.NoError(t, b.hold.Release())
 		}},
 		"the session expires": {delayed: true, end: func(t *testing.T, b bubble) {
-			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
+			expire(t, b.server, b.hold)
 		}},
 		"the session expires, and Release follows": {delayed: true, end: func(t *testing.T, b bubble) {
-			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
+			expire(t, b.server, b.hold)
 			testbed.Receive(t, b.hold.Done(), "word of the loss")
 			require.Error(t, b.hold.Release())
 			synctest.Wait()
@@ -312,28 +316,26 @@ func TestLockDelay(t *testing.T) {
 			require.Len(t, responses, 1)
 		}},
 		"an operator deletes the mark of a dead holder": {end: func(t *testing.T, b bubble) {
-			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
+			expire(t, b.server, b.hold)
 			deleteMark(t, b.server)
 		}},
 		"containers are reaped": {delayed: true, end: func(t *testing.T, b bubble) {
-			require.NoError(t, b.server.ExpireSession(b.hold.Session().ID()))
+			expire(t, b.server, b.hold)
 			b.server.ReapContainers()
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				b := bubble{server: w.Server, client: w.Client()}
-				q := newQueue(t, b.client, delayed, append(test.opts, lock.WithLockDelay(delay))...)
-				b.hold = acquire(t, q)
-				require.Equal(t, delay.String()+" "+strings.TrimPrefix(b.hold.Path(), delayed+"/"), markOf(w.Server, delayed))
-				next := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
-				test.end(t, b)
-				if test.delayed {
-					requireDelayed(t, w.Server, next, delay)
-				} else {
-					requireFree(t, w.Server, next)
-				}
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			b := bubble{server: w.Server, client: w.Client()}
+			q := delayedQueue(t, b.client, test.opts...)
+			b.hold = acquire(t, q)
+			require.Equal(t, delay.String()+" "+strings.TrimPrefix(b.hold.Path(), delayed+"/"), markOf(w.Server, delayed))
+			next := delayedQueue(t, w.Client())
+			test.end(t, b)
+			if test.delayed {
+				requireDelayed(t, w.Server, next, delay)
+			} else {
+				requireFree(t, w.Server, next)
+			}
 		})
 	}
 }
@@ -343,9 +345,7 @@ func TestLockDelay_EndsAtTheFirstSight(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		next := inDelay(t, w)
 		time.Sleep(time.Hour) // virtual time: a later client waits for as long
-		limited, cancel := context.WithTimeout(t.Context(), delay/5)
-		defer cancel()
-		_, err := next.Acquire(limited)
+		_, err := next.Acquire(testbed.Timeout(t, delay/5))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		require.ErrorContains(t, err, "lock delay")
@@ -357,21 +357,19 @@ func TestLockDelay_EndsAtTheFirstSight(t *testing.T) {
 
 func TestLockDelay_OfAQueue(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
-		next, last := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		hold := acquire(t, delayedQueue(t, w.Client()))
+		next, last := delayedQueue(t, w.Client()), delayedQueue(t, w.Client())
 		first := acquiring(t, testbed.Context(t), next, w.Server, 3)
 		second := acquiring(t, testbed.Context(t), last, w.Server, 4)
-		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		expire(t, w.Server, hold)
 		died := time.Now()
-		got := testbed.Receive(t, first, "the lock")
-		require.NoError(t, got.err)
+		got := received(t, first)
 		require.Equal(t, delay, time.Since(died).Round(time.Second))
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, got.Release())
 		released := time.Now()
-		got = testbed.Receive(t, second, "the lock")
-		require.NoError(t, got.err)
+		got = received(t, second)
 		require.Less(t, time.Since(released), time.Second, "no delay after a Release")
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, got.Release())
 		length(t, w.Server, last, 0)
 	})
 }
@@ -381,10 +379,9 @@ func TestLockDelay_OfAQueue(t *testing.T) {
 func TestLockDelay_LaterDeath(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		next := inDelay(t, w)
-		_, err := next.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
-		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		refused(t, next)
+		hold := acquire(t, delayedQueue(t, w.Client()))
+		expire(t, w.Server, hold)
 		requireDelayed(t, w.Server, next, delay)
 	})
 }
@@ -399,13 +396,10 @@ func TestLockDelay_TryAcquire(t *testing.T) {
 		counts := w.Server.Requests().Requests
 		require.Zero(t, counts["create"]+counts["multi"]+counts["delete"], "a refusal is not a write")
 		time.Sleep(delay - time.Second) // virtual time
-		_, err = next.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		refused(t, next)
 		time.Sleep(2 * time.Second) // virtual time
-		hold, err := next.TryAcquire(testbed.Context(t))
-		require.NoError(t, err)
-		_, err = newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)).TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		hold := try(t, next)
+		refused(t, delayedQueue(t, w.Client()))
 		require.NoError(t, hold.Release())
 		length(t, w.Server, next, 0)
 	})
@@ -415,12 +409,11 @@ func TestLockDelay_TryAcquire(t *testing.T) {
 // one's.
 func TestLockDelay_TryAcquireBesideAHolder(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
-		next := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
-		_, err := next.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		hold := acquire(t, delayedQueue(t, w.Client()))
+		next := delayedQueue(t, w.Client())
+		refused(t, next)
 		time.Sleep(delay) // virtual time
-		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+		expire(t, w.Server, hold)
 		requireDelayed(t, w.Server, next, delay)
 	})
 }
@@ -433,10 +426,9 @@ func TestLockDelay_OperatorEndsIt(t *testing.T) {
 		time.Sleep(delay / 5) // virtual time
 		deleted := time.Now()
 		deleteMark(t, w.Server)
-		got := testbed.Receive(t, waiting, "the lock")
-		require.NoError(t, got.err)
+		got := received(t, waiting)
 		require.Less(t, time.Since(deleted), time.Second)
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, got.Release())
 		length(t, w.Server, next, 0)
 	})
 }
@@ -444,17 +436,14 @@ func TestLockDelay_OperatorEndsIt(t *testing.T) {
 // TestLockDelay_NodeDeletedBeforeTheMark has a contender queue again, without a mark.
 func TestLockDelay_NodeDeletedBeforeTheMark(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		q := delayedQueue(t, w.Client())
 		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath(delayed))
 		began := time.Now()
-		got := inLine(testbed.Context(t), q)
+		got := start(testbed.Context(t), q.Acquire)
 		testbed.Receive(t, gate.Arrived(), "the mark")
-		children, err := w.Server.Children(delayed)
-		require.NoError(t, err)
-		require.NoError(t, w.Server.Delete(delayed+"/"+children[0]))
+		require.NoError(t, w.Server.Delete(delayed+"/"+testbed.ServerChildren(t, w.Server, delayed)[0]))
 		gate.Open()
-		hold := testbed.Receive(t, got, "the lock").hold
-		require.NotNil(t, hold)
+		hold := received(t, got)
 		require.Less(t, time.Since(began), delay)
 		require.True(t, w.Server.Exists(hold.Path()))
 		require.NoError(t, hold.Release())
@@ -466,20 +455,16 @@ func TestLockDelay_NodeDeletedBeforeTheMark(t *testing.T) {
 // the create.
 func TestLockDelay_TryAcquireThatMeetsTheDeath(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		a, b := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		a, b := delayedQueue(t, w.Client()), delayedQueue(t, w.Client())
 		require.NoError(t, acquire(t, a).Release())
 		gate := w.Server.Block(zktest.OnCreate())
 		defer gate.Open()
-		got := make(chan error, 1)
-		go func() {
-			_, err := b.TryAcquire(testbed.Context(t))
-			got <- err
-		}()
+		got := start(testbed.Context(t), b.TryAcquire)
 		testbed.Receive(t, gate.Arrived(), "the create")
 		left := delayed + "/" + markName("_c_someone-lock-0000000000", time.Hour)
 		require.NoError(t, w.Server.Create(left, nil))
 		gate.Open()
-		require.ErrorIs(t, testbed.Receive(t, got, "an error"), lock.ErrNotAcquired)
+		require.ErrorIs(t, testbed.Receive(t, got, "an error").err, lock.ErrNotAcquired)
 		length(t, w.Server, b, 1)
 		require.Equal(t, []string{left}, marks(w.Server, delayed), "it is not the waiter's")
 	})
@@ -490,7 +475,7 @@ func TestLockDelay_OfTwoLengths(t *testing.T) {
 	for _, d := range [][2]time.Duration{{delay, time.Second}, {time.Second, delay}} {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(d[0])))
-			require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+			expire(t, w.Server, hold)
 			requireDelayed(t, w.Server, newQueue(t, w.Client(), delayed, lock.WithLockDelay(d[1])), delay)
 		})
 	}
@@ -522,9 +507,9 @@ func TestLockDelay_WithoutTheOption(t *testing.T) {
 // TestLockDelay_WaiterThatDies leaves no delay: it never held.
 func TestLockDelay_WaiterThatDies(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		a, b, c := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), w.Client(), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		a, b, c := delayedQueue(t, w.Client()), w.Client(), delayedQueue(t, w.Client())
 		hold := acquire(t, a)
-		waiter := acquiring(t, testbed.Context(t), newQueue(t, b, delayed, lock.WithLockDelay(delay)), w.Server, 3)
+		waiter := acquiring(t, testbed.Context(t), delayedQueue(t, b), w.Server, 3)
 		require.NoError(t, b.Close())
 		require.Error(t, testbed.Receive(t, waiter, "the end of the waiter").err)
 		require.NoError(t, hold.Release())
@@ -536,14 +521,13 @@ func TestLockDelay_WaiterThatDies(t *testing.T) {
 // deletions of its client carried out late.
 func TestLockDelay_LateRelease(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)))
-		next := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		hold := acquire(t, delayedQueue(t, w.Client()))
+		next := delayedQueue(t, w.Client())
 		w.Server.Freeze(hold.Session().ID())
 		testbed.Receive(t, hold.Done(), "word of the suspension")
 		held := acquire(t, next)
 		mark := markOf(w.Server, delayed)
-		released := make(chan error, 1)
-		go func() { released <- hold.Release() }()
+		released := testbed.Go(hold.Release)
 		w.Server.Thaw()
 		require.Error(t, testbed.Receive(t, released, "the end of Release"))
 		time.Sleep(delay) // virtual time, in which the background deletes
@@ -557,8 +541,7 @@ func TestLockDelay_LateRelease(t *testing.T) {
 // TestLockDelay_Requests counts what a hold costs.
 func TestLockDelay_Requests(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		with := lock.WithLockDelay(delay)
-		a, b := newQueue(t, w.Client(), delayed, with), newQueue(t, w.Client(), delayed, with)
+		a, b := delayedQueue(t, w.Client()), delayedQueue(t, w.Client())
 		require.NoError(t, acquire(t, a).Release())
 		require.NoError(t, acquire(t, a).Release()) // it has a view
 		w.Server.ResetCounts()
@@ -570,8 +553,7 @@ func TestLockDelay_Requests(t *testing.T) {
 		synctest.Wait()
 		w.Server.ResetCounts()
 		require.NoError(t, hold.Release())
-		got := testbed.Receive(t, waiting, "the lock")
-		require.NoError(t, got.err)
+		got := received(t, waiting)
 		require.Equal(t, map[string]int{"getChildren2": 1, "multi": 2}, counted(w.Server), "a hand-over")
 
 		waiting = acquiring(t, testbed.Context(t), a, w.Server, 3)
@@ -583,8 +565,8 @@ func TestLockDelay_Requests(t *testing.T) {
 			}
 		})
 		defer stop()
-		require.NoError(t, w.Server.ExpireSession(got.hold.Session().ID()))
-		hold = testbed.Receive(t, waiting, "the lock").hold
+		expire(t, w.Server, got)
+		hold = received(t, waiting)
 		require.Equal(t, []string{"multi"}, requests, "after a death")
 		require.NoError(t, hold.Release())
 	})
@@ -601,7 +583,7 @@ func TestLockDelay_ForeignChild(t *testing.T) {
 	} {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			require.NoError(t, w.Server.Create(delayed+"/"+name, nil))
-			q := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+			q := delayedQueue(t, w.Client())
 			for _, acquire := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
 				began := time.Now()
 				hold, err := acquire(testbed.Context(t))
@@ -634,7 +616,7 @@ func TestLockDelay_ExhaustedNumbers(t *testing.T) {
 // TestLockDelay_MarkWithAChild has a release succeed although the mark cannot be deleted.
 func TestLockDelay_MarkWithAChild(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		q := delayedQueue(t, w.Client())
 		hold := acquire(t, q)
 		require.NoError(t, w.Server.Create(marks(w.Server, delayed)[0]+"/x", nil))
 		require.NoError(t, hold.Release())
@@ -647,7 +629,7 @@ func TestLockDelay_MarkWithAChild(t *testing.T) {
 func TestLockDelay_DeadMarkWithAChild(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := inDelay(t, w)
-		other := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
+		other := delayedQueue(t, w.Client())
 		require.NoError(t, w.Server.Create(marks(w.Server, delayed)[0]+"/x", nil))
 		for _, rest := range []time.Duration{delay, 0} {
 			for _, q := range []*lock.Queue{q, other} {
@@ -677,32 +659,29 @@ func TestLockDelay_ReleaseInAView(t *testing.T) {
 		},
 	}
 	for name, release := range releases {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				a, b := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))
-				require.NoError(t, acquire(t, b).Release())
-				require.NoError(t, acquire(t, b).Release()) // it has a view
-				hold := acquire(t, a)
-				waiting := acquiring(t, testbed.Context(t), b, w.Server, 3)
-				time.Sleep(time.Second) // virtual time: it waits
-				w.Server.ResetCounts()
-				began := time.Now()
-				stop := w.Server.Trace(func(e zktest.Event) {
-					if e.Request.Op == "" {
-						time.Sleep(10 * time.Millisecond) // virtual time: the next event is late
-					}
-				})
-				require.NoError(t, release(t, hold))
-				got := testbed.Receive(t, waiting, "the lock")
-				require.NoError(t, got.err)
-				require.Less(t, time.Since(began), time.Second)
-				stop()
-				require.Empty(t, counted(w.Server)["getChildren2"], "the waiter has asked its view")
-				require.NoError(t, got.hold.Release())
-				w.Server.ResetCounts()
-				time.Sleep(2 * time.Hour) // virtual time, in which the marks of dead holders are deleted
-				require.Zero(t, counted(w.Server)["delete"], "a holder that has released was taken for dead")
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			a, b := delayedQueue(t, w.Client()), delayedQueue(t, w.Client())
+			require.NoError(t, acquire(t, b).Release())
+			require.NoError(t, acquire(t, b).Release()) // it has a view
+			hold := acquire(t, a)
+			waiting := acquiring(t, testbed.Context(t), b, w.Server, 3)
+			time.Sleep(time.Second) // virtual time: it waits
+			w.Server.ResetCounts()
+			began := time.Now()
+			stop := w.Server.Trace(func(e zktest.Event) {
+				if e.Request.Op == "" {
+					time.Sleep(10 * time.Millisecond) // virtual time: the next event is late
+				}
 			})
+			require.NoError(t, release(t, hold))
+			got := received(t, waiting)
+			require.Less(t, time.Since(began), time.Second)
+			stop()
+			require.Empty(t, counted(w.Server)["getChildren2"], "the waiter has asked its view")
+			require.NoError(t, got.Release())
+			w.Server.ResetCounts()
+			time.Sleep(2 * time.Hour) // virtual time, in which the marks of dead holders are deleted
+			require.Zero(t, counted(w.Server)["delete"], "a holder that has released was taken for dead")
 		})
 	}
 }
@@ -719,12 +698,11 @@ func TestLockDelay_ACL(t *testing.T) {
 				return zk.AuthACL(zk.PermAll)
 			}))
 		}
-		a, b := newQueue(t, user("a"), delayed, lock.WithLockDelay(delay)), newQueue(t, user("b"), delayed, lock.WithLockDelay(delay))
+		a, b := delayedQueue(t, user("a")), delayedQueue(t, user("b"))
 		for range 2 { // without a view, and with one
 			hold := acquire(t, a)
-			_, err := b.TryAcquire(testbed.Context(t))
-			require.ErrorIs(t, err, lock.ErrNotAcquired)
-			require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+			refused(t, b)
+			expire(t, w.Server, hold)
 			for _, n := range w.Server.Dump() {
 				if strings.HasPrefix(n.Path, delayed+"/held-mark.") {
 					require.Equal(t, "digest", n.ACL[0].Scheme, "that of the node")
@@ -749,7 +727,7 @@ func TestLockDelay_TwoNames(t *testing.T) {
 		require.Less(t, time.Since(began), time.Second, "the holder of the other kind is alive")
 		require.NoError(t, ofA.Release())
 		require.Len(t, marks(w.Server, delayed), 1, "the other kind's")
-		require.NoError(t, w.Server.ExpireSession(ofB.Session().ID()))
+		expire(t, w.Server, ofB)
 		began = time.Now()
 		require.NoError(t, acquire(t, a).Release())
 		require.Less(t, time.Since(began), time.Second, "the dead holder is of the other kind")
@@ -762,7 +740,7 @@ func TestLockDelay_Participants(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		next := inDelay(t, w)
 		holds := func() (holds []bool) {
-			ps, err := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)).Participants(testbed.Context(t))
+			ps, err := delayedQueue(t, w.Client()).Participants(testbed.Context(t))
 			require.NoError(t, err)
 			for _, p := range ps {
 				holds = append(holds, p.Holds)
@@ -775,10 +753,9 @@ func TestLockDelay_Participants(t *testing.T) {
 		asked, err := revocable.RevokeAll(testbed.Context(t), next)
 		require.NoError(t, err)
 		require.Zero(t, asked)
-		got := testbed.Receive(t, waiting, "the lock")
-		require.NoError(t, got.err)
+		got := received(t, waiting)
 		require.Equal(t, []bool{true}, holds())
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, got.Release())
 		require.NoError(t, acquire(t, newQueue(t, w.Client(), delayed)).Release())
 	})
 }
@@ -789,7 +766,7 @@ func TestLockDelay_TryAcquireWithANewQueue(t *testing.T) {
 		inDelay(t, w)
 		client, began := w.Client(), time.Now()
 		for {
-			hold, err := newQueue(t, client, delayed, lock.WithLockDelay(delay)).TryAcquire(testbed.Context(t))
+			hold, err := delayedQueue(t, client).TryAcquire(testbed.Context(t))
 			if err == nil {
 				require.NoError(t, hold.Release())
 				break
@@ -807,25 +784,23 @@ func TestLockDelay_TryAcquireWithANewQueue(t *testing.T) {
 func TestLockDelay_LateDeletion(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		subject := w.Client()
-		session, err := subject.Session(testbed.Context(t))
-		require.NoError(t, err)
-		lost := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnSession(session.ID()))
+		lost := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnSession(testbed.Session(t, subject).ID()))
 		gate := w.Server.Block(zktest.OnOp("delete"), zktest.OnPath(delayed+"/held-mark"))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-lost.Done()
 			cancel() // as its reply is lost
 		}()
-		_, err = newQueue(t, subject, delayed, lock.WithLockDelay(delay)).Acquire(ctx)
+		_, err := delayedQueue(t, subject).Acquire(ctx)
 		require.ErrorIs(t, err, context.Canceled)
 		testbed.Receive(t, gate.Arrived(), "the deletion of the mark")
-		hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay))) // after the delay
+		hold := acquire(t, delayedQueue(t, w.Client())) // after the delay
 		gate.Open()
 		time.Sleep(time.Second) // virtual time
 		require.NoError(t, hold.Err())
 		require.Len(t, marks(w.Server, delayed), 1)
-		require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
-		requireDelayed(t, w.Server, newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)), delay)
+		expire(t, w.Server, hold)
+		requireDelayed(t, w.Server, delayedQueue(t, w.Client()), delay)
 	})
 }
 
@@ -837,29 +812,27 @@ func TestLockDelay_NoNextHolder(t *testing.T) {
 		end  func(t *testing.T, w *testbed.World, holder *framework.Client, hold *lock.Hold)
 	}{
 		"the client of the dead holder": {end: func(t *testing.T, w *testbed.World, _ *framework.Client, hold *lock.Hold) {
-			require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
+			expire(t, w.Server, hold)
 		}},
 		"the client of a hold whose time is over": {opts: []lock.Option{lock.WithMaxHold(time.Second)}, end: func(t *testing.T, _ *testbed.World, _ *framework.Client, hold *lock.Hold) {
 			testbed.Receive(t, hold.Done(), "the end")
 		}},
 		"a client that tried": {end: func(t *testing.T, w *testbed.World, holder *framework.Client, hold *lock.Hold) {
 			require.NoError(t, holder.Close())
-			_, err := newQueue(t, w.Client(), delayed, lock.WithLockDelay(delay)).TryAcquire(testbed.Context(t))
+			_, err := delayedQueue(t, w.Client()).TryAcquire(testbed.Context(t))
 			require.ErrorContains(t, err, "lock delay")
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				holder := w.Client()
-				hold := acquire(t, newQueue(t, holder, delayed, append(test.opts, lock.WithLockDelay(delay))...))
-				test.end(t, w, holder, hold)
-				time.Sleep(delay + time.Minute) // virtual time
-				require.NotEmpty(t, marks(w.Server, delayed), "contenders with a longer delay wait for it")
-				time.Sleep(time.Hour) // virtual time
-				require.Empty(t, marks(w.Server, delayed))
-				w.Server.ReapContainers()
-				require.False(t, w.Server.Exists(delayed))
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			holder := w.Client()
+			hold := acquire(t, delayedQueue(t, holder, test.opts...))
+			test.end(t, w, holder, hold)
+			time.Sleep(delay + time.Minute) // virtual time
+			require.NotEmpty(t, marks(w.Server, delayed), "contenders with a longer delay wait for it")
+			time.Sleep(time.Hour) // virtual time
+			require.Empty(t, marks(w.Server, delayed))
+			w.Server.ReapContainers()
+			require.False(t, w.Server.Exists(delayed))
 		})
 	}
 }
@@ -872,9 +845,9 @@ func TestLockDelay_Compression(t *testing.T) {
 			if compresses {
 				clients[0], clients[1] = clients[1], clients[0]
 			}
-			hold := acquire(t, newQueue(t, clients[0], delayed, lock.WithLockDelay(delay)))
-			require.NoError(t, w.Server.ExpireSession(hold.Session().ID()))
-			requireDelayed(t, w.Server, newQueue(t, clients[1], delayed, lock.WithLockDelay(delay)), delay)
+			hold := acquire(t, delayedQueue(t, clients[0]))
+			expire(t, w.Server, hold)
+			requireDelayed(t, w.Server, delayedQueue(t, clients[1]), delay)
 		})
 	}
 }
@@ -895,11 +868,11 @@ func TestLockDelay_Namespace(t *testing.T) {
 func TestLockDelay_ReleaseLeftToClose(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		subject := w.Client()
-		q := newQueue(t, subject, delayed, lock.WithLockDelay(delay))
+		q := delayedQueue(t, subject)
 		require.NoError(t, acquire(t, q).Release())
 		gate := w.Server.BlockReplies(zktest.OnOp("multi"), zktest.OnPath(delayed))
 		ctx, cancel := context.WithCancel(t.Context())
-		got := inLine(ctx, q)
+		got := start(ctx, q.Acquire)
 		testbed.Receive(t, gate.Arrived(), "the mark")
 		w.Server.RefuseConnections(true)
 		w.Server.CutConnections()

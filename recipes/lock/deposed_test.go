@@ -4,20 +4,17 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -50,34 +47,14 @@ func replaceLeader(t *testing.T, timeout time.Duration, seed uint64, phase, offs
 	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	leader, err := cluster.WaitLeader(ctx)
-	require.NoError(t, err)
+	leader, followers := testbed.Leader(t, cluster)
 	queue := func(servers ...string) *lock.Queue {
-		client, err := framework.New(servers, framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(timeout),
-			framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)))
-		require.NoError(t, err)
-		t.Cleanup(func() { client.Close() })
-		return newQueue(t, client, "/lock")
+		return newQueue(t, patientClient(t, timeout, servers, framework.WithDialer(cluster.DialContext)), "/lock")
 	}
-	var others []string
-	for _, s := range cluster.Servers() {
-		if s != leader.Addr() {
-			others = append(others, s)
-		}
-	}
-	a, b := queue(leader.Addr()), queue(others...)
+	a, b := queue(leader.Addr()), queue(followers[0].Addr(), followers[1].Addr())
 	hold, err := a.Acquire(ctx)
 	require.NoError(t, err)
-	acquired := make(chan time.Time, 1)
-	go func() {
-		for ctx.Err() == nil {
-			if h, err := b.Acquire(ctx); err == nil {
-				acquired <- time.Now()
-				_ = h.Release()
-				return
-			}
-		}
-	}()
+	acquired := testbed.Go(func() time.Time { return untilAcquired(ctx, b) })
 	// Virtual time: the phase of the leader's ticks varies.
 	time.Sleep(2*tick - time.Since(start)%tick + phase)
 	began := time.Now()
@@ -87,6 +64,19 @@ func replaceLeader(t *testing.T, timeout time.Duration, seed uint64, phase, offs
 	<-hold.Done()
 	ended = time.Since(began)
 	return ended, (<-acquired).Sub(began)
+}
+
+// untilAcquired repeats an acquire until it succeeds, and returns when that was. It returns the zero
+// time if ctx ends before.
+func untilAcquired(ctx context.Context, q *lock.Queue) (acquired time.Time) {
+	for ctx.Err() == nil {
+		if hold, err := q.Acquire(ctx); err == nil {
+			acquired = time.Now()
+			_ = hold.Release()
+			break
+		}
+	}
+	return acquired
 }
 
 // TestHolderBehindAReplacedLeaderEndsFirstOnServers is the same on real servers, where the phase of
@@ -113,33 +103,14 @@ func replaceRealLeader(t *testing.T, e *ensemble.Ensemble, timeout time.Duration
 	require.NoError(t, e.WaitForQuorum(ctx))
 	leader, err := e.Leader(ctx)
 	require.NoError(t, err)
-	client := func(servers ...string) *framework.Client {
-		client, err := framework.New(servers, framework.WithSessionTimeout(timeout), framework.WithErrorPolicy(connstate.LostEndsHold),
-			framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)))
-		require.NoError(t, err)
-		t.Cleanup(func() { client.Close() })
-		require.NoError(t, client.WaitConnected(ctx))
-		return client
-	}
 	servers := e.Servers()
-	others := client(servers[(leader+1)%3], servers[(leader+2)%3])
-	hold, err := newQueue(t, client(servers[leader]), path).Acquire(ctx)
+	others := patientClient(t, timeout, []string{servers[(leader+1)%3], servers[(leader+2)%3]})
+	hold, err := newQueue(t, patientClient(t, timeout, servers[leader:leader+1]), path).Acquire(ctx)
 	require.NoError(t, err)
 	ended := make(chan time.Time, 1)
 	defer context.AfterFunc(hold.Context(), func() { ended <- time.Now() })()
-	acquired, queue := make(chan time.Time, 1), newQueue(t, others, path)
-	var next sync.WaitGroup
-	defer next.Wait()
-	defer cancel()
-	next.Go(func() { // ends with ctx
-		for ctx.Err() == nil {
-			if h, err := queue.Acquire(ctx); err == nil {
-				acquired <- time.Now()
-				_ = h.Release()
-				return
-			}
-		}
-	})
+	queue := newQueue(t, others, path)
+	acquired := testbed.Go(func() time.Time { return untilAcquired(ctx, queue) })
 	require.NoError(t, e.Partition(leader))
 	defer func() { require.NoError(t, e.Heal()) }()
 	// Only the next leader commits this write.
@@ -148,11 +119,7 @@ func replaceRealLeader(t *testing.T, e *ensemble.Ensemble, timeout time.Duration
 	// The old leader notices within a tick; the client reconnects at a random time before.
 	time.Sleep(rand.N(time.Second))
 	require.NoError(t, e.CutConnections(leader))
-	select { // an election takes its time on a busy machine
-	case began := <-acquired:
-		return began.Sub(testbed.Receive(t, ended, "the end of the hold"))
-	case <-ctx.Done():
-		require.Fail(t, "nobody acquired")
-		return 0
-	}
+	next := <-acquired // an election takes its time on a busy machine
+	require.False(t, next.IsZero(), "no client acquired")
+	return next.Sub(testbed.Receive(t, ended, "the end of the hold"))
 }

@@ -2,7 +2,6 @@ package lock_test
 
 import (
 	"context"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +13,14 @@ import (
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
 )
+
+// driven returns a queue with a driver of a user.
+func driven(t *testing.T, client *framework.Client, driver lock.Driver, opts ...lock.Option) *lock.Queue {
+	t.Helper()
+	q, err := lock.New(client, "/lock", "lock-", driver, opts...)
+	require.NoError(t, err)
+	return q
+}
 
 // TestNamesOfDigitsAreLocks: the number that the server adds is not taken for a part of the name.
 func TestNamesOfDigitsAreLocks(t *testing.T) {
@@ -27,19 +34,6 @@ func TestNamesOfDigitsAreLocks(t *testing.T) {
 	}
 }
 
-// TestDriverThatCannotBeComparedAfterAll has a value that cannot be compared, or is not equal to
-// itself.
-func TestDriverThatCannotBeComparedAfterAll(t *testing.T) {
-	for _, value := range []any{[]int{1}, math.NaN()} {
-		q, err := lock.New(testbed.InProcess(t).Client(t), "/lock", "lock-", struct {
-			lock.Standard
-			any
-		}{any: value})
-		require.NoError(t, err)
-		watched(t, q)
-	}
-}
-
 // other is a driver that embeds Standard and decides in another way: everybody holds.
 type other struct{ lock.Standard }
 
@@ -49,12 +43,8 @@ func (other) Decide(lock.Line) (lock.Decision, error) {
 
 // TestADriverThatEmbedsStandardDoesNotInheritItsAnswer to whether a new node would have to wait.
 func TestADriverThatEmbedsStandardDoesNotInheritItsAnswer(t *testing.T) {
-	q, err := lock.New(testbed.InProcess(t).Client(t), "/lock", "lock-", other{})
-	require.NoError(t, err)
-	first, err := q.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
-	second, err := q.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
+	q := driven(t, testbed.InProcess(t).Client(t), other{})
+	first, second := try(t, q), try(t, q)
 	require.NoError(t, first.Release())
 	require.NoError(t, second.Release())
 }
@@ -67,19 +57,26 @@ func (stranger) SortKey(string, string) (key string, ours bool) { return "", fal
 // TestADriverThatDoesNotCountItsOwnNode is refused at once, and leaves none.
 func TestADriverThatDoesNotCountItsOwnNode(t *testing.T) {
 	server := zktest.NewServer(t)
-	q, err := lock.New(testbed.On(server).Client(t), "/lock", "lock-", stranger{})
-	require.NoError(t, err)
-	server.ResetCounts()
-	_, err = q.Acquire(testbed.Context(t))
+	q := driven(t, testbed.On(server).Client(t), stranger{})
+	_, err := q.Acquire(testbed.Context(t))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	require.ErrorContains(t, err, "driver lock_test.stranger does not count its own node")
 	length(t, server, q, 0)
 }
 
+type createFunc func(ctx context.Context, client *framework.Client, n lock.Node) (string, error)
+
 // creator is a driver that creates nodes in its own way.
 type creator struct {
 	lock.Standard
-	create func(ctx context.Context, client *framework.Client, n lock.Node) (string, error)
+	create createFunc
+}
+
+// createAs returns a function that creates nodes of a kind.
+func createAs(mode framework.Mode, opts ...framework.CreateOption) createFunc {
+	return func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+		return client.Create(ctx, n.Base+"/"+n.Name, n.Data, append(opts, framework.As(mode), framework.ContainerParents())...)
+	}
 }
 
 func (d creator) Create(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
@@ -89,52 +86,37 @@ func (d creator) Create(ctx context.Context, client *framework.Client, n lock.No
 // TestDriver_NodeOfAnotherKind has a node that is not an ephemeral one of the session be refused at
 // once. It is deleted, unless another session owns it.
 func TestDriver_NodeOfAnotherKind(t *testing.T) {
+	var other *framework.Client
 	for name, test := range map[string]struct {
-		create func(other *framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error)
+		create createFunc
 		stays  int
 	}{
-		"persistent": {create: func(*framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
-			return func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
-				return client.Create(ctx, n.Base+"/"+n.Name, n.Data, framework.As(framework.PersistentSequential), framework.ContainerParents())
-			}
+		"persistent":               {create: createAs(framework.PersistentSequential)},
+		"persistent and protected": {create: createAs(framework.PersistentSequential, framework.Protected())},
+		"of another client": {stays: 1, create: func(ctx context.Context, _ *framework.Client, n lock.Node) (string, error) {
+			return lock.Standard{}.Create(ctx, other, n)
 		}},
-		"persistent and protected": {create: func(*framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
-			return func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
-				return client.Create(ctx, n.Base+"/"+n.Name, n.Data, framework.As(framework.PersistentSequential), framework.Protected(), framework.ContainerParents())
-			}
+		"somewhere else": {create: func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
+			n.Base += "/below"
+			return lock.Standard{}.Create(ctx, client, n)
 		}},
-		"of another client": {stays: 1, create: func(other *framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
-			return func(ctx context.Context, _ *framework.Client, n lock.Node) (string, error) {
-				return lock.Standard{}.Create(ctx, other, n)
-			}
-		}},
-		"somewhere else": {create: func(*framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
-			return func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
-				n.Base += "/below"
-				return lock.Standard{}.Create(ctx, client, n)
-			}
-		}},
-		"not a path": {create: func(*framework.Client) func(context.Context, *framework.Client, lock.Node) (string, error) {
-			return func(context.Context, *framework.Client, lock.Node) (string, error) { return "", nil }
-		}},
+		"not a path": {create: func(context.Context, *framework.Client, lock.Node) (string, error) { return "", nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				q, err := lock.New(w.Client(), "/lock", "lock-", creator{create: test.create(w.Client())})
-				require.NoError(t, err)
-				for _, acquire := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
-					_, err = acquire(t.Context())
-					require.ErrorIs(t, err, framework.ErrBadArgument)
-					require.ErrorContains(t, err, "driver lock_test.creator created")
-				}
-				time.Sleep(time.Minute) // virtual time
-				children, _ := w.Server.Children("/lock")
-				for _, n := range w.Server.Dump() {
-					require.NotContains(t, n.Path, "/below/")
-				}
-				children = slices.DeleteFunc(children, func(name string) bool { return name == "below" })
-				require.Len(t, children, 2*test.stays)
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			other = w.Client()
+			q := driven(t, w.Client(), creator{create: test.create})
+			for _, acquire := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
+				_, err := acquire(t.Context())
+				require.ErrorIs(t, err, framework.ErrBadArgument)
+				require.ErrorContains(t, err, "driver lock_test.creator created")
+			}
+			time.Sleep(time.Minute) // virtual time
+			children, _ := w.Server.Children("/lock")
+			for _, n := range w.Server.Dump() {
+				require.NotContains(t, n.Path, "/below/")
+			}
+			children = slices.DeleteFunc(children, func(name string) bool { return name == "below" })
+			require.Len(t, children, 2*test.stays)
 		})
 	}
 }
@@ -142,10 +124,7 @@ func TestDriver_NodeOfAnotherKind(t *testing.T) {
 // TestDriver_UnprotectedNode accepts an ephemeral node of the session, which one request proves.
 func TestDriver_UnprotectedNode(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q, err := lock.New(w.Client(), "/lock", "lock-", creator{create: func(ctx context.Context, client *framework.Client, n lock.Node) (string, error) {
-			return client.Create(ctx, n.Base+"/"+n.Name, n.Data, framework.As(framework.EphemeralSequential), framework.ContainerParents())
-		}})
-		require.NoError(t, err)
+		q := driven(t, w.Client(), creator{create: createAs(framework.EphemeralSequential)})
 		watched(t, q)
 		w.Server.ResetCounts()
 		require.NoError(t, acquire(t, q).Release())

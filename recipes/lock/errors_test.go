@@ -30,12 +30,6 @@ func TestErrors_OfAnAcquire(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	client := bed.Client(t)
-	plain := testbed.Context(t)
-	queue := func(client *framework.Client, driver lock.Driver, opts ...lock.Option) *lock.Queue {
-		q, err := lock.New(client, "/lock", "lock-", driver, opts...)
-		require.NoError(t, err)
-		return q
-	}
 	lostView := func() *framework.Client {
 		other := bed.Client(t)
 		session := testbed.Session(t, other)
@@ -44,14 +38,13 @@ func TestErrors_OfAnAcquire(t *testing.T) {
 		return other.In(session)
 	}
 	within := func(q *lock.Queue, end func(*lock.Hold)) context.Context {
-		hold, err := q.Acquire(plain)
-		require.NoError(t, err)
+		hold := acquire(t, q)
 		end(hold)
 		return hold.Context()
 	}
 	long := make([]byte, 2<<20)
-	again := queue(client, nil, lock.WithReentry())
-	short := queue(client, nil, lock.WithReentry(), lock.WithMaxHold(time.Millisecond))
+	again := newQueue(t, client, "/lock", lock.WithReentry())
+	short := newQueue(t, client, "/lock", lock.WithReentry(), lock.WithMaxHold(time.Millisecond))
 	closed := bed.Client(t)
 	require.NoError(t, closed.Close())
 
@@ -61,15 +54,15 @@ func TestErrors_OfAnAcquire(t *testing.T) {
 		want  error
 		own   error
 	}{
-		"data that are too long": {queue: queue(client, nil, lock.WithDataFunc(func(context.Context) []byte { return long })),
+		"data that are too long": {queue: newQueue(t, client, "/lock", lock.WithDataFunc(func(context.Context) []byte { return long })),
 			want: framework.ErrTooLong},
-		"data that are too large to decompress": {queue: queue(
-			bed.Client(t, framework.WithCompression(), framework.WithMaxDecompressed(1024)), nil, lock.WithData(long)),
+		"data that are too large to decompress": {queue: newQueue(t,
+			bed.Client(t, framework.WithCompression(), framework.WithMaxDecompressed(1024)), "/lock", lock.WithData(long)),
 			want: framework.ErrTooLarge},
-		"a view of nil":            {queue: queue(client.In(nil), nil), want: framework.ErrBadArgument},
-		"a view of a lost session": {queue: queue(lostView(), nil), want: framework.ErrSessionLost},
-		"a custom driver":          {queue: queue(client, refusing{}), want: errRefusing, own: errRefusing},
-		"a closed client":          {queue: queue(closed, nil), want: framework.ErrClosed},
+		"a view of nil":            {queue: newQueue(t, client.In(nil), "/lock"), want: framework.ErrBadArgument},
+		"a view of a lost session": {queue: newQueue(t, lostView(), "/lock"), want: framework.ErrSessionLost},
+		"a custom driver":          {queue: driven(t, client, refusing{}), want: errRefusing, own: errRefusing},
+		"a closed client":          {queue: newQueue(t, closed, "/lock"), want: framework.ErrClosed},
 		"re-entry after the release": {queue: again, want: lock.ErrReleased,
 			ctx: within(again, func(h *lock.Hold) { require.NoError(t, h.Release()) })},
 		"re-entry after the loss": {queue: short, want: lock.ErrMaxHold,

@@ -25,64 +25,29 @@ import (
 // handingOff creates a queue whose nodes are handed over between goroutines, and hardly kept.
 func handingOff(t *testing.T, client *framework.Client) *lock.Queue {
 	t.Helper()
-	q, err := lock.New(client, "/lock", "lock-", nil, lock.WithRetention(time.Millisecond))
-	require.NoError(t, err)
+	q := newQueue(t, client, "/lock", lock.WithRetention(time.Millisecond))
 	// The first one creates the path, and knows less of the queue.
 	require.NoError(t, acquire(t, q).Release())
 	return q
 }
 
-// inLine starts an Acquire that has to wait in memory. There is no sign of that: the server sees
-// nothing. So tests count on nothing but the order of the line, and wait for what the server does
-// see.
-func inLine(ctx context.Context, q *lock.Queue) <-chan result {
-	got := make(chan result, 1)
-	go func() {
-		hold, err := q.Acquire(ctx)
-		got <- result{hold, err}
-	}()
-	return got
-}
-
-// passing acquires, and has another one wait in memory.
+// passing acquires, and has another one wait in memory. The server sees nothing of that one.
 func passing(t *testing.T, q *lock.Queue) (first *lock.Hold, second <-chan result) {
 	t.Helper()
 	first = acquire(t, q)
-	second = inLine(testbed.Context(t), q)
+	second = start(testbed.Context(t), q.Acquire)
 	testbed.Eventually(t, func() bool { return q.InLine() == 1 }, "the second one is in line")
 	return first, second
 }
 
-func TestHundredGoroutinesNeedOneNode(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := handingOff(t, w.Client())
-		first := acquire(t, q)
-		const n, rounds = 100, 20
-		var inside, total int
-		var wg sync.WaitGroup
-		for range n {
-			wg.Go(func() {
-				for range rounds {
-					err := q.Do(testbed.Context(t), func(context.Context) error {
-						inside++ // no other mutex: -race would report a second holder
-						assert.Equal(t, 1, inside)
-						total++
-						inside--
-						return nil
-					})
-					assert.NoError(t, err)
-				}
-			})
-		}
-		testbed.Eventually(t, func() bool { return q.InLine() == n }, "all are in line")
-		w.Server.ResetCounts()
-		require.NoError(t, first.Release())
-		wg.Wait()
-		require.Equal(t, n*rounds, total)
-		counts := counted(w.Server)
-		require.Less(t, counts["create"], n, "nodes are passed on")
-		length(t, w.Server, q, 0)
-	})
+// passedOn returns a hold whose node was handed over to the second one.
+func passedOn(t *testing.T, q *lock.Queue) (first, second *lock.Hold) {
+	t.Helper()
+	first, waiting := passing(t, q)
+	require.NoError(t, first.Release())
+	second = received(t, waiting)
+	require.Equal(t, first.Path(), second.Path(), "the node was handed over")
+	return first, second
 }
 
 // TestNodeIsPassedOnForAMinute: another client may wait whose node this client may not read.
@@ -91,10 +56,9 @@ func TestNodeIsPassedOnForAMinute(t *testing.T) {
 		first, second := passing(t, handingOff(t, w.Client()))
 		time.Sleep(time.Minute) // virtual time
 		require.NoError(t, first.Release())
-		got := testbed.Receive(t, second, "the lock")
-		require.NoError(t, got.err)
-		require.NotEqual(t, first.Path(), got.hold.Path(), "it has a node of its own")
-		require.NoError(t, got.hold.Release())
+		got := received(t, second)
+		require.NotEqual(t, first.Path(), got.Path(), "it has a node of its own")
+		require.NoError(t, got.Release())
 	})
 }
 
@@ -106,33 +70,10 @@ func TestOthersInTheQueueComeFirst(t *testing.T) {
 	other := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock"), server, 2)
 	testbed.Eventually(t, func() bool { return !first.Alone() }, "we hear of the other one")
 	require.NoError(t, first.Release())
-	got := testbed.Receive(t, other, "the lock")
-	require.NoError(t, got.err)
-	select {
-	case <-second:
-		t.Fatal("two holders")
-	default:
-	}
-	require.NoError(t, got.hold.Release())
-	got = testbed.Receive(t, second, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
-}
-
-func TestTryWhileOneOfUsHolds(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := handingOff(t, w.Client())
-		hold := acquire(t, q)
-		synctest.Wait()
-		w.Server.ResetCounts()
-		_, err := q.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		require.Empty(t, counted(w.Server), "that is known without a question")
-		require.NoError(t, hold.Release())
-		again, err := q.TryAcquire(testbed.Context(t))
-		require.NoError(t, err)
-		require.NoError(t, again.Release())
-	})
+	got := received(t, other)
+	require.Empty(t, second, "two holders")
+	require.NoError(t, got.Release())
+	require.NoError(t, received(t, second).Release())
 }
 
 // TestWhatProvesAHoldIsNotPassedOn is about tokens and guards. They identify the node, so a node
@@ -152,10 +93,9 @@ func TestWhatProvesAHoldIsNotPassedOn(t *testing.T) {
 			show(t, first)
 			server.ResetCounts()
 			require.NoError(t, first.Release())
-			got := testbed.Receive(t, second, "the lock")
-			require.NoError(t, got.err)
+			got := received(t, second)
 			require.Equal(t, 1, counted(server)["create"])
-			require.NoError(t, got.hold.Release())
+			require.NoError(t, got.Release())
 		})
 	}
 }
@@ -163,45 +103,40 @@ func TestWhatProvesAHoldIsNotPassedOn(t *testing.T) {
 // TestTextOfAHold is about String and Path: neither keeps the node from being handed over.
 func TestTextOfAHold(t *testing.T) {
 	server := zktest.NewServer(t)
-	q := handingOff(t, testbed.On(server).Client(t))
-	first, second := passing(t, q)
-	server.ResetCounts()
+	first, second := passing(t, handingOff(t, testbed.On(server).Client(t)))
 	text, path := first.String(), first.Path()
 	require.NoError(t, first.Release())
-	got := testbed.Receive(t, second, "the lock")
-	require.NoError(t, got.err)
-	require.Zero(t, counted(server)["create"], "the node was passed on")
-
-	require.Equal(t, path, got.hold.Path())
+	got := received(t, second)
+	require.Equal(t, path, got.Path(), "the node was handed over")
 	require.Equal(t, path+" (held)", text)
 	require.Equal(t, path+" (released)", first.String())
 	require.NoError(t, server.Delete(path))
-	testbed.Receive(t, got.hold.Done(), "the loss")
-	require.Equal(t, path+" (ended: lock node deleted by another)", fmt.Sprint(got.hold))
+	testbed.Receive(t, got.Done(), "the loss")
+	require.Equal(t, path+" (ended: lock node deleted by another)", fmt.Sprint(got))
 }
 
-func TestGuardOfAHoldThatWasPassedOn(t *testing.T) {
+// TestProofOfAHoldThatWasPassedOn: the first holder is late, although its node exists.
+func TestProofOfAHoldThatWasPassedOn(t *testing.T) {
 	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
+	client, ctx := testbed.On(server).Client(t), testbed.Context(t)
 	q := handingOff(t, client)
-	first, second := passing(t, q)
-	server.ResetCounts()
-	require.NoError(t, first.Release())
-	got := testbed.Receive(t, second, "the lock")
-	require.NoError(t, got.err)
-	require.Zero(t, counted(server)["create"], "the node was passed on")
-
-	_, err := client.Multi(testbed.Context(t), first.Guard())
-	require.ErrorIs(t, err, zk.ErrNoNode, "the first one is late, although the node is there")
-	_, err = first.FencingToken(testbed.Context(t))
+	first, second := passedOn(t, q)
+	_, err := client.Multi(ctx, first.Guard())
+	require.ErrorIs(t, err, zk.ErrNoNode)
+	_, err = first.Multi(ctx, framework.CreateOp("/no", nil))
+	require.ErrorIs(t, err, lock.ErrNodeDeleted)
+	require.ErrorIs(t, err, lock.ErrReleased)
+	_, err = first.FencingToken(ctx)
 	require.ErrorIs(t, err, lock.ErrReleased)
 	require.ErrorIs(t, first.Release(), lock.ErrReleased)
 	require.ErrorIs(t, first.Err(), lock.ErrReleased)
 
-	require.NoError(t, got.hold.Err())
-	_, err = client.Multi(testbed.Context(t), got.hold.Guard())
+	require.NoError(t, second.Err())
+	_, err = client.Multi(ctx, second.Guard())
 	require.NoError(t, err)
-	require.NoError(t, got.hold.Release())
+	_, err = second.Multi(ctx, framework.CreateOp("/yes", nil))
+	require.NoError(t, err)
+	require.NoError(t, second.Release())
 	length(t, server, q, 0)
 }
 
@@ -247,16 +182,13 @@ func TestLossOfANodeThatWasPassedOn(t *testing.T) {
 			bed := testbed.On(server)
 			client := bed.Client(t)
 			q := handingOff(t, client)
-			first, second := passing(t, q)
-			require.NoError(t, first.Release())
-			got := testbed.Receive(t, second, "the lock")
-			require.NoError(t, got.err)
-			third := inLine(testbed.Context(t), q)
+			_, got := passedOn(t, q)
+			third := start(testbed.Context(t), q.Acquire)
 			testbed.Eventually(t, func() bool { return q.InLine() == 1 }, "a third one is in line")
-			c.lose(t, bed, client, got.hold)
-			testbed.Receive(t, got.hold.Done(), "word of the loss")
+			c.lose(t, bed, client, got)
+			testbed.Receive(t, got.Done(), "word of the loss")
 			if c.want != nil {
-				require.ErrorIs(t, got.hold.Err(), c.want)
+				require.ErrorIs(t, got.Err(), c.want)
 			}
 			last := testbed.Receive(t, third, "the third one's turn, without a release")
 			if name == "closed" {
@@ -265,27 +197,20 @@ func TestLossOfANodeThatWasPassedOn(t *testing.T) {
 			}
 			require.NoError(t, last.err)
 			require.NoError(t, last.hold.Release())
-			require.Error(t, got.hold.Release())
+			require.Error(t, got.Release())
 		})
 	}
 }
 
 func TestMaxHoldIsEachHoldersOwn(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q, err := lock.New(w.Client(), "/lock", "lock-", nil,
-			lock.WithRetention(time.Millisecond), lock.WithMaxHold(200*time.Millisecond))
-		require.NoError(t, err)
-		first, second := passing(t, q)
-		require.NoError(t, first.Release())
-		got := testbed.Receive(t, second, "the lock")
-		require.NoError(t, got.err)
-		third := inLine(testbed.Context(t), q)
-		testbed.Receive(t, got.hold.Done(), "the end of its time")
-		require.ErrorIs(t, got.hold.Err(), lock.ErrMaxHold)
+		q := newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Millisecond), lock.WithMaxHold(200*time.Millisecond))
+		first, got := passedOn(t, q)
+		third := start(testbed.Context(t), q.Acquire)
+		testbed.Receive(t, got.Done(), "the end of its time")
+		require.ErrorIs(t, got.Err(), lock.ErrMaxHold)
 		require.ErrorIs(t, first.Err(), lock.ErrReleased)
-		got = testbed.Receive(t, third, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, received(t, third).Release())
 	})
 }
 
@@ -295,15 +220,13 @@ func TestRelease_WhenAnotherJoins(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q, other := handingOff(t, w.Client()), newQueue(t, w.Client(), "/lock")
 		hold := acquire(t, q)
-		waiting := inLine(testbed.Context(t), other)
+		waiting := start(testbed.Context(t), other.Acquire)
 		synctest.Wait() // it is in the queue
 		require.False(t, hold.Alone())
 		handedOver, err := hold.ReleaseGivenBack(synctest.Wait)
 		require.False(t, handedOver)
 		require.NoError(t, err, "no other client has deleted the node")
-		got := testbed.Receive(t, waiting, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, received(t, waiting).Release())
 	})
 }
 
@@ -314,16 +237,15 @@ func TestLossThatComesTooLate(t *testing.T) {
 		q := handingOff(t, w.Client())
 		first, second := passing(t, q)
 		require.True(t, first.ReleaseDuring(func() { first.Lose(lock.ErrMaxHold) }))
-		got := testbed.Receive(t, second, "the lock")
-		require.NoError(t, got.err)
+		got := received(t, second)
 		synctest.Wait() // until a deletion would have been carried out
-		require.Equal(t, first.Path(), got.hold.Path(), "it has got the node")
+		require.Equal(t, first.Path(), got.Path(), "it has got the node")
 		first.Lose(lock.ErrMaxHold) // even later
-		token, err := got.hold.FencingToken(testbed.Context(t))
+		token, err := got.FencingToken(testbed.Context(t))
 		require.NoError(t, err)
 		require.Positive(t, token)
-		require.NoError(t, got.hold.Err())
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, got.Err())
+		require.NoError(t, got.Release())
 	})
 }
 
@@ -332,16 +254,14 @@ func TestLeavingTheLine(t *testing.T) {
 	q := handingOff(t, testbed.On(server).Client(t))
 	first := acquire(t, q)
 	ctx, cancel := context.WithCancel(testbed.Context(t))
-	second := inLine(ctx, q)
+	second := start(ctx, q.Acquire)
 	testbed.Eventually(t, func() bool { return q.InLine() == 1 }, "the second one is in line")
-	third := inLine(testbed.Context(t), q)
+	third := start(testbed.Context(t), q.Acquire)
 	testbed.Eventually(t, func() bool { return q.InLine() == 2 }, "the third one is in line")
 	cancel()
 	require.ErrorIs(t, testbed.Receive(t, second, "the end of waiting").err, context.Canceled)
 	require.NoError(t, first.Release())
-	got := testbed.Receive(t, third, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, received(t, third).Release())
 }
 
 // TestLeavingTheLineAtTheLastMoment has waiters give up while they are served.
@@ -351,8 +271,8 @@ func TestLeavingTheLineAtTheLastMoment(t *testing.T) {
 	for range 200 {
 		first := acquire(t, q)
 		ctx, cancel := context.WithCancel(testbed.Context(t))
-		second := inLine(ctx, q)
-		third := inLine(testbed.Context(t), q)
+		second := start(ctx, q.Acquire)
+		third := start(testbed.Context(t), q.Acquire)
 		go cancel()
 		require.NoError(t, first.Release())
 		for _, w := range []<-chan result{second, third} {
@@ -368,71 +288,33 @@ func TestLeavingTheLineAtTheLastMoment(t *testing.T) {
 	length(t, server, q, 0)
 }
 
-// TestEachRequestFailsWithHandOff has several goroutines share a lock while each of their requests
-// fails in turn, before and after it is applied, and ends the session.
-func TestEachRequestFailsWithHandOff(t *testing.T) {
-	for _, fault := range testbed.Faults {
-		for n := 1; ; n++ {
-			met := false
-			t.Run(fmt.Sprintf("%v of request %d", fault, n), func(t *testing.T) {
-				server := zktest.NewServer(t)
-				bed := testbed.On(server)
-				client := bed.Client(t)
-				require.NoError(t, client.WaitConnected(testbed.Context(t)))
-				q := handingOff(t, client)
-				session, err := client.Session(testbed.Context(t))
-				require.NoError(t, err)
-				injected := server.Inject(fault, n, zktest.OnSession(session.ID()), zktest.OnOp("create", "createContainer", "delete", "getChildren2", "getData"))
-				var inside held
-				var wg sync.WaitGroup
-				for range 4 {
-					wg.Go(func() {
-						for range 3 {
-							hold, err := q.Acquire(testbed.Context(t))
-							if !assert.NoError(t, err) {
-								return
-							}
-							inside.add(t, hold)
-							inside.remove(hold)
-							_ = hold.Release() // that it was lost is expected
-						}
-					})
+// TestHandOffWithAnyRequestFailing has several goroutines share a lock. When one acquires, the one
+// before has released, or was notified that it has lost the lock.
+func TestHandOffWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, func(t *testing.T, s scenario) {
+		var mu sync.Mutex
+		var last *lock.Hold
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 3 {
+					hold, err := s.subject.Acquire(testbed.Context(t))
+					if !assert.NoError(t, err) {
+						return
+					}
+					mu.Lock()
+					if last != nil {
+						assert.Error(t, last.Err(), "two holders")
+					}
+					last = hold
+					mu.Unlock()
+					_ = hold.Release() // that it was lost is expected
 				}
-				wg.Wait()
-				met = injected.Met()
-				length(t, server, q, 0)
 			})
-			if !met {
-				break
-			}
-			require.Less(t, n, 200)
 		}
-	}
-}
-
-// held are the current holds.
-type held struct {
-	mu    sync.Mutex
-	holds map[*lock.Hold]bool
-}
-
-// add has one more inside, where all others must have been notified that they have lost the lock.
-func (h *held) add(t *testing.T, hold *lock.Hold) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for other := range h.holds {
-		assert.Error(t, other.Err(), "two holders")
-	}
-	if h.holds == nil {
-		h.holds = make(map[*lock.Hold]bool)
-	}
-	h.holds[hold] = true
-}
-
-func (h *held) remove(hold *lock.Hold) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.holds, hold)
+		wg.Wait()
+		s.finish(t)
+	}, lock.WithRetention(time.Millisecond))
 }
 
 // TestHandOffKeepsTheOrderThroughTrouble loses the connection, or the session, during the hand-off
@@ -445,41 +327,30 @@ func TestHandOffKeepsTheOrderThroughTrouble(t *testing.T) {
 			return s.Delete(h.String()[:strings.Index(h.String(), " ")])
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				client := w.Client(framework.WithRetryPolicy(retry.Forever(50 * time.Millisecond)))
-				q := handingOff(t, client)
-				first := acquire(t, q)
-				order := make(chan int, 3)
-				var all sync.WaitGroup
-				for i := range 3 {
-					all.Go(func() {
-						hold, err := q.Acquire(t.Context())
-						if assert.NoError(t, err) {
-							order <- i
-							assert.NoError(t, hold.Release())
-						}
-					})
-					synctest.Wait() // it waits
-				}
-				require.True(t, first.ReleaseDuring(func() {
-					w.Server.RefuseConnections(true)
-					w.Server.CutConnections()
-					synctest.Wait()
-					require.Equal(t, connstate.Suspended, client.State())
-					require.NoError(t, trouble(w.Server, first))
-				}))
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			client := w.Client(framework.WithRetryPolicy(retry.Forever(50 * time.Millisecond)))
+			q := handingOff(t, client)
+			first := acquire(t, q)
+			var order []int // guarded by the lock
+			var all sync.WaitGroup
+			for i := range 3 {
+				all.Go(func() {
+					assert.NoError(t, q.Do(t.Context(), func(context.Context) error { order = append(order, i); return nil }))
+				})
+				synctest.Wait() // it waits
+			}
+			require.True(t, first.ReleaseDuring(func() {
+				w.Server.RefuseConnections(true)
+				w.Server.CutConnections()
 				synctest.Wait()
-				w.Server.RefuseConnections(false)
-				all.Wait()
-				close(order)
-				var got []int
-				for i := range order {
-					got = append(got, i)
-				}
-				require.Equal(t, []int{0, 1, 2}, got)
-				length(t, w.Server, q, 0)
-			})
+				require.Equal(t, connstate.Suspended, client.State())
+				require.NoError(t, trouble(w.Server, first))
+			}))
+			synctest.Wait()
+			w.Server.RefuseConnections(false)
+			all.Wait()
+			require.Equal(t, []int{0, 1, 2}, order)
+			length(t, w.Server, q, 0)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -66,9 +67,9 @@ func TestGroupEndsBeforeAReleaseIsSent(t *testing.T) {
 func TestGroupOfAHoldThatEndsMeanwhile(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	first, second := acquire(t, newQueue(t, client, "/a")), acquire(t, newQueue(t, client, "/b"))
-	made := make(chan *lock.Group)
+	var made <-chan *lock.Group
 	first.EndDuring(func() {
-		go func() { made <- lock.NewGroup([]*lock.Hold{first, second}) }()
+		made = testbed.Go(func() *lock.Group { return lock.NewGroup([]*lock.Hold{first, second}) })
 		running(t, "(*Hold).endsWith")
 	})
 	group := testbed.Receive(t, made, "the group")
@@ -102,22 +103,19 @@ func releasedWhileTheLeaseEnds(t *testing.T, lead time.Duration) {
 		defer cancel()
 		work[i] = ctx
 	}
-	next := make(chan int, 1)
-	go func() {
+	next := testbed.Go(func() (live int) {
 		h, err := other.Acquire(testbed.Context(t))
-		live := 0
 		for _, ctx := range work {
 			if ctx.Err() == nil {
 				live++
 			}
 		}
 		if err != nil {
-			live = -1
-		} else {
-			_ = h.Release()
+			return -1
 		}
-		next <- live
-	}()
+		_ = h.Release()
+		return live
+	})
 	time.Sleep(d - time.Since(began) - lead) // real time: the limit of WithMaxHold
 	_ = inner.Release()
 	require.Zero(t, testbed.Receive(t, next, "the next hold"))
@@ -182,8 +180,40 @@ func TestRelease_OfACopy(t *testing.T) {
 	require.NoError(t, acquire(t, other).Release(), "the lock is free")
 }
 
-func TestDoOfNoFunctionReleases(t *testing.T) {
-	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
-	require.ErrorIs(t, q.Do(testbed.Context(t), nil), framework.ErrBadArgument)
-	require.NoError(t, acquire(t, q).Release())
+// TestReleaseWith_OfALostHoldDoesNotWaitForARelease has another goroutine release the hold while no
+// server can be reached, which takes as long as the session lasts.
+func TestReleaseWith_OfALostHoldDoesNotWaitForARelease(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		hold := acquire(t, newQueue(t, w.Client(), "/lock"))
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		testbed.Receive(t, hold.Done(), "word of the loss")
+		released := testbed.Go(hold.Release)
+		synctest.Wait()
+		began := time.Now()
+		_, err := hold.ReleaseWith(testbed.Timeout(t, time.Second))
+		require.ErrorIs(t, err, framework.ErrSuspended)
+		require.LessOrEqual(t, time.Since(began), time.Second)
+		w.Server.RefuseConnections(false)
+		require.NoError(t, testbed.Receive(t, released, "the release"))
+	})
+}
+
+// TestReleaseWith_OfALostHoldLeavesTheNodeToOthers has a holder that re-entered release after a
+// loss of the connection, while its other hold is not released: its work may continue.
+func TestReleaseWith_OfALostHoldLeavesTheNodeToOthers(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := newQueue(t, w.Client(), "/lock", lock.WithReentry())
+		outer := acquire(t, q)
+		inner, err := q.Acquire(outer.Context())
+		require.NoError(t, err)
+		w.Server.CutConnections()
+		testbed.Receive(t, outer.Done(), "word of the loss")
+		_, err = outer.ReleaseWith(t.Context())
+		require.ErrorIs(t, err, framework.ErrSuspended)
+		time.Sleep(time.Minute) // virtual time
+		length(t, w.Server, q, 1)
+		require.NoError(t, inner.Release())
+		length(t, w.Server, q, 0)
+	})
 }

@@ -10,11 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -24,35 +22,22 @@ import (
 func TestAHoldOnAKeeperEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.LikeKeeper("recent"))
-		leader, err := cluster.WaitLeader(t.Context())
-		require.NoError(t, err)
-		var followers []*zktest.Server
-		for _, member := range cluster.Members() {
-			if member != leader {
-				followers = append(followers, member)
-			}
+		leader, followers := testbed.Leader(t, cluster)
+		queue := func(server *zktest.Server) *lock.Queue {
+			client := patientClient(t, 10*time.Second, server.Servers(), framework.WithDialer(cluster.DialContext))
+			return newQueue(t, client, "/lock")
 		}
-		client := func(server *zktest.Server) *framework.Client {
-			c, err := framework.New(server.Servers(), framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(10*time.Second),
-				framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithRetryPolicy(retry.NTimes(3, time.Second)))
-			require.NoError(t, err)
-			t.Cleanup(func() { c.Close() })
-			return c
-		}
-		holder, waiter := client(followers[0]), client(followers[1])
-		hold := acquire(t, newQueue(t, holder, "/lock"))
-		session, err := holder.Session(t.Context())
-		require.NoError(t, err)
-		next := acquiring(t, testbed.Context(t), newQueue(t, waiter, "/lock"), leader, 2)
+		hold := acquire(t, queue(followers[0]))
+		session := hold.Session()
+		next := acquiring(t, testbed.Context(t), queue(followers[1]), leader, 2)
 
 		require.NoError(t, cluster.ExpireSession(session.ID()))
 		followers[0].Stop()
-		got := testbed.Receive(t, next, "the lock")
-		require.NoError(t, got.err)
+		got := received(t, next)
 		synctest.Wait()
 		require.ErrorIs(t, hold.Err(), framework.ErrSessionLost, "two holders")
 		require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, got.Release())
 	})
 }
 

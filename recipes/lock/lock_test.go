@@ -2,16 +2,13 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
-	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -40,21 +37,69 @@ func acquireAndRelease(ctx context.Context, t *testing.T, q *lock.Queue) {
 	}
 }
 
-// acquiring begins an Acquire and returns when its node is the nth in the queue.
-func acquiring(t *testing.T, ctx context.Context, q *lock.Queue, server *zktest.Server, n int) <-chan result {
+// try returns the hold of a TryAcquire.
+func try(t *testing.T, q *lock.Queue) *lock.Hold {
 	t.Helper()
-	done := make(chan result, 1)
-	go func() {
-		hold, err := q.Acquire(ctx)
-		done <- result{hold, err}
-	}()
-	length(t, server, q, n)
-	return done
+	hold, err := q.TryAcquire(testbed.Context(t))
+	require.NoError(t, err)
+	return hold
+}
+
+// refused requires that TryAcquire finds another contender ahead.
+func refused(t *testing.T, q *lock.Queue) {
+	t.Helper()
+	_, err := q.TryAcquire(testbed.Context(t))
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
 }
 
 type result struct {
 	hold *lock.Hold
 	err  error
+}
+
+// start calls an Acquire or a TryAcquire in a goroutine.
+func start(ctx context.Context, acquire func(context.Context) (*lock.Hold, error)) <-chan result {
+	return testbed.Go(func() result {
+		hold, err := acquire(ctx)
+		return result{hold, err}
+	})
+}
+
+// acquiring begins an Acquire and returns when its node is the nth in the queue.
+func acquiring(t *testing.T, ctx context.Context, q *lock.Queue, server *zktest.Server, n int) <-chan result {
+	t.Helper()
+	done := start(ctx, q.Acquire)
+	length(t, server, q, n)
+	return done
+}
+
+// received returns the hold of an acquire that has begun.
+func received(t *testing.T, acquired <-chan result) *lock.Hold {
+	t.Helper()
+	got := testbed.Receive(t, acquired, "the lock")
+	require.NoError(t, got.err)
+	return got.hold
+}
+
+// acquiredAt acquires and releases in a goroutine, and returns when it acquired.
+func acquiredAt(t *testing.T, ctx context.Context, q *lock.Queue) <-chan time.Time {
+	return testbed.Go(func() time.Time {
+		hold, err := q.Acquire(ctx)
+		acquired := time.Now()
+		if assert.NoError(t, err) {
+			assert.NoError(t, hold.Release())
+		}
+		return acquired
+	})
+}
+
+// patientClient returns a client that trusts its session for as long as it may.
+func patientClient(t *testing.T, timeout time.Duration, servers []string, opts ...framework.Option) *framework.Client {
+	t.Helper()
+	client := testbed.NewClient(t, servers, append(opts, framework.WithSessionTimeout(timeout),
+		framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)))...)
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
+	return client
 }
 
 // length waits until the queue has n nodes.
@@ -100,24 +145,7 @@ func TestWaiterIsNotWokenByAStranger(t *testing.T) {
 		require.Equal(t, 3, w.Server.WatchCount(), "both watch again")
 		require.Zero(t, w.Server.Requests().Requests["getChildren2"], "the queue is the same")
 		require.NoError(t, hold.Release())
-		got := testbed.Receive(t, waiting, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
-	})
-}
-
-func TestTryOnAHeldLockWritesNothing(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		a, b := newQueue(t, w.Client(), "/lock"), newQueue(t, w.Client(), "/lock")
-		hold := acquire(t, a)
-		synctest.Wait()
-		w.Server.ResetCounts()
-		_, err := b.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		counts := w.Server.Requests().Requests
-		require.Zero(t, counts["create"]+counts["delete"])
-		require.Equal(t, 1, counts["getChildren2"])
-		require.NoError(t, hold.Release())
+		require.NoError(t, received(t, waiting).Release())
 	})
 }
 
@@ -133,14 +161,10 @@ func TestCancelledWhileTheCreateIsInFlight(t *testing.T) { // CURATOR-79, -205, 
 			require.NoError(t, acquire(t, q).Release()) // the path exists
 			gate := block(server, zktest.OnOp("create"))
 			ctx, cancel := context.WithCancelCause(t.Context())
-			done := make(chan error, 1)
-			go func() {
-				_, err := q.Acquire(ctx)
-				done <- err
-			}()
+			done := start(ctx, q.Acquire)
 			testbed.Receive(t, gate.Arrived(), "the create")
 			cancel(assert.AnError)
-			err := testbed.Receive(t, done, "the end of Acquire, at once")
+			err := testbed.Receive(t, done, "the end of Acquire, at once").err
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, assert.AnError)
 			gate.Open()
@@ -155,19 +179,14 @@ func TestContainerReapedUnderUs(t *testing.T) { // CURATOR-308, -180
 	q := newQueue(t, testbed.On(server).Client(t), "/a/b/lock")
 	require.NoError(t, acquire(t, q).Release())
 	gate := server.Block(zktest.OnOp("create"))
-	done := make(chan result, 1)
-	go func() {
-		hold, err := q.Acquire(testbed.Context(t))
-		done <- result{hold, err}
-	}()
+	done := start(testbed.Context(t), q.Acquire)
 	testbed.Receive(t, gate.Arrived(), "the create")
 	server.ReapContainers()
 	require.Empty(t, server.Tree())
 	gate.Open()
-	got := testbed.Receive(t, done, "the lock")
-	require.NoError(t, got.err)
+	got := received(t, done)
 	require.Contains(t, server.Tree(), "/a/b \"\" container\n", "parents are containers again")
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, got.Release())
 }
 
 func TestExhaustedNumbersAreRefused(t *testing.T) {
@@ -212,15 +231,18 @@ func TestNumbersStartAgainBeforeTheyEnd(t *testing.T) {
 	hold := acquire(t, q)
 	waiting := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock"), server, 2)
 	require.NoError(t, hold.Release(), "not while somebody is in the queue")
-	got := testbed.Receive(t, waiting, "the lock")
-	require.NoError(t, got.err)
-	require.True(t, strings.HasSuffix(got.hold.Path(), "-lock-1073741825"))
-	require.NoError(t, got.hold.Release())
+	got := received(t, waiting)
+	require.True(t, strings.HasSuffix(got.Path(), "-lock-1073741825"))
+	require.NoError(t, got.Release())
 	_, err := server.Children("/lock")
 	require.ErrorIs(t, err, zktest.ErrNoNode)
 	hold = acquire(t, q)
 	require.True(t, strings.HasSuffix(hold.Path(), "-lock-0000000000"))
 	require.NoError(t, hold.Release())
+	require.NoError(t, server.SetSequence("/lock", 1<<30))
+	_, err = acquire(t, q).ReleaseWith(testbed.Context(t))
+	require.NoError(t, err)
+	require.False(t, server.Exists("/lock"))
 }
 
 func TestReleaseByAnyHolderWakesTheNext(t *testing.T) {
@@ -236,9 +258,7 @@ func TestReleaseByAnyHolderWakesTheNext(t *testing.T) {
 			}
 			waiting := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock", lock.WithMaxLeases(leases)), server, leases+1)
 			require.NoError(t, holds[released].Release())
-			got := testbed.Receive(t, waiting, "a lease")
-			require.NoError(t, got.err)
-			require.NoError(t, got.hold.Release())
+			require.NoError(t, received(t, waiting).Release())
 		})
 	}
 }
@@ -250,39 +270,18 @@ func TestMoreLeasesWakeWaitersAndFewerTakeNothingAway(t *testing.T) { // CURATOR
 	waiting := acquiring(t, testbed.Context(t), q, server, 2)
 	testbed.Eventually(t, func() bool { return server.WatchCount() >= 1 }, "it waits")
 	q.SetMaxLeases(2)
-	got := testbed.Receive(t, waiting, "the second lease")
-	require.NoError(t, got.err)
+	got := received(t, waiting)
 	q.SetMaxLeases(1)
-	require.NoError(t, got.hold.Err())
+	require.NoError(t, got.Err())
 	require.NoError(t, hold.Release())
-	_, err := q.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.NoError(t, got.hold.Release())
+	refused(t, q)
+	require.NoError(t, got.Release())
 	q.SetMaxLeases(0)
-	_, err = q.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	refused(t, q)
 	waiting = acquiring(t, testbed.Context(t), q, server, 1)
 	q.SetMaxLeases(1)
-	got = testbed.Receive(t, waiting, "the lease")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, received(t, waiting).Release())
 	require.Equal(t, 1, q.MaxLeases())
-}
-
-func TestWaiterWhoseNodeIsDeletedQueuesAgain(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := newQueue(t, bed.Client(t), "/lock")
-	hold := acquire(t, q)
-	waiting := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock"), server, 2)
-	ps, err := q.Participants(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, bed.Client(t).Delete(testbed.Context(t), ps[1].Path))
-	require.NoError(t, hold.Release())
-	got := testbed.Receive(t, waiting, "the lock")
-	require.NoError(t, got.err)
-	require.NotEqual(t, ps[1].Path, got.hold.Path())
-	require.NoError(t, got.hold.Release())
 }
 
 func TestErrorPolicyDecidesWhetherASuspensionEndsAHold(t *testing.T) { // CUR-CST-17, consul 830
@@ -325,8 +324,7 @@ func TestReleaseOutlastsAnOutage(t *testing.T) { // CURATOR-202, -486
 	q := newQueue(t, testbed.On(server).Client(t), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 	hold := acquire(t, q)
 	gate := server.Block(zktest.OnOp("delete"))
-	released := make(chan error, 1)
-	go func() { released <- hold.Release() }()
+	released := testbed.Go(hold.Release)
 	testbed.Receive(t, gate.Arrived(), "the delete")
 	require.ErrorIs(t, hold.Err(), lock.ErrReleased, "the holder hears of it first")
 	server.Stop()
@@ -338,9 +336,8 @@ func TestReleaseOutlastsAnOutage(t *testing.T) { // CURATOR-202, -486
 
 func TestFailingDriverLeavesNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
-	q, err := lock.New(testbed.On(server).Client(t), "/lock", "lock-", badDriver{})
-	require.NoError(t, err)
-	_, err = q.Acquire(testbed.Context(t))
+	q := driven(t, testbed.On(server).Client(t), badDriver{})
+	_, err := q.Acquire(testbed.Context(t))
 	require.ErrorIs(t, err, assert.AnError)
 	length(t, server, q, 0)
 }
@@ -351,125 +348,33 @@ func (badDriver) Decide(lock.Line) (lock.Decision, error) {
 	return lock.Decision{}, assert.AnError
 }
 
-type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
-
-// frozenLink lets a test freeze the connection of one client, in both directions, without
-// closing it.
-type frozenLink struct {
-	dial dialFunc
-
-	mu     sync.Mutex // guards what follows
-	frozen bool
-	conns  []net.Conn
-}
-
-func (f *frozenLink) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.frozen {
-		return nil, errors.New("frozen")
-	}
-	server, err := f.dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	client, middle := net.Pipe()
-	f.conns = append(f.conns, middle, server)
-	for _, way := range [][2]net.Conn{{middle, server}, {server, middle}} {
-		go func() { // ends when either side is closed
-			defer way[0].Close()
-			defer way[1].Close()
-			buf := make([]byte, 4096)
-			for {
-				n, err := way[0].Read(buf)
-				if err != nil {
-					return
-				}
-				f.mu.Lock()
-				frozen := f.frozen
-				f.mu.Unlock()
-				if frozen {
-					continue // lost on the way
-				}
-				if _, err := way[1].Write(buf[:n]); err != nil {
-					return
-				}
-			}
-		}()
-	}
-	return client, nil
-}
-
-func (f *frozenLink) freeze() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.frozen = true
-}
-
-func (f *frozenLink) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range f.conns {
-		_ = c.Close()
-	}
-}
-
 // TestHolderIsNotifiedBeforeTheNextOneCanHold cuts a holder off in virtual time, so that a
 // thousandth of a second counts.
 func TestHolderIsNotifiedBeforeTheNextOneCanHold(t *testing.T) { // CURATOR-206, -465, -247
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 40 * time.Second} {
 		for _, idle := range []time.Duration{0, time.Second, time.Minute} {
-			t.Run(fmt.Sprintf("session of %v, held for %v", timeout, idle), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					server := zktest.NewServer(t, zktest.WithInMemory())
-					link := &frozenLink{dial: server.DialContext}
-					defer link.close()
-					client := func(dial dialFunc) *framework.Client {
-						c, err := framework.New([]string{server.Addr()},
-							framework.WithDialer(dial),
-							framework.WithSessionTimeout(timeout),
-							framework.WithErrorPolicy(connstate.LostEndsHold),
-							framework.WithRetryPolicy(retry.NTimes(3, time.Second)))
-						require.NoError(t, err)
-						return c
-					}
-					a, b := client(link.DialContext), client(server.DialContext)
-					defer a.Close()
-					defer b.Close()
-					hold, err := newQueue(t, a, "/lock").Acquire(t.Context())
-					require.NoError(t, err)
-					next := make(chan time.Time, 1)
-					go func() {
-						h, err := newQueue(t, b, "/lock").Acquire(t.Context())
-						acquired := time.Now()
-						if assert.NoError(t, err) {
-							assert.NoError(t, h.Release())
-						}
-						next <- acquired
-					}()
-					time.Sleep(idle) // virtual time, in which nothing happens
-					require.NoError(t, hold.Err(), "nothing has happened yet")
-					link.freeze()
-					frozen := time.Now()
-					<-hold.Done()
-					lost := time.Now()
-					require.ErrorIs(t, hold.Err(), framework.ErrSessionLost)
-					require.GreaterOrEqual(t, lost.Sub(frozen), timeout/2, "not in a hurry either")
-					require.True(t, lost.Before(<-next), "notified first")
-				})
+			name := fmt.Sprintf("session of %v, held for %v", timeout, idle)
+			testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+				patient := []framework.Option{framework.WithSessionTimeout(timeout), framework.WithErrorPolicy(connstate.LostEndsHold)}
+				hold := acquire(t, newQueue(t, w.Client(patient...), "/lock"))
+				next := acquiredAt(t, t.Context(), newQueue(t, w.Client(patient...), "/lock"))
+				time.Sleep(idle) // virtual time, in which nothing happens
+				require.NoError(t, hold.Err(), "nothing has happened yet")
+				w.Server.Freeze(hold.Session().ID())
+				frozen := time.Now()
+				<-hold.Done()
+				lost := time.Now()
+				require.ErrorIs(t, hold.Err(), framework.ErrSessionLost)
+				require.GreaterOrEqual(t, lost.Sub(frozen), timeout/2, "not in a hurry either")
+				require.True(t, lost.Before(<-next), "notified first")
 			})
 		}
 	}
 }
 
 func TestHoldOfAnHourIsNotLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
-		hold, err := newQueue(t, client, "/lock").Acquire(t.Context())
-		require.NoError(t, err)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		hold := acquire(t, newQueue(t, w.Client(), "/lock"))
 		time.Sleep(time.Hour) // virtual time: the length of the hold
 		require.NoError(t, hold.Err())
 		require.NoError(t, hold.Release())

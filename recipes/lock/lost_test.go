@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/connstate"
@@ -16,7 +15,6 @@ import (
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -28,31 +26,26 @@ func TestNodeOfALostSessionStaysUntilRelease(t *testing.T) {
 		"alone":     nil,
 		"retention": {lock.WithRetention(time.Minute)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold))
-				q, err := lock.New(client, "/lock", "lock-", nil, append(opts, lock.WithReentry())...)
-				require.NoError(t, err)
-				hold, other := acquire(t, q), acquire(t, newQueue(t, client, "/other"))
-				group := lock.NewGroup([]*lock.Hold{other, hold})
-				again, err := q.Acquire(hold.Context()) // the lease has two holds
-				require.NoError(t, err)
-				loseSession(t, w.Server, client, hold)
-				require.ErrorIs(t, group.Err(), framework.ErrSessionLost)
-				length(t, w.Server, q, 1)
-				require.ErrorIs(t, again.Release(), framework.ErrSessionLost)
-				settle()
-				length(t, w.Server, q, 1)
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold))
+			q := newQueue(t, client, "/lock", append(opts, lock.WithReentry())...)
+			hold, other := acquire(t, q), acquire(t, newQueue(t, client, "/other"))
+			group := lock.NewGroup([]*lock.Hold{other, hold})
+			again, err := q.Acquire(hold.Context()) // the lease has two holds
+			require.NoError(t, err)
+			loseSession(t, w.Server, client, hold)
+			require.ErrorIs(t, group.Err(), framework.ErrSessionLost)
+			length(t, w.Server, q, 1)
+			require.ErrorIs(t, again.Release(), framework.ErrSessionLost)
+			settle()
+			length(t, w.Server, q, 1)
 
-				require.ErrorIs(t, group.Release(), framework.ErrSessionLost)
-				settle()
-				length(t, w.Server, q, 0)
-				names, err := w.Server.Children("/other")
-				require.NoError(t, err)
-				require.Empty(t, names)
-				require.True(t, lives(w.Server, hold), "the servers have not ended the session yet")
-				require.ErrorIs(t, hold.Release(), framework.ErrSessionLost)
-			})
+			require.ErrorIs(t, group.Release(), framework.ErrSessionLost)
+			settle()
+			length(t, w.Server, q, 0)
+			require.Empty(t, testbed.ServerChildren(t, w.Server, "/other"))
+			require.True(t, lives(w.Server, hold), "the servers have not ended the session yet")
+			require.ErrorIs(t, hold.Release(), framework.ErrSessionLost)
 		})
 	}
 }
@@ -64,9 +57,7 @@ func loseSession(t *testing.T, server *zktest.Server, client *framework.Client, 
 	server.Freeze(hold.Session().ID())
 	testbed.Receive(t, hold.Done(), "word of the loss")
 	require.ErrorIs(t, hold.Err(), framework.ErrSessionLost)
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
-	require.NotEqual(t, hold.Session().ID(), session.ID())
+	require.NotEqual(t, hold.Session().ID(), testbed.Session(t, client).ID())
 	settle()
 	require.True(t, lives(server, hold), "the servers have not ended the session yet")
 }
@@ -80,19 +71,6 @@ func settle() {
 // lives reports whether the session of a hold is known to the server.
 func lives(server *zktest.Server, hold *lock.Hold) bool {
 	return slices.ContainsFunc(server.Sessions(), func(s zktest.Session) bool { return s.ID == hold.Session().ID() })
-}
-
-// patientQueue is a queue of a new client that knows one server only, and holds on to its session
-// as long as it may.
-func patientQueue(t *testing.T, address, path string, timeout time.Duration) *lock.Queue {
-	t.Helper()
-	client, err := framework.New([]string{address},
-		framework.WithSessionTimeout(timeout),
-		framework.WithErrorPolicy(connstate.LostEndsHold),
-		framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)))
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return newQueue(t, client, path)
 }
 
 // TestHolderThatHearsNothingIsNotifiedFirst has the link of a holder freeze, in both directions and
@@ -112,34 +90,18 @@ func TestHolderThatHearsNothingIsNotifiedFirst(t *testing.T) {
 	} {
 		leader, err := e.Leader(ctx)
 		require.NoError(t, err)
-		silent, fine := e.Servers()[(leader+1)%e.Size()], e.Servers()[(leader+2)%e.Size()]
-		silentServer := (leader + 1) % e.Size()
+		silent, fine := (leader+1)%e.Size(), (leader+2)%e.Size()
 		// All meet the fault together: it is one server's.
 		var pairs []pair
 		for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second} {
 			name := fmt.Sprintf("%s, session of %v", fault.name, timeout)
-			a, b := patientQueue(t, silent, "/"+name, timeout), patientQueue(t, fine, "/"+name, timeout)
-			p := pair{name: name, lost: make(chan time.Time, 1), next: make(chan time.Time, 1)}
-			p.hold, err = a.Acquire(ctx)
-			require.NoError(t, err)
-			context.AfterFunc(p.hold.Context(), func() { p.lost <- time.Now() })
-			go func() { // ends with ctx at the latest
-				defer close(p.next)
-				h, err := b.Acquire(ctx)
-				acquired := time.Now()
-				if assert.NoError(t, err, name) {
-					p.next <- acquired
-					assert.NoError(t, h.Release(), name)
-				}
-			}()
-			testbed.Eventually(t, func() bool {
-				ps, err := b.Participants(ctx)
-				return err == nil && len(ps) == 2
-			}, name+": the next one waits")
+			hold, next := pairAt(t, ctx, e, silent, fine, name, timeout)
+			p := pair{name, hold, make(chan time.Time, 1), next}
+			context.AfterFunc(hold.Context(), func() { p.lost <- time.Now() })
 			pairs = append(pairs, p)
 		}
 		began := time.Now()
-		require.NoError(t, fault.make(silentServer))
+		require.NoError(t, fault.make(silent))
 		for _, p := range pairs {
 			lost := testbed.Receive(t, p.lost, p.name+": word of the loss")
 			require.ErrorIs(t, p.hold.Err(), framework.ErrSessionLost, p.name)
@@ -147,7 +109,7 @@ func TestHolderThatHearsNothingIsNotifiedFirst(t *testing.T) {
 			t.Logf("%s: lost after %v, the next one held after %v", p.name, lost.Sub(began), acquired.Sub(began))
 			require.True(t, lost.Before(acquired), "%s: two holders", p.name)
 		}
-		require.NoError(t, fault.heal(silentServer))
+		require.NoError(t, fault.heal(silent))
 		quorum(t, e)
 	}
 }
@@ -164,8 +126,25 @@ func quorum(t *testing.T, e *ensemble.Ensemble) {
 type pair struct {
 	name string
 	hold *lock.Hold
-	lost chan time.Time // when the context of the hold ended
-	next chan time.Time // when the other acquired; closed if it did not
+	lost chan time.Time   // when the context of the hold ended
+	next <-chan time.Time // when the other acquired
+}
+
+// pairAt has a client of one server hold, and a client of another one wait.
+func pairAt(
+	t *testing.T, ctx context.Context, e *ensemble.Ensemble, holder, waiter int, name string, timeout time.Duration,
+) (*lock.Hold, <-chan time.Time) {
+	t.Helper()
+	a := newQueue(t, patientClient(t, timeout, e.Servers()[holder:holder+1]), "/"+name)
+	b := newQueue(t, patientClient(t, timeout, e.Servers()[waiter:waiter+1]), "/"+name)
+	hold, err := a.Acquire(ctx)
+	require.NoError(t, err)
+	next := acquiredAt(t, ctx, b)
+	testbed.Eventually(t, func() bool {
+		ps, err := b.Participants(ctx)
+		return err == nil && len(ps) == 2
+	}, name+": the next one waits")
+	return hold, next
 }
 
 // TestHolderBehindACutOffServerIsNotifiedFirst is about a server that still answers its clients
@@ -174,31 +153,11 @@ type pair struct {
 func TestHolderBehindACutOffServerIsNotifiedFirst(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	e := ensemble.New(t)
-	ctx := testbed.Context(t)
-	leader, err := e.Leader(ctx)
+	leader, err := e.Leader(testbed.Context(t))
 	require.NoError(t, err)
 	for name, cut := range map[string]int{"follower": (leader + 1) % e.Size(), "leader": leader} {
 		t.Run(name, func(t *testing.T) {
-			ctx := testbed.Context(t)
-			queue := func(server int) *lock.Queue {
-				return patientQueue(t, e.Servers()[server], "/"+name, 4*time.Second)
-			}
-			a, b := queue(cut), queue((leader+2)%e.Size())
-			hold, err := a.Acquire(ctx)
-			require.NoError(t, err)
-			next := make(chan time.Time, 1)
-			go func() {
-				h, err := b.Acquire(ctx)
-				acquired := time.Now()
-				if assert.NoError(t, err) {
-					assert.NoError(t, h.Release())
-				}
-				next <- acquired
-			}()
-			testbed.Eventually(t, func() bool {
-				ps, err := b.Participants(ctx)
-				return err == nil && len(ps) == 2
-			}, "b waits")
+			hold, next := pairAt(t, testbed.Context(t), e, cut, (leader+2)%e.Size(), name, 4*time.Second)
 			require.NoError(t, e.Partition(cut))
 			began := time.Now()
 			testbed.Receive(t, hold.Done(), "word of the loss")

@@ -21,11 +21,7 @@ func TestMulti(t *testing.T) {
 		q := newQueue(t, client, "/lock")
 		hold := acquire(t, q)
 		set := func(text string) any { return framework.SetOp("/value", []byte(text)) }
-		value := func() string {
-			data, err := w.Server.Get("/value")
-			require.NoError(t, err)
-			return string(data)
-		}
+		value := func() string { return testbed.ServerData(t, w.Server, "/value") }
 		responses, err := hold.Multi(t.Context(), set("first"), framework.CreateOp("/other", nil))
 		require.NoError(t, err)
 		require.Len(t, responses, 2, "the caller's operations")
@@ -41,8 +37,7 @@ func TestMulti(t *testing.T) {
 		require.Equal(t, "/none", refused.Path)
 		testbed.OneOp(t, err, "multi", hold.Path())
 
-		below, err := client.Namespace("app")
-		require.NoError(t, err)
+		below := testbed.Namespace(t, client, "app")
 		for name, ops := range map[string][]any{
 			"none": nil, "nil": {nil}, "a nil pointer": {(*zk.SetDataRequest)(nil)}, "a hold": {hold}, "a nil guard": {(*zk.CheckVersionRequest)(nil)},
 			"a guard of another client":    {set("no"), acquire(t, newQueue(t, w.Client(), "/another")).Guard()},
@@ -73,23 +68,6 @@ func TestMulti(t *testing.T) {
 	})
 }
 
-// TestMulti_WithRetention has a node that outlives its hold.
-func TestMulti_WithRetention(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := handingOff(t, w.Client())
-		first, second := passing(t, q)
-		require.NoError(t, first.Release())
-		next := testbed.Receive(t, second, "the lock").hold
-		require.Equal(t, first.Path(), next.Path())
-		_, err := first.Multi(t.Context(), framework.CreateOp("/no", nil))
-		require.ErrorIs(t, err, lock.ErrNodeDeleted)
-		require.ErrorIs(t, err, lock.ErrReleased)
-		_, err = next.Multi(t.Context(), framework.CreateOp("/yes", nil))
-		require.NoError(t, err)
-		require.NoError(t, next.Release())
-	})
-}
-
 func TestMulti_OfAGroup(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
@@ -101,9 +79,7 @@ func TestMulti_OfAGroup(t *testing.T) {
 		group := func(lockers ...lock.Locker) *lock.Group {
 			m, err := multilock.New(lockers...)
 			require.NoError(t, err)
-			g, err := m.Acquire(testbed.Context(t))
-			require.NoError(t, err)
-			return g
+			return testbed.Acquire(t, m)
 		}
 		g := group(locker(client, "/a"), locker(client, "/b"))
 		responses, err := g.Multi(t.Context(), framework.CreateOp("/yes", nil))

@@ -12,7 +12,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/zktest"
 )
 
 // TestAcquire_InsideAHold is the table above nested. The context comes from the hold, but does not
@@ -28,13 +27,9 @@ func TestAcquire_InsideAHold(t *testing.T) {
 	}{
 		"the lease lives":      {nil, nil, false, lock.ErrHeld, lock.ErrHeld, errAgain},
 		"the caller has ended": {nil, nil, true, enough, enough, errAgain},
-		"suspended": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
-			w.Server.CutConnections()
-			testbed.Receive(t, h.Done(), "the suspension")
-		}, false, framework.ErrSuspended, framework.ErrSuspended, framework.ErrSuspended},
+		"suspended":            {nil, suspend, false, framework.ErrSuspended, framework.ErrSuspended, framework.ErrSuspended},
 		"suspended and released": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
-			w.Server.CutConnections()
-			testbed.Receive(t, h.Done(), "the suspension")
+			suspend(t, w, h)
 			_ = h.Release()
 		}, false, nil, nil, framework.ErrSuspended},
 		"suspended, and the session has ended": {nil, func(t *testing.T, w *testbed.World, h *lock.Hold) {
@@ -62,54 +57,52 @@ func TestAcquire_InsideAHold(t *testing.T) {
 		}, false, nil, nil, lock.ErrReleased},
 	} {
 		for mode, opts := range map[string][]lock.Option{"refuses": c.opts, "reenters": append(c.opts, lock.WithReentry())} {
-			t.Run(name+"/"+mode, func(t *testing.T) {
-				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-					client := w.Client()
-					q, other := newQueue(t, client, "/lock", opts...), newQueue(t, client, "/lock", opts...)
-					h := acquire(t, q)
-					ctx, cancel := context.WithCancelCause(context.WithoutCancel(h.Context()))
-					ctx, stop := context.WithTimeout(ctx, 5*time.Minute) // it would wait for itself
-					defer stop()
-					defer cancel(nil)
-					if c.done {
-						cancel(enough)
+			testbed.RunWorld(t, name+"/"+mode, func(t *testing.T, w *testbed.World) {
+				client := w.Client()
+				q, other := newQueue(t, client, "/lock", opts...), newQueue(t, client, "/lock", opts...)
+				h := acquire(t, q)
+				ctx, cancel := context.WithCancelCause(context.WithoutCancel(h.Context()))
+				ctx, stop := context.WithTimeout(ctx, 5*time.Minute) // it would wait for itself
+				defer stop()
+				defer cancel(nil)
+				if c.done {
+					cancel(enough)
+				}
+				if c.then != nil {
+					c.then(t, w, h)
+					require.NoError(t, client.WaitConnected(t.Context()))
+					time.Sleep(100 * time.Millisecond) // virtual time: the reconnect also watches the node
+				}
+				want := c.refuses
+				if mode == "reenters" {
+					want = c.reenters
+				}
+				check := func(q *lock.Queue, acquire func(context.Context) (*lock.Hold, error), want error) {
+					w.Server.ResetCounts()
+					got, err := acquire(ctx)
+					switch want {
+					case nil:
+						require.NoError(t, err)
+						require.NotEqual(t, h.Path(), got.Path())
+						require.NoError(t, got.Release())
+						return
+					case errAgain:
+						require.NoError(t, err)
+						require.Equal(t, h.Path(), got.Path())
+						require.NoError(t, got.Release())
+					default:
+						require.ErrorIs(t, err, want)
 					}
-					if c.then != nil {
-						c.then(t, w, h)
-						require.NoError(t, client.WaitConnected(t.Context()))
-						time.Sleep(100 * time.Millisecond) // virtual time: the reconnect also watches the node
+					require.Empty(t, w.Server.Requests().Requests, "refused or granted without a request")
+				}
+				for _, tries := range []bool{false, true} {
+					one, two := q.Acquire, other.Acquire
+					if tries {
+						one, two = q.TryAcquire, other.TryAcquire
 					}
-					want := c.refuses
-					if mode == "reenters" {
-						want = c.reenters
-					}
-					check := func(q *lock.Queue, acquire func(context.Context) (*lock.Hold, error), want error) {
-						w.Server.ResetCounts()
-						got, err := acquire(ctx)
-						switch want {
-						case nil:
-							require.NoError(t, err)
-							require.NotEqual(t, h.Path(), got.Path())
-							require.NoError(t, got.Release())
-							return
-						case errAgain:
-							require.NoError(t, err)
-							require.Equal(t, h.Path(), got.Path())
-							require.NoError(t, got.Release())
-						default:
-							require.ErrorIs(t, err, want)
-						}
-						require.Empty(t, w.Server.Requests().Requests, "refused or granted without a request")
-					}
-					for _, tries := range []bool{false, true} {
-						one, two := q.Acquire, other.Acquire
-						if tries {
-							one, two = q.TryAcquire, other.TryAcquire
-						}
-						check(q, one, want)
-						check(other, two, c.another)
-					}
-				})
+					check(q, one, want)
+					check(other, two, c.another)
+				}
 			})
 		}
 	}
@@ -153,10 +146,8 @@ func TestAcquire_TheLeaseCounts(t *testing.T) {
 func TestAcquire_Place(t *testing.T) {
 	bed := testbed.InProcess(t)
 	client := bed.Client(t)
-	view, err := client.Namespace("app")
-	require.NoError(t, err)
-	hold := acquire(t, newQueue(t, view, "/lock"))
-	_, err = newQueue(t, client, "/app/lock").TryAcquire(hold.Context())
+	hold := acquire(t, newQueue(t, testbed.Namespace(t, client, "app"), "/lock"))
+	_, err := newQueue(t, client, "/app/lock").TryAcquire(hold.Context())
 	require.ErrorIs(t, err, lock.ErrHeld)
 	_, err = newQueue(t, bed.Client(t), "/app/lock").TryAcquire(hold.Context())
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
@@ -237,18 +228,6 @@ func TestOutside(t *testing.T) {
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		return nil
 	}))
-}
-
-func TestWithReentry_RequiresOneLease(t *testing.T) {
-	client := testbed.On(zktest.NewServer(t)).Client(t)
-	_, err := lock.New(client, "/lock", "lock-", nil, lock.WithReentry(), lock.WithMaxLeases(2))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = lock.New(client, "/lock", "lock-", nil, lock.WithMaxLeases(2), lock.WithReentry())
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	for _, opt := range []lock.Option{lock.WithRetention(time.Minute), lock.WithLockDelay(time.Minute)} {
-		_, err = lock.New(client, "/lock", "lock-", nil, lock.WithReentry(), opt)
-		require.NoError(t, err)
-	}
 }
 
 // TestAcquire_SeveralLeases: the context of a hold acquires another lease.

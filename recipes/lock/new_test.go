@@ -8,41 +8,56 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/recipes/internal/locking"
+	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
-func TestErrorsOfNewNameThePath(t *testing.T) {
+func TestNew_BadArguments(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
+	with := func(opts ...lock.Option) []lock.Option { return opts }
+	another := locks.Inside.With(locking.Settings[*lock.Queue]{Another: true})
 	for name, c := range map[string]struct {
 		client *framework.Client
 		path   string
-		opt    lock.Option
+		name   string
+		driver lock.Driver
+		opts   []lock.Option
 		reason error
 	}{
-		"no client":  {nil, "/lock", lock.WithMaxLeases(1), framework.ErrBadArgument},
-		"no path":    {client, "lock", lock.WithMaxLeases(1), framework.ErrBadPath},
-		"the root":   {client, "/", lock.WithMaxLeases(1), framework.ErrBadPath},
-		"bad option": {client, "/lock", lock.WithMaxLeases(0), framework.ErrBadArgument},
-		"no option":  {client, "/lock", nil, framework.ErrBadArgument},
+		"no client":            {nil, "/lock", "lock-", nil, nil, framework.ErrBadArgument},
+		"no path":              {client, "lock", "lock-", nil, nil, framework.ErrBadPath},
+		"the root":             {client, "/", "lock-", nil, nil, framework.ErrBadPath},
+		"a name with a slash":  {client, "/lock", "below/lock-", nil, nil, framework.ErrBadArgument},
+		"a nil option":         {client, "/lock", "lock-", nil, with(nil), framework.ErrBadArgument},
+		"no lease":             {client, "/lock", "lock-", nil, with(lock.WithMaxLeases(0)), framework.ErrBadArgument},
+		"no function of data":  {client, "/lock", "lock-", nil, with(lock.WithDataFunc(nil)), framework.ErrBadArgument},
+		"no retention":         {client, "/lock", "lock-", nil, with(lock.WithRetention(0)), framework.ErrBadArgument},
+		"a negative retention": {client, "/lock", "lock-", nil, with(lock.WithRetention(-1)), framework.ErrBadArgument},
+		"retention of several leases": {client, "/lock", "lock-", nil, with(lock.WithRetention(1), lock.WithMaxLeases(2)),
+			framework.ErrBadArgument},
+		"retention of another": {client, "/lock", "lock-", nil, with(lock.WithRetention(1), another), framework.ErrBadArgument},
+		"retention with another driver": {client, "/lock", "lock-", struct{ lock.Standard }{}, with(lock.WithRetention(1)),
+			framework.ErrBadArgument},
+		"reentry to several leases": {client, "/lock", "lock-", nil, with(lock.WithReentry(), lock.WithMaxLeases(2)),
+			framework.ErrBadArgument},
+		"several leases with reentry": {client, "/lock", "lock-", nil, with(lock.WithMaxLeases(2), lock.WithReentry()),
+			framework.ErrBadArgument},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q, err := lock.New(c.client, c.path, "lock-", nil, c.opt)
+			q, err := lock.New(c.client, c.path, c.name, c.driver, c.opts...)
 			require.Nil(t, q)
 			require.ErrorIs(t, err, c.reason)
-			var op *framework.OpError
-			require.ErrorAs(t, err, &op)
-			require.Equal(t, "lock", op.Op)
-			require.Equal(t, c.path, op.Path)
+			testbed.OneOp(t, err, "lock", c.path)
 		})
 	}
 }
 
-// TestStandardIsTheDriverOfTheQueue requires that lock.Standard has the privileges of the Standard
+// TestNew_OptionsTogether requires also that lock.Standard has the privileges of the Standard
 // driver.
-func TestStandardIsTheDriverOfTheQueue(t *testing.T) {
+func TestNew_OptionsTogether(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	_, err := lock.New(client, "/lock", "lock-", lock.Standard{}, lock.WithRetention(time.Second))
-	require.NoError(t, err)
-	_, err = lock.New(client, "/lock", "lock-", struct{ lock.Standard }{}, lock.WithRetention(time.Second))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	newQueue(t, client, "/lock", lock.WithReentry(), lock.WithRetention(time.Minute))
+	newQueue(t, client, "/lock", lock.WithReentry(), lock.WithLockDelay(time.Minute))
+	driven(t, client, lock.Standard{}, lock.WithRetention(time.Second))
 }

@@ -37,17 +37,13 @@ func TestWaitersQueueAgainWhenThePathIsDeleted(t *testing.T) {
 		},
 	} {
 		for _, leases := range []int{1, 2, 5} { // of more than four nodes the list is watched
-			t.Run(fmt.Sprintf("%s, %d leases", name, leases), func(t *testing.T) {
-				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-					q, others := newQueue(t, w.Client(), "/lock", lock.WithMaxLeases(leases)), w.Client()
-					queueOf(t, others, many)
-					mine := acquiring(t, t.Context(), q, w.Server, many+1)
-					synctest.Wait()
-					remove(t, w.Server)
-					got := testbed.Receive(t, mine, "the lock")
-					require.NoError(t, got.err)
-					require.NoError(t, got.hold.Release())
-				})
+			testbed.RunWorld(t, fmt.Sprintf("%s, %d leases", name, leases), func(t *testing.T, w *testbed.World) {
+				q, others := newQueue(t, w.Client(), "/lock", lock.WithMaxLeases(leases)), w.Client()
+				queueOf(t, others, "/lock", many)
+				mine := acquiring(t, t.Context(), q, w.Server, many+1)
+				synctest.Wait()
+				remove(t, w.Server)
+				require.NoError(t, received(t, mine).Release())
 			})
 		}
 	}
@@ -61,15 +57,13 @@ func TestTheNextIsNotifiedAtOnceThatItsNodeIsDeleted(t *testing.T) {
 		nodes, mine := inLongQueue(t, w.Server, q, others)
 		release(t, others, nodes[:many-1]...)
 		synctest.Wait()
-		gate := w.Server.Block(zktest.OnOp("getData"))
-		defer gate.Open()
+		defer w.Server.Block(zktest.OnOp("getData")).Open()
 		began := time.Now()
 		release(t, others, nodes[many-1])
-		got := testbed.Receive(t, mine, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, w.Server.Delete(got.hold.Path()))
+		got := received(t, mine)
+		require.NoError(t, w.Server.Delete(got.Path()))
 		synctest.Wait()
-		require.ErrorIs(t, got.hold.Err(), lock.ErrNodeDeleted)
+		require.ErrorIs(t, got.Err(), lock.ErrNodeDeleted)
 		require.Zero(t, time.Since(began))
 	})
 }
@@ -80,8 +74,7 @@ func TestHolderIsNotifiedOfADeletionWithoutAnAnswer(t *testing.T) {
 		hold := acquire(t, newQueue(t, w.Client(), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold)))
 		// Virtual time, after which its node is watched, which nothing reports.
 		time.Sleep(time.Second)
-		gate := w.Server.Block(zktest.OnOp("getData"))
-		defer gate.Open()
+		defer w.Server.Block(zktest.OnOp("getData")).Open()
 		require.NoError(t, w.Server.Delete(hold.Path()))
 		synctest.Wait()
 		require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
@@ -101,39 +94,16 @@ func TestRelease_AfterAReleaseWithOfUnknownOutcome(t *testing.T) {
 	})
 }
 
-// TestNumbersStartAgainAfterReleaseWith, as they do after Release.
-func TestNumbersStartAgainAfterReleaseWith(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t), "/lock")
-	require.NoError(t, acquire(t, q).Release())
-	require.NoError(t, server.SetSequence("/lock", 1<<30))
-	_, err := acquire(t, q).ReleaseWith(testbed.Context(t))
-	require.NoError(t, err)
-	require.False(t, server.Exists("/lock"))
-}
-
-// TestNameIsNotAPath: the node would be created elsewhere, and never be found in the queue.
-func TestNameIsNotAPath(t *testing.T) {
-	_, err := lock.New(testbed.InProcess(t).Client(t), "/lock", "below/lock-", nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-}
-
 // TestTimedOutWhileItBeginsToWaitIsNotAcquired, as later: another contender is ahead in the queue.
 func TestTimedOutWhileItBeginsToWaitIsNotAcquired(t *testing.T) {
 	for name, driver := range map[string]lock.Driver{"standard": nil, "of a user": struct{ lock.Standard }{}} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				foreign(t, w.Client(), "/lock")
-				q, err := lock.New(w.Client(), "/lock", "lock-", driver)
-				require.NoError(t, err)
-				gate := w.Server.Block(zktest.OnOp("getData"))
-				defer gate.Open()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err = q.Acquire(ctx)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorIs(t, err, lock.ErrNotAcquired)
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			foreign(t, w.Client(), "/lock")
+			q := driven(t, w.Client(), driver)
+			defer w.Server.Block(zktest.OnOp("getData")).Open()
+			_, err := q.Acquire(testbed.Timeout(t, time.Second))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, lock.ErrNotAcquired)
 		})
 	}
 }
@@ -195,12 +165,6 @@ func (blind) Create(ctx context.Context, client *framework.Client, n lock.Node) 
 // may not read it. So a contender that may not read its own node or the one that it waits for gets
 // zk.ErrNoAuth, never holds, and leaves nothing.
 func TestContenderThatMayNotReadIsRefused(t *testing.T) {
-	foreignNode := func(t *testing.T, client *framework.Client, acl []zk.ACL) string {
-		node, err := client.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential),
-			framework.ContainerParents(), framework.ACL(acl))
-		require.NoError(t, err)
-		return node
-	}
 	mine, hidden, open := []framework.Option{unreadable()}, zk.WorldACL(zk.PermDelete), zk.WorldACL(zk.PermAll)
 	for name, c := range map[string]struct {
 		client []framework.Option
@@ -218,51 +182,42 @@ func TestContenderThatMayNotReadIsRefused(t *testing.T) {
 		"the node ahead, behind another":          {nil, [][]zk.ACL{open, hidden}, false},
 	} {
 		for _, again := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, again %v", name, again), func(t *testing.T) {
-				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-					others := w.Client()
-					var opts []lock.Option
-					if c.views {
-						// The retention gives it a view from the first acquire on.
-						opts = append(opts, lock.WithRetention(time.Millisecond))
-					}
-					q := newQueue(t, w.Client(c.client...), "/lock", opts...)
-					var nodes []string
-					for _, acl := range c.ahead {
-						nodes = append(nodes, foreignNode(t, others, acl))
-					}
-					if again { // a view may begin at the second acquire
-						ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-						_, err := q.Acquire(ctx)
-						require.Error(t, err)
-						cancel()
-					}
-					ended := make(chan result, 1)
-					go func() {
-						hold, err := q.Acquire(t.Context())
-						ended <- result{hold, err}
-					}()
+			testbed.RunWorld(t, fmt.Sprintf("%s, again %v", name, again), func(t *testing.T, w *testbed.World) {
+				others := w.Client()
+				var opts []lock.Option
+				if c.views {
+					// The retention gives it a view from the first acquire on.
+					opts = append(opts, lock.WithRetention(time.Millisecond))
+				}
+				q := newQueue(t, w.Client(c.client...), "/lock", opts...)
+				var nodes []string
+				for _, acl := range c.ahead {
+					nodes = append(nodes, foreign(t, others, "/lock", framework.ACL(acl)))
+				}
+				if again { // a view may begin at the second acquire
+					_, err := q.Acquire(testbed.Timeout(t, time.Millisecond))
+					require.Error(t, err)
+				}
+				ended := start(t.Context(), q.Acquire)
+				synctest.Wait()
+				if len(nodes) == 2 { // the readable node is deleted
+					open := slices.IndexFunc(c.ahead, func(acl []zk.ACL) bool { return acl[0].Perms == zk.PermAll })
+					release(t, others, nodes[open])
+					nodes = slices.Delete(nodes, open, open+1)
 					synctest.Wait()
-					if len(nodes) == 2 { // the readable node is deleted
-						open := slices.IndexFunc(c.ahead, func(acl []zk.ACL) bool { return acl[0].Perms == zk.PermAll })
-						release(t, others, nodes[open])
-						nodes = slices.Delete(nodes, open, open+1)
-						synctest.Wait()
-					}
-					got := testbed.Receive(t, ended, "the refusal")
-					require.ErrorIs(t, got.err, zk.ErrNoAuth)
-					require.Nil(t, got.hold)
-					children, err := w.Server.Children("/lock")
-					if len(nodes) > 0 {
-						require.NoError(t, err)
-						require.Len(t, children, 1, "nothing of ours stays")
-						release(t, others, nodes[0])
-					} else {
-						require.Empty(t, children)
-					}
-					hold := acquire(t, newQueue(t, others, "/lock"))
-					require.NoError(t, hold.Release())
-				})
+				}
+				got := testbed.Receive(t, ended, "the refusal")
+				require.ErrorIs(t, got.err, zk.ErrNoAuth)
+				require.Nil(t, got.hold)
+				children, err := w.Server.Children("/lock")
+				if len(nodes) > 0 {
+					require.NoError(t, err)
+					require.Len(t, children, 1, "nothing of ours stays")
+					release(t, others, nodes[0])
+				} else {
+					require.Empty(t, children)
+				}
+				require.NoError(t, acquire(t, newQueue(t, others, "/lock")).Release())
 			})
 		}
 	}
@@ -272,8 +227,7 @@ func TestContenderThatMayNotReadIsRefused(t *testing.T) {
 // node.
 func TestHoldOfADriverWhoseNodesMayNotBeReadEnds(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q, err := lock.New(w.Client(), "/lock", "lock-", blind{})
-		require.NoError(t, err)
+		q := driven(t, w.Client(), blind{})
 		for range 3 {
 			hold := acquire(t, q)
 			testbed.Receive(t, hold.Done(), "the end")

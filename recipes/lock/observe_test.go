@@ -136,43 +136,41 @@ func TestObserversAreNotifiedOfLosses(t *testing.T) {
 			require.NoError(t, server.Delete(hold.Path()))
 		}, lock.ErrNodeDeleted},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				ended := make(chan lock.EndedEvent, 2)
-				client := w.Client(lock.WithObserver(lock.Observer{
-					Ended: func(_ context.Context, e lock.EndedEvent) { ended <- e },
-				}))
-				hold := acquire(t, newQueue(t, client, "/lock", c.opts...))
-				// Virtual time of the hold; its node is not watched yet.
-				time.Sleep(time.Millisecond)
-				c.lose(t, w.Server, client, hold)
-				e := testbed.Receive(t, ended, "the end")
-				assert.ErrorIs(t, e.Cause, c.want)
-				assert.Equal(t, hold.Err(), e.Cause)
-				assert.Equal(t, "/lock", e.Path)
-				assert.Equal(t, "lock-", e.Name)
-				assert.Equal(t, hold.Path(), e.Node)
-				assert.Positive(t, e.Held)
-				_ = hold.Release() // the error of the loss
-				synctest.Wait()
-				assert.Empty(t, ended, "reported once")
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			ended := make(chan lock.EndedEvent, 2)
+			client := w.Client(lock.WithObserver(lock.Observer{
+				Ended: func(_ context.Context, e lock.EndedEvent) { ended <- e },
+			}))
+			hold := acquire(t, newQueue(t, client, "/lock", c.opts...))
+			// Virtual time of the hold; its node is not watched yet.
+			time.Sleep(time.Millisecond)
+			c.lose(t, w.Server, client, hold)
+			e := testbed.Receive(t, ended, "the end")
+			assert.ErrorIs(t, e.Cause, c.want)
+			assert.Equal(t, hold.Err(), e.Cause)
+			assert.Equal(t, "/lock", e.Path)
+			assert.Equal(t, "lock-", e.Name)
+			assert.Equal(t, hold.Path(), e.Node)
+			assert.Positive(t, e.Held)
+			_ = hold.Release() // the error of the loss
+			synctest.Wait()
+			assert.Empty(t, ended, "reported once")
 		})
 	}
 }
 
 func TestASlowObserverDoesNotKeepALossFromOthers(t *testing.T) {
-	server := zktest.NewServer(t)
+	bed := testbed.InProcess(t)
 	entered, stuck := make(chan struct{}, 2), make(chan struct{})
 	defer close(stuck)
-	client := testbed.On(server).Client(t, lock.WithObserver(lock.Observer{
+	client := bed.Client(t, lock.WithObserver(lock.Observer{
 		Ended: func(context.Context, lock.EndedEvent) {
 			entered <- struct{}{}
 			<-stuck
 		},
 	}))
 	a, b := acquire(t, newQueue(t, client, "/a")), acquire(t, newQueue(t, client, "/b"))
-	testbed.On(server).ExpireSession(t, client)
+	bed.ExpireSession(t, client)
 	testbed.Receive(t, a.Done(), "the end of a")
 	testbed.Receive(t, b.Done(), "the end of b")
 	testbed.Receive(t, entered, "the observer")
@@ -197,13 +195,14 @@ func TestAcquiresWithAHoldsContextAreReported(t *testing.T) {
 
 func TestALostPlaceIsJoinedAgain(t *testing.T) {
 	server := zktest.NewServer(t)
+	bed := testbed.On(server)
 	recorded := newRecorder()
-	holder := newQueue(t, testbed.On(server).Client(t), "/lock")
-	client := testbed.On(server).Client(t, recorded.option())
+	holder := newQueue(t, bed.Client(t), "/lock")
+	client := bed.Client(t, recorded.option())
 	first := acquire(t, holder)
 	done := acquiring(t, as(t, "a"), newQueue(t, client, "/lock"), server, 2)
 	recorded.expect(t, "a: acquiring /lock lock-", "a+: joined /lock behind 1")
-	testbed.On(server).ExpireSession(t, client)
+	bed.ExpireSession(t, client)
 	recorded.expect(t, "a+: joined /lock behind 1")
 	require.NoError(t, first.Release())
 	recorded.expect(t, "a+: acquired /lock")
@@ -232,27 +231,21 @@ func TestObserver_JoinedWithAKeptNode(t *testing.T) {
 func TestLossesAreLogged(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
-	lines := make(chan string, 100)
-	logger := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
-		lines <- string(p)
-		return len(p), nil
-	}), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	var log testbed.Output
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	q := newQueue(t, bed.Client(t, framework.WithLogger(logger)), "/lock")
 	hold := acquire(t, q)
 	require.NoError(t, bed.Client(t).Delete(testbed.Context(t), hold.Path()))
-	line := testbed.Receive(t, lines, "a line")
+	testbed.Eventually(t, func() bool { return log.String() != "" }, "a line")
+	line := log.String()
 	require.Contains(t, line, "level=WARN")
 	require.Contains(t, line, `msg="lock lost"`)
 	require.Contains(t, line, hold.Path())
 	require.Contains(t, line, lock.ErrNodeDeleted.Error())
 
 	require.NoError(t, acquire(t, q).Release())
-	require.Empty(t, lines, "a release is no loss")
+	require.Equal(t, line, log.String(), "a release is no loss")
 }
-
-type writerFunc func(p []byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestSeveralObserversAreNotifiedInOrder(t *testing.T) {
 	var notified []string
@@ -335,7 +328,7 @@ func TestRefusalNamesReentry(t *testing.T) {
 		q, other := newQueue(t, client, "/lock", lock.WithReentry()), newQueue(t, w.Client(), "/lock")
 		hold := acquire(t, q)
 		ctx, cancel := context.WithCancel(t.Context())
-		waiting := inLine(ctx, q)
+		waiting := start(ctx, q.Acquire)
 		synctest.Wait() // it waits, and knows for whom
 		_, err := q.TryAcquire(t.Context())
 		require.EqualError(t, err, "try /lock: not free: held by this client (pass hold.Context() to re-enter)")

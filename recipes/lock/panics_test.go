@@ -85,37 +85,31 @@ func TestPanicOfAUsersFunction_LeavesNothing(t *testing.T) {
 			if c.own && retention {
 				continue
 			}
-			t.Run(name+map[bool]string{true: " with retention"}[retention], func(t *testing.T) {
-				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-					var q *lock.Queue
-					if retention {
-						q = newQueue(t, w.Client(options...), "/lock", lock.WithRetention(time.Second))
-					} else {
-						var err error
-						q, err = lock.New(w.Client(options...), "/lock", "lock-", driver)
+			testbed.RunWorld(t, name+map[bool]string{true: " with retention"}[retention], func(t *testing.T, w *testbed.World) {
+				q := driven(t, w.Client(options...), driver)
+				if retention {
+					q = newQueue(t, w.Client(options...), "/lock", lock.WithRetention(time.Second))
+				}
+				other := newQueue(t, w.Client(), "/lock")
+				require.NoError(t, acquire(t, other).Release())
+				for n := int32(1); ; n++ {
+					time.Sleep(2 * time.Second) // virtual time: no node is kept
+					w.Server.Inject(zktest.LoseReply, 0, zktest.OnCreate(), zktest.OnPath("/lock/"))
+					c.fuse.arm(n)
+					p := recovered(func() {
+						hold, err := q.Acquire(t.Context())
 						require.NoError(t, err)
+						defer func() { require.Error(t, hold.Err()) }()
+						require.NoError(t, hold.Release())
+					})
+					c.fuse.arm(0)
+					require.NoError(t, acquire(t, other).Release(), "another client")
+					require.NoError(t, acquire(t, q).Release(), "the same Queue")
+					if p == nil {
+						require.Greater(t, n, int32(1), "the function was never called")
+						return
 					}
-					other := newQueue(t, w.Client(), "/lock")
-					require.NoError(t, acquire(t, other).Release())
-					for n := int32(1); ; n++ {
-						time.Sleep(2 * time.Second) // virtual time: no node is kept
-						w.Server.Inject(zktest.LoseReply, 0, zktest.OnCreate(), zktest.OnPath("/lock/"))
-						c.fuse.arm(n)
-						p := recovered(func() {
-							hold, err := q.Acquire(t.Context())
-							require.NoError(t, err)
-							defer func() { require.Error(t, hold.Err()) }()
-							require.NoError(t, hold.Release())
-						})
-						c.fuse.arm(0)
-						require.NoError(t, acquire(t, other).Release(), "another client")
-						require.NoError(t, acquire(t, q).Release(), "the same Queue")
-						if p == nil {
-							require.Greater(t, n, int32(1), "the function was never called")
-							return
-						}
-					}
-				})
+				}
 			})
 		}
 	}
@@ -140,9 +134,8 @@ func (d *hesitantDriver) Create(ctx context.Context, client *framework.Client, n
 // TestCreate_FailsAfterItsNode: the node of a driver that fails after its create is deleted.
 func TestCreate_FailsAfterItsNode(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q, err := lock.New(w.Client(), "/lock", "lock-", new(hesitantDriver))
-		require.NoError(t, err)
-		_, err = q.Acquire(t.Context())
+		q := driven(t, w.Client(), new(hesitantDriver))
+		_, err := q.Acquire(t.Context())
 		require.ErrorIs(t, err, errHesitant)
 		require.NoError(t, acquire(t, newQueue(t, w.Client(), "/lock")).Release())
 		require.NoError(t, acquire(t, q).Release())
@@ -162,16 +155,4 @@ type fragilePauses struct {
 func (p fragilePauses) NextBackOff() time.Duration {
 	p.fuse.burn()
 	return p.BackOff.NextBackOff()
-}
-
-// TestDo_WithoutAContextReleases, as without a function.
-func TestDo_WithoutAContextReleases(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := newQueue(t, testbed.On(server).Client(t), "/lock")
-	hold := acquire(t, q)
-	var none context.Context
-	err := hold.Do(none, func(context.Context) error { return nil })
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
-	length(t, server, q, 0)
 }

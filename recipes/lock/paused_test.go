@@ -3,19 +3,17 @@ package lock_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -30,9 +28,8 @@ func TestHolderBehindAServerThatStandsStillEndsFirst(t *testing.T) {
 				t.Run(fmt.Sprintf("timeout %v, paused for %v, phase %v", timeout, pause, phase), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSyncTimeout(20*time.Second))
-						leader, err := cluster.WaitLeader(t.Context())
-						require.NoError(t, err)
-						server := cluster.Members()[slices.IndexFunc(cluster.Members(), func(m *zktest.Server) bool { return m != leader })]
+						leader, followers := testbed.Leader(t, cluster)
+						server := followers[0]
 						s := stillServer{pause: server.Pause, resume: server.Resume}
 						// Virtual time: the phase of the leader's ticks at the begin of the
 						// session.
@@ -75,12 +72,7 @@ func TestHolderBehindAServerThatStandsStillEndsFirstOnServers(t *testing.T) {
 // waiterAt returns a queue at one server.
 func waiterAt(t *testing.T, timeout time.Duration, server string, opts ...framework.Option) *lock.Queue {
 	t.Helper()
-	client, err := framework.New([]string{server}, append(opts, framework.WithSessionTimeout(timeout),
-		framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithRetryPolicy(retry.Forever(100*time.Millisecond)))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	require.NoError(t, client.WaitConnected(t.Context()))
-	return newQueue(t, client, "/lock")
+	return newQueue(t, patientClient(t, timeout, []string{server}, opts...), "/lock")
 }
 
 // stillServer is a server that is paused.

@@ -57,16 +57,13 @@ func TestOnlyWhoHoldsOrIsNextConfirmsItsSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		holder := newQueue(t, w.Client(), "/lock")
 		hold := acquire(t, holder)
-		order := make(chan int, 5)
+		const n = 5
+		var order []int // guarded by the lock
 		var waiters sync.WaitGroup
-		for i := range cap(order) {
+		for i := range n {
 			q := newQueue(t, w.Client(), "/lock")
 			waiters.Go(func() {
-				h, err := q.Acquire(context.Background())
-				if assert.NoError(t, err) {
-					order <- i
-					assert.NoError(t, h.Release())
-				}
+				assert.NoError(t, q.Do(context.Background(), func(context.Context) error { order = append(order, i); return nil }))
 			})
 			time.Sleep(time.Second) // virtual time, so that they queue in this order
 		}
@@ -75,12 +72,10 @@ func TestOnlyWhoHoldsOrIsNextConfirmsItsSession(t *testing.T) {
 		require.InDelta(t, 2*10*32/9, w.Server.Requests().Requests["multi"], 4, "the holder and the first waiter")
 		w.Server.ResetCounts()
 		require.NoError(t, hold.Release())
-		for i := range cap(order) {
-			require.Equal(t, i, <-order)
-		}
 		waiters.Wait()
+		require.Equal(t, []int{0, 1, 2, 3, 4}, order)
 		require.Zero(t, w.Server.Requests().Requests["create"], "nobody has queued again")
-		require.LessOrEqual(t, w.Server.Requests().Requests["multi"], 2*cap(order), "each of the others confirmed its session, with two writes")
+		require.LessOrEqual(t, w.Server.Requests().Requests["multi"], 2*n, "each confirmed its session, with two writes")
 	})
 }
 
@@ -114,7 +109,7 @@ func TestListFollowsTheCreate(t *testing.T) {
 		}))
 		q := newQueue(t, client, "/lock") // it is used for the first time, so it has no view
 		gate := server.BlockReplies(zktest.OnCreate())
-		acquired := inLine(testbed.Context(t), q)
+		acquired := start(testbed.Context(t), q.Acquire)
 		testbed.Receive(t, gate.Arrived(), "the create")
 		synctest.Wait()
 		require.Empty(t, acquired)
@@ -123,9 +118,7 @@ func TestListFollowsTheCreate(t *testing.T) {
 		mu.Unlock()
 		gate.Open()
 		require.True(t, listed)
-		got := testbed.Receive(t, acquired, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, received(t, acquired).Release())
 	})
 }
 
@@ -141,9 +134,7 @@ func TestWatchedQueueNeedsTwoRequests(t *testing.T) {
 			hold := acquire(t, a)
 			waiting := acquiring(t, testbed.Context(t), b, w.Server, 2)
 			require.NoError(t, hold.Release())
-			got := testbed.Receive(t, waiting, "the lock")
-			require.NoError(t, got.err)
-			require.NoError(t, got.hold.Release())
+			require.NoError(t, received(t, waiting).Release())
 		}
 		require.Equal(t, map[string]int{"create": 2 * n, "delete": 2 * n}, counted(w.Server))
 	})
@@ -156,30 +147,6 @@ func watched(t *testing.T, q *lock.Queue) {
 		require.NoError(t, acquire(t, q).Release())
 		return q.Viewed()
 	}, "a view begins")
-}
-
-func TestWaiterWhoIsNotNextAsks(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	a, b, c := newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock"), newQueue(t, bed.Client(t), "/lock")
-	hold := acquire(t, a)
-	b1, cancel := context.WithCancel(testbed.Context(t))
-	second := acquiring(t, b1, b, server, 2)
-	third := acquiring(t, testbed.Context(t), c, server, 3)
-	testbed.Eventually(t, func() bool { return server.WatchCount() >= 3 }, "both wait")
-	cancel() // the one ahead of the third gives up
-	require.Error(t, testbed.Receive(t, second, "the end of waiting").err)
-	testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "the third waits again")
-	select {
-	case <-third:
-		t.Fatal("two holders: the first one still holds")
-	default:
-	}
-	require.NoError(t, hold.Err())
-	require.NoError(t, hold.Release())
-	got := testbed.Receive(t, third, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
 }
 
 // TestThousandGoroutinesNeedNoList is about waiters of one client.
@@ -203,30 +170,6 @@ func TestThousandGoroutinesNeedNoList(t *testing.T) {
 	})
 }
 
-// TestNeighbourThatGivesUpProvesNothing has one of two waiters of one Queue leave.
-func TestNeighbourThatGivesUpProvesNothing(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := newQueue(t, bed.Client(t), "/lock")
-	hold := acquire(t, newQueue(t, bed.Client(t), "/lock")) // another's
-	ctx, cancel := context.WithCancel(testbed.Context(t))
-	second := acquiring(t, ctx, q, server, 2)
-	third := acquiring(t, testbed.Context(t), q, server, 3)
-	cancel()
-	require.Error(t, testbed.Receive(t, second, "the end of waiting").err)
-	length(t, server, q, 2)
-	testbed.Eventually(t, func() bool { return server.WatchCount() >= 2 }, "the third waits for the holder")
-	select {
-	case <-third:
-		t.Fatal("two holders")
-	default:
-	}
-	require.NoError(t, hold.Release())
-	got := testbed.Receive(t, third, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
-}
-
 // TestNeighbourWhoseNodeWasDeleted has an operator delete what a holder of our own holds.
 func TestNeighbourWhoseNodeWasDeleted(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -238,9 +181,7 @@ func TestNeighbourWhoseNodeWasDeleted(t *testing.T) {
 	require.NoError(t, operator.Delete(testbed.Context(t), hold.Path()))
 	testbed.Receive(t, hold.Done(), "word of the loss")
 	require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
-	got := testbed.Receive(t, waiting, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, received(t, waiting).Release())
 	require.ErrorIs(t, hold.Release(), lock.ErrNodeDeleted)
 }
 
@@ -251,9 +192,8 @@ func (undecided) Decide(lock.Line) (lock.Decision, error) { return lock.Decision
 
 func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 	server := zktest.NewServer(t)
-	q, err := lock.New(testbed.On(server).Client(t), "/lock", "lock-", undecided{})
-	require.NoError(t, err)
-	_, err = q.Acquire(testbed.Context(t))
+	q := driven(t, testbed.On(server).Client(t), undecided{})
+	_, err := q.Acquire(testbed.Context(t))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	length(t, server, q, 0)
 }
@@ -263,30 +203,27 @@ func TestDriverThatSaysNothingIsRefused(t *testing.T) {
 func TestParticipantsAreReadAtOnce(t *testing.T) {
 	const roundTrip = time.Millisecond
 	for name, view := range map[string]bool{"with a view": true, "without a view": false} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				q, others := newQueue(t, w.Client(), "/lock"), w.Client()
-				if view {
-					watched(t, q)
-				}
-				nodes := queueOf(t, others, 3)
-				_, err := others.Set(t.Context(), nodes[1], []byte("new"))
-				require.NoError(t, err)
-				synctest.Wait() // q's server has sent the events
-				w.Server.ResetCounts()
-				began := time.Now()
-				ps, err := q.Participants(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, 2*roundTrip, time.Since(began))
-				require.Equal(t, map[string]int{"getData": 3, "getChildren2": 1}, counted(w.Server))
-				require.Len(t, ps, 3)
-				for i, p := range ps {
-					require.Equal(t, nodes[i], p.Path)
-					require.Equal(t, i == 0, p.Holds)
-				}
-				require.Equal(t, "new", string(ps[1].Data), "as it is now")
-			}, zktest.WithLatency(roundTrip))
-		})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			q, others := newQueue(t, w.Client(), "/lock"), w.Client()
+			if view {
+				watched(t, q)
+			}
+			nodes := queueOf(t, others, "/lock", 3)
+			testbed.Set(t, others, nodes[1], []byte("new"))
+			synctest.Wait() // q's server has sent the events
+			w.Server.ResetCounts()
+			began := time.Now()
+			ps, err := q.Participants(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 2*roundTrip, time.Since(began))
+			require.Equal(t, map[string]int{"getData": 3, "getChildren2": 1}, counted(w.Server))
+			require.Len(t, ps, 3)
+			for i, p := range ps {
+				require.Equal(t, nodes[i], p.Path)
+				require.Equal(t, i == 0, p.Holds)
+			}
+			require.Equal(t, "new", string(ps[1].Data), "as it is now")
+		}, zktest.WithLatency(roundTrip))
 	}
 }
 
@@ -307,14 +244,13 @@ func TestParticipants_WithAViewBehindTheServer(t *testing.T) {
 func TestParticipantThatIsDeletedMeanwhileIsLeftOut(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := newQueue(t, w.Client(), "/lock")
-		nodes := queueOf(t, w.Client(), 3)
+		nodes := queueOf(t, w.Client(), "/lock", 3)
 		gate := w.Server.BlockReplies(zktest.OnOp("getChildren2"))
-		listed := make(chan []lock.Participant, 1)
-		go func() {
+		listed := testbed.Go(func() []lock.Participant {
 			ps, err := q.Participants(t.Context())
 			assert.NoError(t, err)
-			listed <- ps
-		}()
+			return ps
+		})
 		testbed.Receive(t, gate.Arrived(), "the list")
 		require.NoError(t, w.Server.Delete(nodes[0]))
 		gate.Open()
@@ -330,17 +266,12 @@ func TestTryAcquireFindsThatAnUnreadableNodeIsGone(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	q := newQueue(t, bed.Client(t), "/lock")
-	secret, err := bed.Client(t).Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
-		framework.ContainerParents(), framework.ACL(zk.WorldACL(zk.PermDelete)))
-	require.NoError(t, err)
+	secret := foreign(t, bed.Client(t), "/lock", framework.ACL(zk.WorldACL(zk.PermDelete)))
 	for range 2 { // the second time it would begin a view
-		_, err := q.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		refused(t, q)
 	}
 	release(t, bed.Client(t), secret)
-	hold, err := q.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, hold.Release())
+	require.NoError(t, try(t, q).Release())
 	require.NoError(t, acquire(t, q).Release())
 }
 
@@ -364,16 +295,13 @@ func TestDriverThatNamesANodeTwiceIsUnderstood(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q, err := lock.New(bed.Client(t), "/lock", "lock-", repeating{}, lock.WithErrorPolicy(connstate.LostEndsHold))
-			require.NoError(t, err)
+			q := driven(t, bed.Client(t), repeating{}, lock.WithErrorPolicy(connstate.LostEndsHold))
 			watched(t, q)
 			hold := acquire(t, q)
 			waiting := acquiring(t, testbed.Context(t), q, server, 2)
 			blocked(t, waiting)
 			require.NoError(t, end(hold, server))
-			got := testbed.Receive(t, waiting, "the lock")
-			require.NoError(t, got.err)
-			require.NoError(t, got.hold.Release())
+			require.NoError(t, received(t, waiting).Release())
 		})
 	}
 }
@@ -397,13 +325,12 @@ func TestDriverThatWaitsForNobodyIsRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("viewed %t", viewed), func(t *testing.T) {
 			server := zktest.NewServer(t)
 			bed := testbed.On(server)
-			q, err := lock.New(bed.Client(t), "/lock", "lock-", astray{})
-			require.NoError(t, err)
+			q := driven(t, bed.Client(t), astray{})
 			if viewed {
 				watched(t, q)
 			}
 			hold := acquire(t, newQueue(t, bed.Client(t), "/lock"))
-			waiting := inLine(testbed.Context(t), q)
+			waiting := start(testbed.Context(t), q.Acquire)
 			require.ErrorIs(t, testbed.Receive(t, waiting, "the refusal").err, framework.ErrBadArgument)
 			require.Equal(t, viewed, q.Viewed())
 			require.NoError(t, hold.Release())

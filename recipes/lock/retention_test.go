@@ -10,8 +10,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/recipes/internal/locking"
-	"github.com/gocurator/curator/recipes/internal/locks"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/zktest"
 )
@@ -31,20 +29,10 @@ func TestKeptNodeIsTakenOverWithoutARequest(t *testing.T) {
 		q := keeping(t, w.Server, w.Client())
 		w.Server.ResetCounts()
 		for range 100 {
-			done := make(chan error)
-			go func() {
-				hold, err := q.Acquire(t.Context())
-				if err == nil {
-					err = hold.Release()
-				}
-				done <- err
-			}()
-			require.NoError(t, <-done)
+			require.NoError(t, acquire(t, q).Release())
 		}
-		hold, err := q.TryAcquire(t.Context())
-		require.NoError(t, err)
-		_, err = q.TryAcquire(t.Context())
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		hold := try(t, q)
+		refused(t, q)
 		require.NoError(t, hold.Release())
 		require.ErrorIs(t, hold.Err(), lock.ErrReleased)
 		require.ErrorIs(t, hold.Release(), lock.ErrReleased)
@@ -59,9 +47,7 @@ func TestKeptNodeGoes(t *testing.T) {
 		"a foreign node": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
 			node := foreign(t, other, "/lock")
 			synctest.Wait()
-			children, err := server.Children("/lock")
-			require.NoError(t, err)
-			require.Equal(t, []string{node[len("/lock/"):]}, children, "at once")
+			require.Equal(t, []string{node[len("/lock/"):]}, testbed.ServerChildren(t, server, "/lock"), "at once")
 			release(t, other, node)
 		},
 		"another Queue of the client": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
@@ -81,35 +67,27 @@ func TestKeptNodeGoes(t *testing.T) {
 			require.NoError(t, mine.Close())
 		},
 		"the session ends": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
-			session, err := mine.Session(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, server.ExpireSession(session.ID()))
+			require.NoError(t, server.ExpireSession(testbed.Session(t, mine).ID()))
 		},
 		"an operator deletes it": func(t *testing.T, server *zktest.Server, mine, other *framework.Client) {
-			children, err := server.Children("/lock")
-			require.NoError(t, err)
-			require.NoError(t, server.Delete("/lock/"+children[0]))
+			require.NoError(t, server.Delete("/lock/"+testbed.ServerChildren(t, server, "/lock")[0]))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				mine, other := w.Client(), w.Client()
-				q := keeping(t, w.Server, mine)
-				reason(t, w.Server, mine, other)
-				synctest.Wait()
-				children, err := w.Server.Children("/lock")
-				if err == nil {
-					require.Empty(t, children)
-				}
-				if name == "the client is closed" {
-					_, err := q.Acquire(t.Context())
-					require.ErrorIs(t, err, framework.ErrClosed)
-					return
-				}
-				hold := acquire(t, q)
-				require.NoError(t, hold.Err())
-				require.NoError(t, hold.Release())
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			mine, other := w.Client(), w.Client()
+			q := keeping(t, w.Server, mine)
+			reason(t, w.Server, mine, other)
+			synctest.Wait()
+			children, err := w.Server.Children("/lock")
+			if err == nil {
+				require.Empty(t, children)
+			}
+			if name == "the client is closed" {
+				_, err := q.Acquire(t.Context())
+				require.ErrorIs(t, err, framework.ErrClosed)
+				return
+			}
+			require.NoError(t, acquire(t, q).Release())
 		})
 	}
 }
@@ -119,8 +97,7 @@ func TestANodeThatIsGivenBackIsNotTakenOver(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := keeping(t, w.Server, w.Client())
 		require.False(t, q.TakeOverWhileGivenBack())
-		hold := acquire(t, q)
-		require.NoError(t, hold.Release())
+		require.NoError(t, acquire(t, q).Release())
 	})
 }
 
@@ -129,19 +106,14 @@ func TestReleaseWithPassesTheTurnOn(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := newQueue(t, w.Client(), "/lock", lock.WithRetention(20*time.Second))
 		hold := acquire(t, q)
-		next := make(chan result, 1)
-		go func() {
-			h, err := q.Acquire(t.Context())
-			next <- result{h, err}
-		}()
+		next := start(t.Context(), q.Acquire)
 		synctest.Wait()
 		require.Equal(t, 1, q.InLine())
 		_, err := hold.ReleaseWith(t.Context())
 		require.NoError(t, err)
-		got := testbed.Receive(t, next, "the lock")
-		require.NoError(t, got.err)
-		require.NotEqual(t, hold.Path(), got.hold.Path())
-		require.NoError(t, got.hold.Release())
+		got := received(t, next)
+		require.NotEqual(t, hold.Path(), got.Path())
+		require.NoError(t, got.Release())
 	})
 }
 
@@ -155,9 +127,7 @@ func TestWaiterBehindAKeptNodeHolds(t *testing.T) {
 			synctest.Wait()
 			require.Empty(t, mine, "two holders")
 			require.NoError(t, theirs.Release())
-			got := testbed.Receive(t, mine, "the lock")
-			require.NoError(t, got.err)
-			require.NoError(t, got.hold.Release())
+			require.NoError(t, received(t, mine).Release())
 			synctest.Wait()
 		}
 	})
@@ -173,30 +143,22 @@ func TestNodeIsNotKeptWhileSomebodyWaits(t *testing.T) {
 		"the guard": func(t *testing.T, hold *lock.Hold) { hold.Guard() },
 		"a pin":     func(t *testing.T, hold *lock.Hold) { hold.Pin() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				q := keeping(t, w.Server, w.Client())
-				hold := acquire(t, q)
-				use(t, hold)
-				require.NoError(t, hold.Release())
-				synctest.Wait() // no longer: a kept node is deleted after 20 s
-				children, err := w.Server.Children("/lock")
-				require.NoError(t, err)
-				require.Empty(t, children)
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			q := keeping(t, w.Server, w.Client())
+			hold := acquire(t, q)
+			use(t, hold)
+			require.NoError(t, hold.Release())
+			synctest.Wait() // no longer: a kept node is deleted after 20 s
+			require.Empty(t, testbed.ServerChildren(t, w.Server, "/lock"))
 		})
 	}
-	t.Run("a waiter", func(t *testing.T) {
-		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-			q, other := keeping(t, w.Server, w.Client()), w.Client()
-			hold := acquire(t, q)
-			node := foreign(t, other, "/lock")
-			synctest.Wait()
-			require.NoError(t, hold.Release())
-			children, err := w.Server.Children("/lock")
-			require.NoError(t, err)
-			require.Equal(t, []string{node[len("/lock/"):]}, children)
-		})
+	testbed.RunWorld(t, "a waiter", func(t *testing.T, w *testbed.World) {
+		q, other := keeping(t, w.Server, w.Client()), w.Client()
+		hold := acquire(t, q)
+		node := foreign(t, other, "/lock")
+		synctest.Wait()
+		require.NoError(t, hold.Release())
+		require.Equal(t, []string{node[len("/lock/"):]}, testbed.ServerChildren(t, w.Server, "/lock"))
 	})
 }
 
@@ -211,25 +173,21 @@ func TestSomebodyJoinsWhileANodeBeginsToBeKept(t *testing.T) {
 			synctest.Wait()
 		}))
 		synctest.Wait()
-		children, err := w.Server.Children("/lock")
-		require.NoError(t, err)
-		require.Equal(t, []string{node[len("/lock/"):]}, children)
+		require.Equal(t, []string{node[len("/lock/"):]}, testbed.ServerChildren(t, w.Server, "/lock"))
 	})
 }
 
-// TestAGoroutineComesWhileANodeBeginsToBeKept: it is lent to that one.
+// TestAGoroutineComesWhileANodeBeginsToBeKept: it takes the node over.
 func TestAGoroutineComesWhileANodeBeginsToBeKept(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := keeping(t, w.Server, w.Client())
 		w.Server.ResetCounts()
 		var mine <-chan result
 		require.True(t, acquire(t, q).ReleaseDuring(func() {
-			mine = inLine(t.Context(), q)
+			mine = start(t.Context(), q.Acquire)
 			synctest.Wait()
 		}))
-		got := testbed.Receive(t, mine, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, received(t, mine).Release())
 		require.Empty(t, w.Server.Requests().Requests)
 	})
 }
@@ -238,15 +196,14 @@ func TestAGoroutineComesWhileANodeBeginsToBeKept(t *testing.T) {
 func TestNodeIsKeptForAMinuteInAll(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := keeping(t, w.Server, w.Client())
-		children, err := w.Server.Children("/lock")
-		require.NoError(t, err)
+		node := "/lock/" + testbed.ServerChildren(t, w.Server, "/lock")[0]
 		for range 12 {
-			require.True(t, w.Server.Exists("/lock/"+children[0]))
+			require.True(t, w.Server.Exists(node))
 			time.Sleep(5*time.Second - time.Millisecond) // virtual time
 			require.NoError(t, acquire(t, q).Release())
 		}
 		time.Sleep(time.Second) // virtual time
-		require.False(t, w.Server.Exists("/lock/"+children[0]))
+		require.False(t, w.Server.Exists(node))
 	})
 }
 
@@ -255,14 +212,10 @@ func TestNodeIsKeptForAMinuteInAll(t *testing.T) {
 func TestTryAcquireGetsAKeptNodesLock(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := keeping(t, w.Server, w.Client())
-		_, err := newQueue(t, w.Client(), "/lock").TryAcquire(t.Context())
-		require.ErrorIs(t, err, lock.ErrNotAcquired, "without retention a kept node is like any other")
-		other := newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Second))
-		hold, err := other.TryAcquire(t.Context())
-		require.NoError(t, err)
+		refused(t, newQueue(t, w.Client(), "/lock")) // without retention a kept node is like any other
+		hold := try(t, newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Second)))
 		began := time.Now()
-		_, err = newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Second)).TryAcquire(t.Context())
-		require.ErrorIs(t, err, lock.ErrNotAcquired, "it is held")
+		refused(t, newQueue(t, w.Client(), "/lock", lock.WithRetention(time.Second))) // it is held
 		require.Less(t, time.Since(began), 10*time.Millisecond)
 		length(t, w.Server, q, 1)
 		require.NoError(t, hold.Release())
@@ -307,16 +260,4 @@ func TestKeptNodeAndWaitersInMemory(t *testing.T) {
 		require.Empty(t, w.Server.Requests().Requests)
 		length(t, w.Server, q, 1)
 	})
-}
-
-func TestRetentionNeedsOneLeaseAndTheStandardDriver(t *testing.T) {
-	client := testbed.InProcess(t).Client(t)
-	for _, opts := range [][]lock.Option{
-		{lock.WithRetention(0)}, {lock.WithRetention(-1)}, {lock.WithRetention(1), lock.WithMaxLeases(2)}, {lock.WithRetention(1), locks.Inside.With(locking.Settings[*lock.Queue]{Another: true})},
-	} {
-		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-	}
-	_, err := lock.New(client, "/lock", "lock-", blind{}, lock.WithRetention(1))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
 }

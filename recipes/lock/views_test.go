@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,11 +23,16 @@ import (
 // The rule for who holds, in docs/PROTOCOL.md: each condition has a test that fails without it.
 
 // foreign creates a node of a lock as a client without this library does.
-func foreign(t *testing.T, client *framework.Client, path string) string {
+func foreign(t *testing.T, client *framework.Client, path string, opts ...framework.CreateOption) string {
 	t.Helper()
-	node, err := client.Create(testbed.Context(t), path+"/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
-	require.NoError(t, err)
-	return node
+	return testbed.Create(t, client, path+"/lock-", nil, append(opts, framework.As(framework.EphemeralSequential),
+		framework.Protected(), framework.ContainerParents())...)
+}
+
+// secretNode is foreign with a node that only the user of the client may read.
+func secretNode(t *testing.T, client *framework.Client) string {
+	t.Helper()
+	return foreign(t, client, "/lock", framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
 }
 
 // blocked requires that an acquire does not return.
@@ -47,8 +53,7 @@ func TestHolderOfAnotherParentIsSeen(t *testing.T) {
 		for range 50 {
 			watched(t, q)
 			hold := acquire(t, q)
-			released := make(chan error, 1)
-			go func() { released <- hold.Release() }()
+			released := testbed.Go(hold.Release)
 			testbed.Eventually(t, func() bool { children, _ := w.Server.Children("/lock"); return len(children) == 0 }, "the node goes")
 			// as a server does with an empty container
 			_ = other.Delete(testbed.Context(t), "/lock")
@@ -56,9 +61,7 @@ func TestHolderOfAnotherParentIsSeen(t *testing.T) {
 			mine := acquiring(t, testbed.Context(t), q, w.Server, 2)
 			blocked(t, mine)
 			require.NoError(t, other.Delete(testbed.Context(t), theirs))
-			got := testbed.Receive(t, mine, "the lock")
-			require.NoError(t, got.err)
-			require.NoError(t, got.hold.Release())
+			require.NoError(t, received(t, mine).Release())
 			require.NoError(t, testbed.Receive(t, released, "the release"))
 		}
 	})
@@ -72,15 +75,12 @@ func TestViewThatMissedANodeIsNotAsked(t *testing.T) {
 			server := zktest.NewServer(t)
 			bed := testbed.On(server)
 			client := bed.Client(t)
-			_, err := client.Create(testbed.Context(t), "/lock", []byte("an operator's, so numbers do not start again"))
-			require.NoError(t, err)
+			require.NoError(t, server.Create("/lock", []byte("an operator's, so numbers do not start again")))
 			require.NoError(t, server.SetSequence("/lock", created))
 			q := newQueue(t, client, "/lock")
 			watched(t, q)
 			secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
-			node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
-				framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-			require.NoError(t, err)
+			node := secretNode(t, secret)
 			hold, err := q.Acquire(testbed.Context(t))
 			require.Nil(t, hold)
 			require.ErrorIs(t, err, zk.ErrNoAuth, "the node ahead cannot be watched")
@@ -111,9 +111,7 @@ func TestNodeThatWasThereBeforeTheViewIsWaitedFor(t *testing.T) {
 		blocked(t, mine)
 		require.Zero(t, watches.Load(), "the view's watch is enough")
 		require.NoError(t, other.Delete(testbed.Context(t), theirs))
-		got := testbed.Receive(t, mine, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, received(t, mine).Release())
 	})
 }
 
@@ -128,12 +126,9 @@ func TestUnreadableNodeThatWasThereBeforeTheViewKeepsNobodyOut(t *testing.T) {
 			// has a view from the first acquire on
 			q := newQueue(t, bed.Client(t), "/lock", lock.WithRetention(time.Millisecond))
 			secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
-			node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
-				framework.ContainerParents(), framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-			require.NoError(t, err)
-			_, err = q.TryAcquire(testbed.Context(t))
-			require.ErrorIs(t, err, lock.ErrNotAcquired)
-			_, err = q.Acquire(testbed.Context(t))
+			node := secretNode(t, secret)
+			refused(t, q)
+			_, err := q.Acquire(testbed.Context(t))
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 			require.NoError(t, secret.Delete(testbed.Context(t), node))
 			hold, err := acquire(q, testbed.Context(t))
@@ -155,14 +150,11 @@ func TestNodeThatComesAheadOfOursIsSeen(t *testing.T) {
 	_, name := framework.Split(first)
 	mine := acquiring(t, testbed.Context(t), q, server, 2)
 	number := name[len(name)-10:]
-	inPlace, err := other.Create(testbed.Context(t), "/lock/lock-"+number, nil, framework.As(framework.Ephemeral), framework.Protected())
-	require.NoError(t, err)
+	inPlace := testbed.Create(t, other, "/lock/lock-"+number, nil, framework.As(framework.Ephemeral), framework.Protected())
 	require.NoError(t, other.Delete(testbed.Context(t), first))
 	blocked(t, mine)
 	require.NoError(t, other.Delete(testbed.Context(t), inPlace))
-	got := testbed.Receive(t, mine, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, received(t, mine).Release())
 }
 
 func TestLostConnectionEndsTheView(t *testing.T) {
@@ -193,9 +185,7 @@ func TestWaitersGoOnWhenTheViewEnds(t *testing.T) {
 	testbed.CatchUp(t, other)
 	blocked(t, mine)
 	require.NoError(t, other.Delete(testbed.Context(t), theirs))
-	got := testbed.Receive(t, mine, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, received(t, mine).Release())
 }
 
 func TestHolderInAViewLearnsThatItsNodeWasDeleted(t *testing.T) {
@@ -232,23 +222,14 @@ func TestWaiterInAViewQueuesAgainAtOnceWhenItsNodeIsDeleted(t *testing.T) {
 	other := bed.Client(t)
 	theirs := foreign(t, other, "/lock")
 	mine := acquiring(t, testbed.Context(t), q, server, 2)
-	children, err := server.Children("/lock")
-	require.NoError(t, err)
-	var old string
-	for _, child := range children {
-		if "/lock/"+child != theirs {
-			old = child
-		}
-	}
-	require.NoError(t, other.Delete(testbed.Context(t), "/lock/"+old))
+	old := own(t, q, 1)
+	release(t, other, old)
 	testbed.Eventually(t, func() bool {
 		children, _ := server.Children("/lock")
-		return len(children) == 2 && !server.Exists("/lock/"+old)
+		return len(children) == 2 && !server.Exists(old)
 	}, "it is in the queue again, behind the same holder")
 	require.NoError(t, other.Delete(testbed.Context(t), theirs))
-	got := testbed.Receive(t, mine, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, received(t, mine).Release())
 }
 
 // TestViewIsGivenUpWhenItCostsMoreThanLists has other clients acquire and release while this one
@@ -269,21 +250,18 @@ func TestViewIsGivenUpWhenItCostsMoreThanLists(t *testing.T) {
 	}
 	require.False(t, q.Viewed())
 	require.NoError(t, other.Delete(testbed.Context(t), theirs))
-	got := testbed.Receive(t, mine, "the lock")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, received(t, mine).Release())
 	require.NoError(t, acquire(t, q).Release())
 	require.False(t, q.Viewed(), "not again at once")
 }
 
 func TestViewsOfIdleLocksAreGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := memoryClient(t, server)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
 		for i := range 200 { // used once
 			require.NoError(t, acquire(t, newQueue(t, client, fmt.Sprint("/once/", i))).Release())
 		}
-		require.Zero(t, server.WatchCount(), "nothing for a lock that is used once")
+		require.Zero(t, w.Server.WatchCount(), "nothing for a lock that is used once")
 		var often []*lock.Queue
 		for i := range 200 {
 			q := newQueue(t, client, fmt.Sprint("/often/", i))
@@ -293,7 +271,7 @@ func TestViewsOfIdleLocksAreGivenUp(t *testing.T) {
 			often = append(often, q)
 		}
 		synctest.Wait()
-		require.NotZero(t, server.WatchCount())
+		require.NotZero(t, w.Server.WatchCount())
 		time.Sleep(5 * time.Second) // virtual time, in which the views are not used
 		held := acquire(t, often[0])
 		time.Sleep(30 * time.Second) // virtual time, as below: longer than an unused view is kept
@@ -303,18 +281,8 @@ func TestViewsOfIdleLocksAreGivenUp(t *testing.T) {
 		require.NoError(t, held.Release())
 		time.Sleep(30 * time.Second) // virtual time
 		synctest.Wait()
-		require.Zero(t, server.WatchCount())
+		require.Zero(t, w.Server.WatchCount())
 	})
-}
-
-// memoryClient is a client in virtual time.
-func memoryClient(t *testing.T, server *zktest.Server) *framework.Client {
-	t.Helper()
-	client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	require.NoError(t, client.WaitConnected(t.Context()))
-	return client
 }
 
 func TestQueuesOfOnePathShareAView(t *testing.T) {
@@ -333,19 +301,21 @@ func TestQueuesOfOnePathShareAView(t *testing.T) {
 
 // TestDriversOfUsersGoThroughTheView is about drivers that cannot be compared, too.
 func TestDriversOfUsersGoThroughTheView(t *testing.T) {
-	for name, driver := range map[string]lock.Driver{"comparable": struct{ lock.Standard }{}, "not": sliceDriver{names: []string{"x"}}} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				q, err := lock.New(w.Client(), "/lock", "lock-", driver)
-				require.NoError(t, err)
-				watched(t, q)
-				synctest.Wait()
-				w.Server.ResetCounts()
-				for range 20 {
-					require.NoError(t, acquire(t, q).Release())
-				}
-				require.Equal(t, map[string]int{"create": 20, "delete": 20}, counted(w.Server))
-			})
+	for name, driver := range map[string]lock.Driver{
+		"comparable":               struct{ lock.Standard }{},
+		"not comparable":           sliceDriver{names: []string{"x"}},
+		"not comparable after all": anyDriver{any: []int{1}},
+		"not equal to itself":      anyDriver{any: math.NaN()},
+	} {
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			q := driven(t, w.Client(), driver)
+			watched(t, q)
+			synctest.Wait()
+			w.Server.ResetCounts()
+			for range 20 {
+				require.NoError(t, acquire(t, q).Release())
+			}
+			require.Equal(t, map[string]int{"create": 20, "delete": 20}, counted(w.Server))
 		})
 	}
 }
@@ -355,24 +325,32 @@ type sliceDriver struct {
 	names []string
 }
 
-// TestTryOnAHeldLockAsksOnce: a view alone is no proof that another client holds.
+type anyDriver struct {
+	lock.Standard
+	any
+}
+
+// TestTryOnAHeldLockAsksOnce, and writes nothing: a view alone is no proof that another client holds.
 func TestTryOnAHeldLockAsksOnce(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := newQueue(t, w.Client(), "/lock")
-		watched(t, q)
-		other := w.Client()
-		held := foreign(t, other, "/lock")
-		_, err := q.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		synctest.Wait()
-		w.Server.ResetCounts()
-		for range 3 {
-			_, err := q.TryAcquire(testbed.Context(t))
-			require.ErrorIs(t, err, lock.ErrNotAcquired)
-		}
-		require.Equal(t, map[string]int{"getChildren2": 3}, counted(w.Server))
-		release(t, other, held)
-	})
+	for name, view := range map[string]bool{"with a view": true, "without a view": false} {
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			q, other := newQueue(t, w.Client(), "/lock"), w.Client()
+			if view {
+				watched(t, q)
+			}
+			held := foreign(t, other, "/lock")
+			synctest.Wait()
+			for range 3 {
+				w.Server.ResetCounts()
+				refused(t, q)
+				require.Equal(t, map[string]int{"getChildren2": 1}, counted(w.Server))
+				if !view {
+					break // the second try may begin a view
+				}
+			}
+			release(t, other, held)
+		})
+	}
 }
 
 // TestSeveralLeasesWakeNoHerd: with more leases than are watched one by one.
@@ -405,71 +383,41 @@ func TestSeveralLeasesWakeNoHerd(t *testing.T) {
 
 // TestServersLikeKeeper: the parents are persistent, and contenders list. No session is lost by it.
 func TestServersLikeKeeper(t *testing.T) {
-	for name, age := range map[string]string{
-		"old": "old", "recent": "recent", "new": "new", "newest": "newest",
-	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				first := w.Client()
-				session, err := first.Session(testbed.Context(t))
-				require.NoError(t, err)
-				a, b := newQueue(t, first, "/lock"), newQueue(t, w.Client(), "/lock")
-				for range 20 {
-					hold := acquire(t, a)
-					mine := acquiring(t, testbed.Context(t), b, w.Server, 2)
-					blocked(t, mine)
-					require.NoError(t, hold.Release())
-					got := testbed.Receive(t, mine, "the lock")
-					require.NoError(t, got.err)
-					require.NoError(t, got.hold.Release())
-				}
-				require.NoError(t, session.Err())
-				require.Equal(t, "/lock \"\"\n", w.Server.Tree())
-			}, zktest.LikeKeeper(age))
-		})
+	for _, age := range []string{"old", "recent", "new", "newest"} {
+		testbed.RunWorld(t, age, func(t *testing.T, w *testbed.World) {
+			first := w.Client()
+			session := testbed.Session(t, first)
+			a, b := newQueue(t, first, "/lock"), newQueue(t, w.Client(), "/lock")
+			for range 20 {
+				hold := acquire(t, a)
+				mine := acquiring(t, testbed.Context(t), b, w.Server, 2)
+				blocked(t, mine)
+				require.NoError(t, hold.Release())
+				require.NoError(t, received(t, mine).Release())
+			}
+			require.NoError(t, session.Err())
+			require.Equal(t, "/lock \"\"\n", w.Server.Tree())
+		}, zktest.LikeKeeper(age))
 	}
-}
-
-// TestTimedOutInTheQueueIsNotAcquired: the caller can distinguish a lock that others hold from
-// servers out of reach.
-func TestTimedOutInTheQueueIsNotAcquired(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		hold := acquire(t, newQueue(t, w.Client(), "/lock"))
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		_, err := newQueue(t, w.Client(), "/lock").Acquire(ctx)
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.EqualError(t, err, "acquire /lock: not free: context deadline exceeded")
-		require.NoError(t, hold.Release())
-	})
 }
 
 // TestAcquireDoesNotOutliveItsContextInAnOutage: giving up waits for no server that is out of
 // reach.
 func TestAcquireDoesNotOutliveItsContextInAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, other := memoryClient(t, server), memoryClient(t, server)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client, other := w.Client(), w.Client()
 		hold := acquire(t, newQueue(t, other, "/lock"))
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
 		began := time.Now()
-		done := make(chan error, 1)
-		go func() {
-			_, err := newQueue(t, client, "/lock").Acquire(ctx)
-			done <- err
-		}()
+		done := start(testbed.Timeout(t, 500*time.Millisecond), newQueue(t, client, "/lock").Acquire)
 		synctest.Wait()
-		server.Stop()
-		err := <-done
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		w.Server.Stop()
+		require.ErrorIs(t, (<-done).err, context.DeadlineExceeded)
 		require.LessOrEqual(t, time.Since(began), 500*time.Millisecond)
-		require.NoError(t, server.Restart())
+		require.NoError(t, w.Server.Restart())
 		_ = hold.Release()
 		require.NoError(t, client.WaitConnected(t.Context()))
 		time.Sleep(time.Minute) // virtual time, in which the node is deleted
-		children, err := server.Children("/lock")
+		children, err := w.Server.Children("/lock")
 		require.True(t, err != nil || len(children) == 0, "the node goes in the background: %v", children)
 	})
 }
@@ -497,18 +445,12 @@ func TestNodeOfAStuckHolderIsDeletedByForce(t *testing.T) {
 			client := bed.Client(t)
 			q := newQueue(t, client, "/lock", opts...)
 			stuck := acquire(t, q)
-			next := make(chan result, 1)
-			go func() {
-				hold, err := q.Acquire(testbed.Context(t))
-				next <- result{hold, err}
-			}()
+			next := start(testbed.Context(t), q.Acquire)
 			server.CutConnections()
 			testbed.Receive(t, stuck.Done(), "word of the suspension")
 			testbed.CatchUp(t, client)
 			require.NoError(t, bed.Client(t).Delete(testbed.Context(t), stuck.Path()))
-			got := testbed.Receive(t, next, "the lock")
-			require.NoError(t, got.err)
-			require.NoError(t, got.hold.Release())
+			require.NoError(t, received(t, next).Release())
 			require.Error(t, stuck.Release())
 		})
 	}
@@ -522,25 +464,15 @@ func TestReleaseFromTwoGoroutines(t *testing.T) {
 		hold := acquire(t, q)
 		next := make(chan result, 2)
 		for range 2 {
-			go func() {
-				hold, err := q.Acquire(testbed.Context(t))
-				next <- result{hold, err}
-			}()
+			go func() { next <- <-start(testbed.Context(t), q.Acquire) }()
 		}
 		go func() { _ = hold.Release() }()
 		_ = hold.Release()
-		first := testbed.Receive(t, next, "the lock")
-		require.NoError(t, first.err)
-		select {
-		case <-next:
-			t.Fatal("two holders")
-		default:
-		}
-		require.NoError(t, first.hold.Err())
-		require.NoError(t, first.hold.Release())
-		second := testbed.Receive(t, next, "the lock")
-		require.NoError(t, second.err)
-		require.NoError(t, second.hold.Release())
+		first := received(t, next)
+		require.Empty(t, next, "two holders")
+		require.NoError(t, first.Err())
+		require.NoError(t, first.Release())
+		require.NoError(t, received(t, next).Release())
 	}
 }
 
@@ -558,29 +490,11 @@ func TestPathOfAnOperatorIsNotDeleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			client := testbed.On(server).Client(t)
-			_, err := client.Create(testbed.Context(t), "/lock", c.data, framework.ACL(c.acl))
-			require.NoError(t, err)
+			testbed.Create(t, client, "/lock", c.data, framework.ACL(c.acl))
 			require.NoError(t, server.SetSequence("/lock", 1<<30))
 			require.NoError(t, acquire(t, newQueue(t, client, "/lock")).Release())
 			require.Equal(t, c.kept, server.Exists("/lock"))
 		})
-	}
-}
-
-// withField is a driver that cannot be compared because of what its field holds.
-type withField struct {
-	lock.Standard
-	field any
-}
-
-// TestDriversNeedNotBeComparable: a view sorts the children for each of them.
-func TestDriversNeedNotBeComparable(t *testing.T) {
-	client := testbed.On(zktest.NewServer(t)).Client(t)
-	for _, field := range []any{1, "text", []int{1}} {
-		q, err := lock.New(client, "/lock", "lock-", withField{field: field})
-		require.NoError(t, err)
-		watched(t, q)
-		require.NoError(t, acquire(t, q).Release())
 	}
 }
 
@@ -593,28 +507,21 @@ func TestManyLeasesThatNobodyElseMayRead(t *testing.T) {
 	secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
 	var nodes []string
 	for range 5 { // more than are watched one by one
-		node, err := secret.Create(testbed.Context(t), "/lock/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected(),
-			framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))
-		require.NoError(t, err)
-		nodes = append(nodes, node)
+		nodes = append(nodes, secretNode(t, secret))
 	}
 	q := newQueue(t, bed.Client(t), "/lock", lock.WithMaxLeases(5))
 	mine := acquiring(t, testbed.Context(t), q, server, 6)
 	blocked(t, mine)
 	require.NoError(t, secret.Delete(testbed.Context(t), nodes[2]))
-	got := testbed.Receive(t, mine, "the lease")
-	require.NoError(t, got.err)
-	require.NoError(t, got.hold.Release())
+	require.NoError(t, received(t, mine).Release())
 }
 
 // TestAContextThatIsDoneEndsWhatAViewCouldAnswer, each time.
 func TestAContextThatIsDoneEndsWhatAViewCouldAnswer(t *testing.T) {
 	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
 	watched(t, q)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
 	for range 100 {
-		_, err := q.Participants(ctx)
+		_, err := q.Participants(testbed.Cancelled(t))
 		require.ErrorIs(t, err, context.Canceled)
 	}
 }

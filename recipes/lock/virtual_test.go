@@ -74,9 +74,7 @@ func TestOnlyTheFirstHolds(t *testing.T) {
 		default:
 		}
 		require.NoError(t, hold.Release())
-		got := testbed.Receive(t, waiting, "the lock")
-		require.NoError(t, got.err)
-		require.NoError(t, got.hold.Release())
+		require.NoError(t, received(t, waiting).Release())
 	})
 }
 
@@ -84,32 +82,28 @@ func TestOnlyTheFirstHolds(t *testing.T) {
 // waits for it alone, must not take that for its own turn.
 func TestWaiterThatGoesProvesNothing(t *testing.T) {
 	for name, together := range map[string]bool{"of another queue": false, "of the same queue": true} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				hold := acquire(t, newQueue(t, w.Client(), "/lock"))
-				q := newQueue(t, w.Client(), "/lock")
-				other := q
-				if !together {
-					other = newQueue(t, w.Client(), "/lock")
-				}
-				ctx, cancel := context.WithCancel(testbed.Context(t))
-				second := acquiring(t, ctx, q, w.Server, 2)
-				synctest.Wait()
-				third := acquiring(t, testbed.Context(t), other, w.Server, 3)
-				synctest.Wait()
-				cancel()
-				require.ErrorIs(t, testbed.Receive(t, second, "the end of waiting").err, context.Canceled)
-				synctest.Wait()
-				select {
-				case <-third:
-					t.Fatal("two holders")
-				default:
-				}
-				require.NoError(t, hold.Release())
-				got := testbed.Receive(t, third, "the lock")
-				require.NoError(t, got.err)
-				require.NoError(t, got.hold.Release())
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			hold := acquire(t, newQueue(t, w.Client(), "/lock"))
+			q := newQueue(t, w.Client(), "/lock")
+			other := q
+			if !together {
+				other = newQueue(t, w.Client(), "/lock")
+			}
+			ctx, cancel := context.WithCancel(testbed.Context(t))
+			second := acquiring(t, ctx, q, w.Server, 2)
+			synctest.Wait()
+			third := acquiring(t, testbed.Context(t), other, w.Server, 3)
+			synctest.Wait()
+			cancel()
+			require.ErrorIs(t, testbed.Receive(t, second, "the end of waiting").err, context.Canceled)
+			synctest.Wait()
+			select {
+			case <-third:
+				t.Fatal("two holders")
+			default:
+			}
+			require.NoError(t, hold.Release())
+			require.NoError(t, received(t, third).Release())
 		})
 	}
 }
