@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -44,10 +45,8 @@ func BenchmarkSetInACluster(b *testing.B) {
 			b.Cleanup(func() { require.NoError(b, cluster.Close()) })
 			c := member(b, cluster.Members()[0])
 			do(b, c, opCreate, create("/n", 0))
-			var set buffer
-			set.text("/n").bytes(nil).int(-1)
 			for b.Loop() {
-				do(b, c, opSetData, set)
+				do(b, c, opSetData, setBody("/n", ""))
 			}
 		})
 	}
@@ -59,10 +58,8 @@ func BenchmarkSetWithATimeline(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			_, c := inMemory(b, opts...)
 			do(b, c, opCreate, create("/n", 0))
-			var set buffer
-			set.text("/n").bytes(nil).int(-1)
 			for b.Loop() {
-				do(b, c, opSetData, set)
+				do(b, c, opSetData, setBody("/n", ""))
 			}
 		})
 	}
@@ -75,15 +72,11 @@ func BenchmarkSetBesideWatches(b *testing.B) {
 			do(b, c, opCreate, create("/n", 0))
 			watcher := member(b, s)
 			for i := range watches {
-				var exists buffer
-				exists.text(fmt.Sprintf("/watched/%d", i)).bool(true)
-				_, err := watcher.call(opExists, exists)
+				_, err := watcher.call(opExists, watched(fmt.Sprintf("/watched/%d", i), true))
 				require.NoError(b, err)
 			}
-			var set buffer
-			set.text("/n").bytes(nil).int(-1)
 			for b.Loop() {
-				do(b, c, opSetData, set)
+				do(b, c, opSetData, setBody("/n", ""))
 			}
 		})
 	}
@@ -112,10 +105,8 @@ func BenchmarkListChildren(b *testing.B) {
 	for range 5_000 {
 		do(b, c, opCreate, create("/p/child-", 2))
 	}
-	var list buffer
-	list.text("/p").bool(false)
 	for b.Loop() {
-		do(b, c, opGetChildren, list)
+		do(b, c, opGetChildren, watched("/p", false))
 	}
 }
 
@@ -160,12 +151,9 @@ func TestListedChildrenAreTheCallers(t *testing.T) {
 	s := zktest.NewServer(t, zktest.WithInMemory())
 	require.NoError(t, s.Create("/p/a", nil))
 	require.NoError(t, s.Create("/p/b", nil))
-	list, err := s.Children("/p")
-	require.NoError(t, err)
+	list := testbed.ServerChildren(t, s, "/p")
 	require.NoError(t, s.Delete("/p/a"))
 	require.Equal(t, []string{"a", "b"}, list)
 	list[0] = "x"
-	now, err := s.Children("/p")
-	require.NoError(t, err)
-	require.Equal(t, []string{"b"}, now)
+	require.Equal(t, []string{"b"}, testbed.ServerChildren(t, s, "/p"))
 }

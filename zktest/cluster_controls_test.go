@@ -1,18 +1,13 @@
 package zktest_test
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -23,7 +18,7 @@ func TestContainersOfAClusterAreReaped(t *testing.T) {
 		a := raw(t, follower(t, c), nil)
 		ask(t, a, opCreateContainer, create("/c", 4))
 		mustCreate(t, a, "/c/x", 0)
-		ask(t, a, opDelete, *new(buffer).text("/c/x").int(-1))
+		ask(t, a, opDelete, deletion("/c/x"))
 		c.Members()[0].ReapContainers()
 		time.Sleep(time.Second)
 		for i, m := range c.Members() {
@@ -32,49 +27,11 @@ func TestContainersOfAClusterAreReaped(t *testing.T) {
 	})
 }
 
-func TestClusterOverTCP(t *testing.T) {
-	c := zktest.NewCluster(t, 3)
-	require.Len(t, c.Servers(), 3)
-	for _, m := range c.Members() {
-		conn, err := c.DialContext(t.Context(), "", m.Addr())
-		require.NoError(t, err)
-		require.NoError(t, conn.Close())
-	}
-	_, err := c.DialContext(t.Context(), "", "nowhere:1")
-	require.Error(t, err)
-}
-
-// TestClientOfTheLibraryInVirtualTime has a client of package framework outlive every leader.
-func TestClientOfTheLibraryInVirtualTime(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		client := testbed.ClientOf(t, c)
-		testbed.Create(t, client, "/n", nil)
-		session := testbed.Session(t, client)
-		for i := range 20 {
-			lost, err := c.StopLeader()
-			require.NoError(t, err)
-			elected(t, c)
-			testbed.Set(t, client, "/n", []byte{byte(i)}, framework.IfVersion(int32(i)))
-			require.NoError(t, lost.Restart())
-			time.Sleep(time.Second)
-		}
-		again := testbed.Session(t, client)
-		require.Equal(t, session.ID(), again.ID())
-	}, zktest.WithMemberLatency(5*time.Millisecond))
-}
-
 func TestMembersSayWhatTheyAre(t *testing.T) {
 	c := zktest.NewCluster(t, 3)
 	modes := map[string]int{}
 	for _, m := range c.Members() {
-		conn, err := net.Dial("tcp", m.Addr())
-		require.NoError(t, err)
-		_, err = io.WriteString(conn, "srvr")
-		require.NoError(t, err)
-		text, err := io.ReadAll(conn)
-		require.NoError(t, err)
-		require.NoError(t, conn.Close())
-		_, mode, found := strings.Cut(string(text), "Mode: ")
+		_, mode, found := strings.Cut(word(t, m, "srvr"), "Mode: ")
 		require.True(t, found)
 		mode, _, _ = strings.Cut(mode, "\n")
 		modes[mode]++
@@ -119,26 +76,6 @@ func TestNodesOfATestNeedALeader(t *testing.T) {
 	})
 }
 
-func TestMembersHaveOneClock(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		a := raw(t, follower(t, c), nil)
-		mustCreate(t, a, "/owned", 1)
-		follower(t, c).Advance(5 * time.Second)
-		time.Sleep(time.Second)
-		require.True(t, leader(t, c).Exists("/owned"))
-		follower(t, c).Advance(time.Hour)
-		time.Sleep(time.Second)
-		for _, m := range c.Members() {
-			require.Empty(t, m.Tree())
-			require.Empty(t, m.Sessions())
-		}
-		mustCreate(t, raw(t, follower(t, c), nil), "/later", 0)
-		stat, err := leader(t, c).Stat("/later")
-		require.NoError(t, err)
-		require.Greater(t, stat.Ctime, time.Now().Add(time.Hour).UnixMilli())
-	})
-}
-
 func TestWhatAClusterRefuses(t *testing.T) {
 	for name, opt := range map[string]zktest.Option{
 		"lag": zktest.WithLag(-1), "latency": zktest.WithMemberLatency(-1), "election": zktest.WithElectionTime(0),
@@ -163,26 +100,17 @@ func TestWhatAClusterRefuses(t *testing.T) {
 		require.Error(t, c.Lag(s, 0))
 	}
 	require.Error(t, c.Lag(leader(t, c), -1))
+	_, err := c.DialContext(t.Context(), "", "nowhere:1")
+	require.Error(t, err)
 	mustCreate(t, raw(t, leader(t, c), nil), "/alone", 0)
 	failing := &fakeT{}
 	require.Nil(t, zktest.NewCluster(failing, 0))
 	require.Contains(t, failing.failed, "number of members 0")
 	require.NoError(t, c.Close())
-	_, err := c.WaitLeader(t.Context())
+	_, err = c.WaitLeader(t.Context())
 	require.ErrorIs(t, err, zktest.ErrClosed)
 	_, err = c.StopLeader()
 	require.ErrorIs(t, err, zktest.ErrNoLeader)
-}
-
-func TestWaitForALeaderEndsWithItsContext(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		for _, m := range c.Members() {
-			m.Stop()
-		}
-		ctx := testbed.Timeout(t, time.Hour)
-		_, err := c.WaitLeader(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	})
 }
 
 func TestClusterLikeKeeper(t *testing.T) {
@@ -228,18 +156,9 @@ func TestAFrozenSessionDoesNotFreezeItsClient(t *testing.T) {
 		a := raw(t, s, nil)
 		s.Freeze(a.id)
 		ping(t, raw(t, s, nil))
-		conn, err := s.Dial("", "", 0)
-		require.NoError(t, err)
-		defer conn.Close()
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Hour)))
-		go func() {
-			time.Sleep(5 * time.Second)
-			s.Thaw(a.id)
-		}()
+		time.AfterFunc(5*time.Second, func() { s.Thaw(a.id) })
 		began := time.Now()
-		again, err := dialRaw(conn, a, 10*time.Second)
-		require.NoError(t, err)
-		require.Equal(t, a.id, again.id)
+		require.Equal(t, a.id, raw(t, s, a).id)
 		require.Equal(t, 5*time.Second, time.Since(began), "no answer until then")
 	})
 }

@@ -26,7 +26,7 @@ func TestAClustersClockCountsWhatWasHeard(t *testing.T) {
 		f := follower(t, c)
 		client := raw(t, f, nil) // a session of 10 s
 		mustCreate(t, client, "/owned", 1)
-		ask(t, client, opCreateTTL, *ptr(create("/ttl", 5)).long(60_000))
+		ask(t, client, opCreateTTL, createTTL("/ttl", 60_000))
 		time.Sleep(2 * time.Second) // the leader has heard of it by now
 		f.Advance(6 * time.Second)
 		time.Sleep(time.Second)
@@ -43,7 +43,10 @@ func TestAClustersClockCountsWhatWasHeard(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, m := range c.Members() {
 			require.Empty(t, m.Tree())
+			require.Empty(t, m.Sessions())
 		}
+		mustCreate(t, raw(t, f, nil), "/later", 0)
+		require.Greater(t, testbed.ServerStat(t, leader(t, c), "/later").Ctime, time.Now().Add(time.Minute).UnixMilli())
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000"}))
 }
 

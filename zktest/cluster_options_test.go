@@ -2,12 +2,10 @@ package zktest_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -57,10 +55,7 @@ func TestShortPartitionIsNotNoticed(t *testing.T) {
 		a := raw(t, was, nil)
 		mustCreate(t, a, "/n", 0)
 		require.NoError(t, c.Partition(was))
-		go func() {
-			time.Sleep(3 * time.Second)
-			c.Heal()
-		}()
+		time.AfterFunc(3*time.Second, c.Heal)
 		began := time.Now()
 		set(t, a, "/n", "delayed")
 		require.Equal(t, 3*time.Second, time.Since(began))
@@ -82,41 +77,4 @@ func TestFollowersLagAtRandomUpToTheLimit(t *testing.T) {
 		require.Greater(t, longest, 800*time.Millisecond)
 		require.Less(t, shortest, 200*time.Millisecond)
 	}, zktest.WithLag(time.Second))
-}
-
-func TestWriteOnItsWayIsLostWithTheLeader(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		a := raw(t, leader(t, c), nil)
-		mustCreate(t, a, "/n", 0)
-		answered := testbed.Go(func() error {
-			_, err := a.call(opSetData, setBody("/n", "lost"))
-			return err
-		})
-		synctest.Wait()
-		_, err := c.StopLeader()
-		require.NoError(t, err)
-		require.Error(t, <-answered)
-		data, err := elected(t, c).Get("/n")
-		require.NoError(t, err)
-		require.Empty(t, data)
-	}, zktest.WithMemberLatency(5*time.Second))
-}
-
-// TestMembersGoOnWithTheirData stops all members and starts them again.
-func TestMembersGoOnWithTheirData(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		a := raw(t, leader(t, c), nil)
-		mustCreate(t, a, "/n", 0)
-		for _, m := range c.Members() {
-			m.Stop()
-		}
-		time.Sleep(time.Hour)
-		for _, m := range c.Members() {
-			require.NoError(t, m.Restart())
-		}
-		ctx := testbed.Timeout(t, time.Minute)
-		l, err := c.WaitLeader(ctx)
-		require.NoError(t, err)
-		require.Equal(t, "", get(t, raw(t, l, a), "/n"))
-	})
 }

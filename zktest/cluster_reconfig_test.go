@@ -3,7 +3,6 @@ package zktest_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,10 +15,12 @@ import (
 )
 
 // soon is a context for what takes the cluster a few ticks.
-func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+func soon(t *testing.T) context.Context { return testbed.Timeout(t, time.Minute) }
+
+// configuration is the text that a server has.
+func configuration(t *testing.T, s *zktest.Server) string {
+	t.Helper()
+	return testbed.ServerData(t, s, "/zookeeper/config")
 }
 
 // TestAllMembersAreReplacedOneByOne replaces each member. Sessions, nodes and sequence numbers go
@@ -49,12 +50,11 @@ func TestAllMembersAreReplacedOneByOne(t *testing.T) {
 					require.NoError(t, s.Set("/data", []byte("y")), "each is a full member")
 					require.True(t, s.Exists("/kept"), "of a session that goes on")
 				}
-				config, err := c.Members()[0].Get("/zookeeper/config")
-				require.NoError(t, err)
+				config := configuration(t, c.Members()[0])
 				for i, addr := range c.Servers() {
-					require.Contains(t, string(config), fmt.Sprintf("server.%d=127.0.0.1:2888:3888:participant;%s\n", n+i+1, addr))
+					require.Contains(t, config, fmt.Sprintf("server.%d=127.0.0.1:2888:3888:participant;%s\n", n+i+1, addr))
 				}
-				require.Equal(t, n, strings.Count(string(config), "server."))
+				require.Equal(t, n, strings.Count(config, "server."))
 			})
 		})
 	}
@@ -64,15 +64,13 @@ func TestAllMembersAreReplacedOneByOne(t *testing.T) {
 // needed, and nothing is lost.
 func TestAMemberThatJoinsCountsOnlyWhenItHasTheLog(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		first := leader(t, c)
-		others := slices.DeleteFunc(c.Members(), func(s *zktest.Server) bool { return s == first })
+		first, others := testbed.Leader(t, c)
 		ctx := testbed.Timeout(t, 20*time.Second)
-		require.NoError(t, c.Partition(others[0])) // two of three go on
-		joined := make(chan *zktest.Server)
-		go func() { // ends with ctx
+		require.NoError(t, c.Partition(others[0]))   // two of three go on
+		joined := testbed.Go(func() *zktest.Server { // ends with ctx
 			s, _ := c.Add(ctx)
-			joined <- s
-		}()
+			return s
+		})
 		synctest.Wait()
 		require.Len(t, c.Members(), 4)
 		c.Members()[3].Pause()
@@ -92,30 +90,25 @@ func TestAMemberThatJoinsCountsOnlyWhenItHasTheLog(t *testing.T) {
 // configuration, and not of the old one.
 func TestAReconfigurationNeedsMajoritiesOfBothConfigurations(t *testing.T) {
 	virtual(t, 2, func(t *testing.T, c *zktest.Cluster) {
-		first := leader(t, c)
-		other := slices.DeleteFunc(c.Members(), func(s *zktest.Server) bool { return s == first })[0]
+		first, other := leader(t, c), follower(t, c)
 		added, joined := joining(t, c)
 		other.Pause()
 		time.Sleep(3 * time.Second) // messages take one, and a silent member is given up after four
-		config, err := first.Get("/zookeeper/config")
-		require.NoError(t, err)
-		require.NotContains(t, string(config), added.Addr())
+		require.NotContains(t, configuration(t, first), added.Addr())
 		first.Stop()
 		other.Resume()
 		time.Sleep(2 * time.Second) // it notices that its leader has left
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
-			_, err = other.Dial("", "", 0)
+			_, err := other.Dial("", "", 0)
 			require.Error(t, err, "it follows nobody")
 		}
-		_, err = c.Leader()
+		_, err := c.Leader()
 		require.ErrorIs(t, err, zktest.ErrNoLeader, "the other and the new one are no majority of the old configuration")
 		require.Empty(t, joined)
 		require.NoError(t, first.Restart())
 		require.NoError(t, <-joined)
-		config, err = leader(t, c).Get("/zookeeper/config")
-		require.NoError(t, err)
-		require.Contains(t, string(config), added.Addr())
+		require.Contains(t, configuration(t, leader(t, c)), added.Addr())
 	}, zktest.WithMemberLatency(time.Second))
 }
 
@@ -127,7 +120,7 @@ func TestAReconfigurationNeedsAMajorityOfTheNewConfiguration(t *testing.T) {
 		added, joined := joining(t, c)
 		added.Pause()
 		time.Sleep(3 * time.Second)
-		require.NotContains(t, testbed.ServerData(t, first, "/zookeeper/config"), added.Addr())
+		require.NotContains(t, configuration(t, first), added.Addr())
 		require.NoError(t, first.Restart())
 		time.Sleep(10 * time.Second)
 		_, err := c.Leader()
@@ -180,7 +173,7 @@ func TestTheLeaderIsRemoved(t *testing.T) {
 	})
 }
 
-func TestAddAndRemoveEndWithTheirContextAndWithClose(t *testing.T) {
+func TestWaitsOfAClusterEndWithTheirContextAndWithClose(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		for _, s := range c.Members()[:2] {
 			s.Stop()
@@ -190,8 +183,9 @@ func TestAddAndRemoveEndWithTheirContextAndWithClose(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotNil(t, added)
 		require.ErrorIs(t, c.Remove(ctx, c.Members()[2]), context.DeadlineExceeded)
-		closed := make(chan error)
-		go func() { closed <- c.Remove(t.Context(), c.Members()[2]) }() // ends with the cluster
+		_, err = c.WaitLeader(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		closed := testbed.Go(func() error { return c.Remove(t.Context(), c.Members()[2]) }) // ends with the cluster
 		synctest.Wait()
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, <-closed, zktest.ErrClosed)

@@ -2,6 +2,7 @@ package zktest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,18 +22,6 @@ func virtual(t *testing.T, n int, test func(t *testing.T, c *zktest.Cluster), op
 	})
 }
 
-func setBody(path, data string) buffer {
-	var b buffer
-	b.text(path).bytes([]byte(data)).int(-1)
-	return b
-}
-
-func watched(path string, watch bool) buffer {
-	var b buffer
-	b.text(path).bool(watch)
-	return b
-}
-
 // ask sends a request, and returns its answer.
 func ask(t *testing.T, c *rawClient, op int32, body buffer) reply {
 	t.Helper()
@@ -49,28 +38,20 @@ func get(t *testing.T, c *rawClient, path string) string {
 		return "no node"
 	}
 	require.Zero(t, r.code)
-	return string((&cursor{b: r.body}).bytes())
+	return (&cursor{b: r.body}).text()
 }
 
 // set writes a node's data.
 func set(t *testing.T, c *rawClient, path, data string) {
 	t.Helper()
-	r := ask(t, c, opSetData, setBody(path, data))
-	require.Zero(t, r.code)
+	require.Zero(t, ask(t, c, opSetData, setBody(path, data)).code)
 }
 
 // follower is a member that does not lead.
 func follower(t *testing.T, c *zktest.Cluster) *zktest.Server {
 	t.Helper()
-	leader, err := c.Leader()
-	require.NoError(t, err)
-	for _, m := range c.Members() {
-		if m != leader {
-			return m
-		}
-	}
-	t.Fatal("no follower")
-	return nil
+	_, followers := testbed.Leader(t, c)
+	return followers[0]
 }
 
 func leader(t *testing.T, c *zktest.Cluster) *zktest.Server {
@@ -83,10 +64,16 @@ func leader(t *testing.T, c *zktest.Cluster) *zktest.Server {
 // elected waits for a new leader.
 func elected(t *testing.T, c *zktest.Cluster) *zktest.Server {
 	t.Helper()
-	ctx := testbed.Timeout(t, 10*time.Minute)
-	l, err := c.WaitLeader(ctx)
-	require.NoError(t, err)
+	l, _ := testbed.Leader(t, c)
 	return l
+}
+
+// lose stops the leader, and returns the next one.
+func lose(t *testing.T, c *zktest.Cluster) (next *zktest.Server) {
+	t.Helper()
+	_, err := c.StopLeader()
+	require.NoError(t, err)
+	return elected(t, c)
 }
 
 func TestFollowerServesTheOlderStateUntilItHasCaughtUp(t *testing.T) {
@@ -131,25 +118,6 @@ func TestClusterOutlivesItsLeader(t *testing.T) {
 	})
 }
 
-func TestWriteOfAnIsolatedLeaderIsLost(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		old := leader(t, c)
-		a := raw(t, old, nil)
-		mustCreate(t, a, "/n", 0)
-		require.NoError(t, c.Partition(old))
-		_, err := a.call(opSetData, setBody("/n", "lost"))
-		require.Error(t, err, "no answer")
-		next := elected(t, c)
-		require.NotEqual(t, old, next)
-		require.Equal(t, "", get(t, raw(t, next, a), "/n"))
-		_, err = old.Dial("", "", 0)
-		require.Error(t, err, "it has no majority")
-		c.Heal()
-		time.Sleep(time.Second)
-		require.Equal(t, "", get(t, raw(t, old, a), "/n"))
-	})
-}
-
 func TestWriteThatSomeHaveSurvivesIfTheyVote(t *testing.T) {
 	virtual(t, 5, func(t *testing.T, c *zktest.Cluster) {
 		old := leader(t, c)
@@ -158,13 +126,9 @@ func TestWriteThatSomeHaveSurvivesIfTheyVote(t *testing.T) {
 		mustCreate(t, a, "/n", 0)
 		time.Sleep(time.Second)
 		require.NoError(t, c.Partition(old, with))
-		var b buffer
-		b.int(1).int(opSetData)
-		require.NoError(t, a.write(append(b, setBody("/n", "survives")...)))
+		send(t, a, opSetData, setBody("/n", "survives"))
 		time.Sleep(time.Second)
-		data, err := old.Get("/n")
-		require.NoError(t, err)
-		require.Empty(t, data, "not committed")
+		require.Empty(t, testbed.ServerData(t, old, "/n"), "not committed")
 		old.Stop()
 		c.Heal()
 		require.Equal(t, with, elected(t, c), "it has the longest log")
@@ -181,10 +145,8 @@ func TestAVoteCountsTheEpochBeforeTheLog(t *testing.T) {
 		a, b := raw(t, first, nil), raw(t, first, nil)
 		mustCreate(t, a, "/n", 0)
 		proposes := func(by *rawClient, data string, times int) {
-			var request buffer
-			request.int(1).int(opSetData)
 			for range times {
-				require.NoError(t, by.write(append(request, setBody("/n", data)...)))
+				send(t, by, opSetData, setBody("/n", data))
 			}
 			synctest.Wait()
 		}
@@ -201,9 +163,7 @@ func TestAVoteCountsTheEpochBeforeTheLog(t *testing.T) {
 		c.Heal()
 		time.Sleep(time.Minute)
 		for _, m := range c.Members() {
-			data, err := m.Get("/n")
-			require.NoError(t, err)
-			require.Empty(t, data)
+			require.Empty(t, testbed.ServerData(t, m, "/n"))
 		}
 	})
 }
@@ -213,8 +173,7 @@ func TestClientThatKnowsMoreIsRefused(t *testing.T) {
 		f := follower(t, c)
 		require.NoError(t, c.Lag(f, time.Minute))
 		a := raw(t, leader(t, c), nil)
-		r := ask(t, a, opCreate, create("/n", 0))
-		a.seen = r.zxid
+		a.seen = ask(t, a, opCreate, create("/n", 0)).zxid
 		connect := func() error {
 			conn, err := f.Dial("", "", 0)
 			require.NoError(t, err)
@@ -229,21 +188,6 @@ func TestClientThatKnowsMoreIsRefused(t *testing.T) {
 	})
 }
 
-func TestSessionMovesAndTheOldConnectionCannotWrite(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		f := follower(t, c)
-		a := raw(t, f, nil)
-		mustCreate(t, a, "/n", 1)
-		moved := raw(t, leader(t, c), a)
-		require.Equal(t, a.id, moved.id)
-		require.Equal(t, "", get(t, a, "/n"), "reads are served")
-		_, err := a.call(opSetData, setBody("/n", "late"))
-		require.Error(t, err)
-		require.Equal(t, "", get(t, moved, "/n"))
-		mustCreate(t, moved, "/m", 1)
-	})
-}
-
 func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		f := follower(t, c)
@@ -251,7 +195,7 @@ func TestSessionOfAFollowersClientLivesByItsReports(t *testing.T) {
 		mustCreate(t, a, "/n", 1)
 		for range 10 {
 			time.Sleep(8 * time.Second)
-			ask(t, a, opPing, nil)
+			ping(t, a)
 		}
 		began := time.Now()
 		over(t, a)
@@ -295,7 +239,7 @@ func TestWhatWasHeardBeforeAPauseIsReportedFirst(t *testing.T) {
 func TestCredentialsDoNotKeepASessionAlive(t *testing.T) {
 	for name, server := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"follower": follower, "leader": leader} {
 		for op, body := range map[int32]*buffer{
-			opAuth: new(buffer).int(0).text("digest").bytes([]byte("user:password")),
+			opAuth: ptr(digest("user:password")),
 			opSASL: new(buffer).bytes([]byte("token")),
 		} {
 			t.Run(fmt.Sprint(name, " ", op), func(t *testing.T) {
@@ -314,21 +258,6 @@ func TestCredentialsDoNotKeepASessionAlive(t *testing.T) {
 	}
 }
 
-func TestSessionsGetTheirWholeTimeFromANewLeader(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		a := raw(t, follower(t, c), nil)
-		time.Sleep(9 * time.Second)
-		_, err := c.StopLeader()
-		require.NoError(t, err)
-		next := elected(t, c)
-		time.Sleep(9 * time.Second)
-		require.Len(t, next.Sessions(), 1)
-		require.Equal(t, a.id, raw(t, next, a).id)
-		time.Sleep(15 * time.Second)
-		require.Empty(t, next.Sessions())
-	})
-}
-
 // TestWhatAServerDoesNotKnowIsAnsweredAtOnce, before the write that was sent earlier, and ends the
 // connection. A server of 3.8.0 did so in 20 of 20 tries. With enableEagerACLCheck it also refused
 // forbidden requests as early.
@@ -336,8 +265,7 @@ func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		for _, op := range []int32{opCreateContainer, opCheck, 999} {
 			a := raw(t, follower(t, c), nil)
-			_, write := a.request(opCreate, create("/n", 2))
-			require.NoError(t, a.write(write))
+			send(t, a, opCreate, create("/n", 2))
 			r := ask(t, a, op, create("/c", 4))
 			require.EqualValues(t, -6, r.code, "unimplemented")
 			require.EqualValues(t, -1, r.zxid)
@@ -346,52 +274,47 @@ func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
 	}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithoutContainers())
 }
 
-// TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan, not one that was granted later, by a server
-// with other limits. On servers of 3.8.0 a session began with 4 s and moved with 40 s: 5 s after
+// TestSession_OnTheNextServer has a session begin with 10 s and move with 30 s. The server that comes
+// next gives it 10 s again. On servers of 3.8.0 a session began with 4 s and moved with 40 s: 5 s after
 // the leader had been killed it was over.
-func TestANewLeaderKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		a := raw(t, follower(t, c), nil)
-		// virtual time: nothing is left to report with the first timeout
-		time.Sleep(2 * time.Second)
-		conn, err := leader(t, c).Dial("", "", 0)
-		require.NoError(t, err)
-		defer conn.Close()
-		again, err := dialRaw(conn, a, 30*time.Second)
-		require.NoError(t, err)
+func TestSession_OnTheNextServer(t *testing.T) {
+	check := func(t *testing.T, first, other *zktest.Server, next func() *zktest.Server) {
+		a := raw(t, first, nil)
+		time.Sleep(2 * time.Second) // virtual time: nothing is left to report with the first timeout
+		again := resume(t, other, a, 30*time.Second)
 		require.Equal(t, a.id, again.id)
 		require.EqualValues(t, 30_000, again.timeout)
 		time.Sleep(25 * time.Second) // virtual time
-		require.Len(t, leader(t, c).Sessions(), 1)
-		_, err = c.StopLeader()
-		require.NoError(t, err)
-		next := elected(t, c)
+		require.Len(t, other.Sessions(), 1)
+		s := next()
 		time.Sleep(9 * time.Second) // virtual time
-		require.Len(t, next.Sessions(), 1)
+		require.Len(t, s.Sessions(), 1)
 		time.Sleep(6 * time.Second) // virtual time
-		require.Empty(t, next.Sessions())
-	})
-}
-
-func TestAMemberThatJoinsKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
-	virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
-		first := leader(t, c)
-		endsAsItBegan(t, first, func() *zktest.Server {
-			next, err := c.Add(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, c.Remove(t.Context(), first))
-			require.Equal(t, next, elected(t, c))
-			return next
+		require.Empty(t, s.Sessions())
+	}
+	t.Run("a new leader", func(t *testing.T) {
+		virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
+			check(t, follower(t, c), leader(t, c), func() *zktest.Server { return lose(t, c) })
 		})
 	})
-}
-
-func TestARestartedServerKnowsTheTimeoutWithWhichASessionBegan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory())
-		endsAsItBegan(t, s, func() *zktest.Server {
-			require.NoError(t, s.Restart())
-			return s
+	t.Run("a member that joins", func(t *testing.T) {
+		virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
+			first := leader(t, c)
+			check(t, first, first, func() *zktest.Server {
+				next, err := c.Add(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, c.Remove(t.Context(), first))
+				require.Equal(t, next, elected(t, c))
+				return next
+			})
+		})
+	})
+	t.Run("a restarted server", func(t *testing.T) {
+		alone(t, func(t *testing.T, s *zktest.Server) {
+			check(t, s, s, func() *zktest.Server {
+				require.NoError(t, s.Restart())
+				return s
+			})
 		})
 	})
 }
@@ -402,33 +325,13 @@ func TestAMemberThatLagsKeepsTheTimeoutThatItHasGranted(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		f := follower(t, c)
 		require.NoError(t, c.Lag(f, time.Second))
-		conn, err := f.Dial("", "", 0)
-		require.NoError(t, err)
-		defer conn.Close()
-		again, err := dialRaw(conn, raw(t, leader(t, c), nil), 30*time.Second)
-		require.NoError(t, err)
+		again := resume(t, f, raw(t, leader(t, c), nil), 30*time.Second)
 		time.Sleep(2 * time.Second) // virtual time
-		ask(t, again, opPing, nil)
+		ping(t, again)
 		time.Sleep(20 * time.Second) // virtual time
 		require.Len(t, f.Sessions(), 1)
 		require.Equal(t, 30*time.Second, f.Sessions()[0].Timeout)
 	})
-}
-
-// endsAsItBegan has a session begin with 10 s and go on with 30 s. After begin it gets 10 s again,
-// from the server that begin returns.
-func endsAsItBegan(t *testing.T, s *zktest.Server, begin func() *zktest.Server) {
-	t.Helper()
-	conn, err := s.Dial("", "", 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	_, err = dialRaw(conn, raw(t, s, nil), 30*time.Second)
-	require.NoError(t, err)
-	next := begin()
-	time.Sleep(9 * time.Second) // virtual time
-	require.Len(t, next.Sessions(), 1)
-	time.Sleep(6 * time.Second) // virtual time
-	require.Empty(t, next.Sessions())
 }
 
 func TestPausedFollowerServesTheOldStateForAMomentAfterwards(t *testing.T) {
@@ -487,38 +390,6 @@ func TestNoMajorityNoService(t *testing.T) {
 	})
 }
 
-func TestSyncAsksTheLeader(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		f := follower(t, c)
-		a, b := raw(t, leader(t, c), nil), raw(t, f, nil)
-		mustCreate(t, a, "/n", 0)
-		time.Sleep(time.Second)
-		require.NoError(t, c.Partition(f))
-		set(t, a, "/n", "new")
-		require.Equal(t, "", get(t, b, "/n"))
-		go func() {
-			time.Sleep(3 * time.Second)
-			c.Heal()
-		}()
-		began := time.Now()
-		ask(t, b, opSync, *new(buffer).text("/n"))
-		require.GreaterOrEqual(t, time.Since(began), 3*time.Second)
-		require.Equal(t, "new", get(t, b, "/n"))
-	})
-}
-
-func TestSessionsOfAClusterEndAtTheEndOfATick(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		began := time.Now()
-		a := raw(t, leader(t, c), nil)
-		time.Sleep(500 * time.Millisecond)
-		ask(t, a, opPing, nil)
-		over(t, a)
-		// Heard at 0.5 s, plus 10 s, rounded up to the next 2 s.
-		require.Equal(t, 12*time.Second, time.Since(began))
-	}, zktest.WithLag(0))
-}
-
 // TestASessionThatIsBeingEndedIsRefused: a real leader selects expired sessions, and closes them a
 // moment later. In between it refuses their requests, and no server resumes them.
 func TestASessionThatIsBeingEndedIsRefused(t *testing.T) {
@@ -528,19 +399,10 @@ func TestASessionThatIsBeingEndedIsRefused(t *testing.T) {
 		mustCreate(t, a, "/n", 1)
 		require.NoError(t, a.conn.Close())
 		time.Sleep(12*time.Second + time.Millisecond) // 10 s, rounded up to the next 2 s, and a bit
-		conn, err := l.Dial("", "", 0)
-		require.NoError(t, err)
-		defer conn.Close()
-		ended, err := dialRaw(conn, a, 10*time.Second)
-		require.NoError(t, err)
-		require.Zero(t, ended.id)
-		exists := func() int32 {
-			r := ask(t, raw(t, l, nil), opExists, watched("/n", false))
-			return r.code
-		}
-		require.Zero(t, exists(), "it is still there")
+		require.Zero(t, raw(t, l, a).id)
+		require.Equal(t, "", get(t, raw(t, l, nil), "/n"), "it is still there")
 		time.Sleep(2 * time.Second) // until it is ended, and that has been applied
-		require.EqualValues(t, -101, exists())
+		require.Equal(t, "no node", get(t, raw(t, l, nil), "/n"))
 	}, zktest.WithLag(time.Second))
 }
 
@@ -574,15 +436,12 @@ func TestWritesOfOneClientAreUnderWayTogether(t *testing.T) {
 func TestEachLeaderBeginsAnEpoch(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		for epoch := range int64(3) {
-			a := raw(t, elected(t, c), nil)
-			r := ask(t, a, opPing, nil)
-			require.Equal(t, (epoch+1)<<32|1, r.zxid, "the session is the first transaction")
-			again, err := c.StopLeader()
-			require.NoError(t, err)
-			next := elected(t, c)
-			r = ask(t, raw(t, next, a), opPing, nil)
-			require.Equal(t, (epoch+2)<<32, r.zxid, "before any transaction")
-			require.NoError(t, again.Restart())
+			old := elected(t, c)
+			a := raw(t, old, nil)
+			require.Equal(t, (epoch+1)<<32|1, ask(t, a, opPing, nil).zxid, "the session is the first transaction")
+			next := lose(t, c)
+			require.Equal(t, (epoch+2)<<32, ask(t, raw(t, next, a), opPing, nil).zxid, "before any transaction")
+			require.NoError(t, old.Restart())
 			time.Sleep(time.Second)
 		}
 	})
@@ -593,27 +452,20 @@ func TestEachLeaderBeginsAnEpoch(t *testing.T) {
 // although it misses no transaction.
 func TestFollowerLearnsOfAnEpochWithItsFirstTransaction(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		a := raw(t, leader(t, c), nil)
-		_, err := c.StopLeader()
+		old := leader(t, c)
+		a := raw(t, old, nil)
+		next := lose(t, c)
+		a = raw(t, next, a)
+		a.seen = ask(t, a, opPing, nil).zxid
+		third := c.Members()[slices.IndexFunc(c.Members(), func(m *zktest.Server) bool { return m != old && m != next })]
+		conn, err := third.Dial("", "", 0)
 		require.NoError(t, err)
-		a = raw(t, elected(t, c), a)
-		r := ask(t, a, opPing, nil)
-		a.seen = r.zxid
-		followers := 0
-		for _, m := range c.Members() {
-			conn, err := m.Dial("", "", 0)
-			if err != nil || m == leader(t, c) {
-				continue // the old leader is stopped
-			}
-			followers++
-			_, err = dialRaw(conn, a, 10*time.Second)
-			require.Error(t, err, "before any transaction")
-			require.NoError(t, conn.Close())
-			mustCreate(t, a, "/n", 0)
-			time.Sleep(time.Second)
-			raw(t, m, a)
-		}
-		require.Equal(t, 1, followers)
+		_, err = dialRaw(conn, a, 10*time.Second)
+		require.Error(t, err, "before any transaction")
+		require.NoError(t, conn.Close())
+		mustCreate(t, a, "/n", 0)
+		time.Sleep(time.Second)
+		raw(t, third, a)
 	})
 }
 
@@ -650,24 +502,17 @@ func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-				setup := raw(t, leader(t, c), nil)
+				l, followers := testbed.Leader(t, c)
+				setup := raw(t, l, nil)
 				mustCreate(t, setup, "/first", 0)
 				mustCreate(t, setup, "/second", 0)
 				time.Sleep(time.Second) // virtual time
-				var followers []*zktest.Server
-				for _, m := range c.Members() {
-					if m != leader(t, c) {
-						followers = append(followers, m)
-					}
-				}
 				a := raw(t, followers[0], nil)
-				number, request := a.request(opSetData, setBody("/first", "x"))
-				require.NoError(t, a.write(request))
+				number := send(t, a, opSetData, setBody("/first", "x"))
 				time.Sleep(time.Nanosecond) // virtual time: the server has it
 				b := raw(t, followers[1], a)
 				*b.numbers = number - 1 + test.more
-				r := ask(t, b, test.op, *test.body)
-				require.Equal(t, test.code, r.code)
+				require.Equal(t, test.code, ask(t, b, test.op, *test.body).code)
 			}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithSeed(2))
 		})
 	}
@@ -676,23 +521,14 @@ func TestAFollowerKnowsATransactionByItsNumber(t *testing.T) {
 // TestAWriteThatWasLostWithTheLeaderHoldsUpNoLaterOne of a client of the same follower.
 func TestAWriteThatWasLostWithTheLeaderHoldsUpNoLaterOne(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		old := leader(t, c)
-		var clients []*rawClient
-		for _, m := range c.Members() {
-			if m != old {
-				clients = append(clients, raw(t, m, nil))
-			}
-		}
-		for _, a := range clients {
-			_, write := a.request(opCreate, create("/lost", 0))
-			require.NoError(t, a.write(write))
-		}
+		_, followers := testbed.Leader(t, c)
+		a, b := raw(t, followers[0], nil), raw(t, followers[1], nil)
+		send(t, a, opCreate, create("/lost", 0))
+		send(t, b, opCreate, create("/lost", 0))
 		time.Sleep(time.Nanosecond) // virtual time: the servers have it
-		_, err := c.StopLeader()
-		require.NoError(t, err)
-		next := elected(t, c)
-		for _, m := range c.Members() {
-			if m != old && m != next {
+		next := lose(t, c)
+		for _, m := range followers {
+			if m != next {
 				mustCreate(t, raw(t, m, nil), "/later", 0)
 			}
 		}

@@ -124,21 +124,31 @@ func (s system) resume(t *testing.T, server int, old *rawClient) *rawClient {
 // ask is the same for a timeout.
 func (s system) ask(t *testing.T, server int, old *rawClient, timeout time.Duration) *rawClient {
 	t.Helper()
-	var err error
+	return letIn(t, []string{s.servers[server%len(s.servers)]}, old, timeout)
+}
+
+// letIn connects to the first of these servers that lets the client in.
+func letIn(t *testing.T, servers []string, old *rawClient, timeout time.Duration) *rawClient {
+	t.Helper()
+	var last error
 	// no server says when it lets a client in
 	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		var conn net.Conn
-		if conn, err = net.Dial("tcp", s.servers[server%len(s.servers)]); err != nil {
-			continue
+		for _, address := range servers {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				last = err
+				continue
+			}
+			c, err := dialRaw(conn, old, timeout)
+			if err == nil {
+				t.Cleanup(func() { conn.Close() })
+				return c
+			}
+			conn.Close()
+			last = err
 		}
-		var c *rawClient
-		if c, err = dialRaw(conn, old, timeout); err == nil {
-			t.Cleanup(func() { conn.Close() })
-			return c
-		}
-		conn.Close()
 	}
-	t.Fatalf("server %d does not let the client in: %v", server, err)
+	t.Fatalf("%v: not let in: %v", servers, last)
 	return nil
 }
 
@@ -175,7 +185,7 @@ func readsOwnWrites(t *testing.T, s system) {
 			require.NoError(t, err)
 			r, err := c.answer(c.xid - 38 + 2*int32(i))
 			require.NoError(t, err)
-			require.Equal(t, fmt.Sprint(i), string((&cursor{b: r.body}).bytes()))
+			require.Equal(t, fmt.Sprint(i), (&cursor{b: r.body}).text())
 		}
 	}
 }
@@ -209,7 +219,7 @@ func ownEventBeforeReply(t *testing.T, s system) {
 	for server := range s.servers {
 		c := s.client(t, server)
 		s.sync(t, c)
-		look(t, c, opAddWatch, *new(buffer).text(s.root).int(1))
+		look(t, c, opAddWatch, addWatch(s.root, 1))
 		for range 10 {
 			path := mustCreate(t, c, s.root+"/n-", 3)
 			require.Contains(t, c.events, "event 1 "+path)
@@ -377,22 +387,7 @@ func sessionSurvives(t *testing.T, s system) {
 // anywhere resumes a session at whatever server lets it in.
 func (s system) anywhere(t *testing.T, old *rawClient) *rawClient {
 	t.Helper()
-	// no server says when it lets a client in
-	for end := time.Now().Add(conformanceTimeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		for _, address := range s.servers {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				continue
-			}
-			if c, err := dialRaw(conn, old, 20*time.Second); err == nil {
-				t.Cleanup(func() { conn.Close() })
-				return c
-			}
-			conn.Close()
-		}
-	}
-	t.Fatal("no server lets the client in")
-	return nil
+	return letIn(t, s.servers, old, 20*time.Second)
 }
 
 func answeredSurvives(t *testing.T, s system) {
@@ -428,7 +423,7 @@ func configurationHasNoVersion(t *testing.T, s system) {
 	if len(s.servers) == 1 {
 		want = 0 // none was written
 	}
-	require.Equal(t, want, versionOf(look(t, s.client(t, 0), opGetData, *new(buffer).text("/zookeeper/config").bool(false))))
+	require.Equal(t, want, versionOf(look(t, s.client(t, 0), opGetData, watched("/zookeeper/config", false))))
 }
 
 func credentialsKeepNoSession(t *testing.T, s system) {
@@ -436,7 +431,7 @@ func credentialsKeepNoSession(t *testing.T, s system) {
 	for server := range s.servers {
 		c := s.ask(t, server, nil, 4*time.Second)
 		require.Eventually(t, func() bool {
-			_, err := c.call(opAuth, *new(buffer).int(0).text("digest").bytes([]byte("user:password")))
+			_, err := c.call(opAuth, digest("user:password"))
 			return err != nil
 		}, conformanceTimeout, 500*time.Millisecond, "the session goes on")
 	}

@@ -72,14 +72,13 @@ func (d quotaDrawing) step() (name string, op int32, body buffer) {
 	case "delete":
 		return "delete " + path, opDelete, deletion(path)
 	case "multi":
-		var multi buffer
+		var parts []buffer
 		for range rapid.IntRange(1, 3).Draw(d.t, "parts") {
-			part := node()
-			name += " " + part
-			multi.int(opCreate).bool(false).int(-1)
-			multi = append(multi, creationOf(part, data())...)
+			node := node()
+			name += " " + node
+			parts = append(parts, part(opCreate, creationOf(node, data())))
 		}
-		return "multi" + name, opMulti, *multi.int(-1).bool(true).int(-1)
+		return "multi" + name, opMulti, multiOf(parts...)
 	case "quota":
 		path = quotaDir + d.pick("part", "", "/a", "/zookeeper_limits", "/zookeeper_stats", "/a/zookeeper_limits", "/a/zookeeper_stats")
 		value = d.limits()
@@ -113,8 +112,7 @@ func (d quotaDrawing) do(c *rawClient, op int32, body buffer) string {
 		out += fmt.Sprintf(" %x", r.body)
 	}
 	for _, path := range []string{"", "/a"} {
-		look := pathOf("/zookeeper/quota" + d.root + path + "/zookeeper_stats")
-		r, err := c.call(opGetData, *look.bool(false))
+		r, err := c.call(opGetData, watched("/zookeeper/quota"+d.root+path+"/zookeeper_stats", false))
 		if err != nil {
 			d.t.Fatalf("%v", err)
 		}
@@ -130,16 +128,6 @@ func (d quotaDrawing) do(c *rawClient, op int32, body buffer) string {
 	return out
 }
 
-func creationOf(path, data string) buffer {
-	b := pathOf(path)
-	return *b.bytes([]byte(data)).int(1).int(31).text("world").text("anyone").int(0)
-}
-
-func deletion(path string) buffer {
-	b := pathOf(path)
-	return *b.int(-1)
-}
-
 // super prints what a client may do with nodes that are closed to it.
 func super(t *testing.T, address, credentials string) (seen []string) {
 	c := at(t, address, nil)
@@ -149,22 +137,16 @@ func super(t *testing.T, address, credentials string) (seen []string) {
 		seen = append(seen, fmt.Sprintf("%s: %d", name, r.code))
 		return &cursor{b: r.body}
 	}
-	var auth buffer
-	call("auth", opAuth, *auth.int(0).text("digest").bytes([]byte(credentials)))
+	call("auth", opAuth, digest(credentials))
 	seen = append(seen, call("who", opWhoAmI, nil).who())
-	b := pathOf(closed)
-	call("create", opCreate, *b.bytes(nil).int(1).int(31).text("digest").text("no:body").int(0))
+	call("create", opCreate, creation(closed, nil, 31, "digest", "no:body", 0))
 	call("set", opSetData, setBody(closed, "x"))
-	b = pathOf(closed)
-	call("get", opGetData, *b.bool(false))
+	call("get", opGetData, watched(closed, false))
 	seen = append(seen, call("getACL", opGetACL, pathOf(closed)).acls())
 	call("child", opCreate, create(closed+"/child", 0))
 	call("check", opSetData, setBody("/zookeeper/config", ""))
-	b = pathOf(closed + "/super")
-	call("access list of super", opCreate, *b.bytes(nil).int(1).int(31).text("super").text("").int(0))
-	b = nil
-	b.text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)
-	call("reconfig", opReconfig, b)
+	call("access list of super", opCreate, creation(closed+"/super", nil, 31, "super", "", 0))
+	call("reconfig", opReconfig, reconfiguration)
 	call("delete child", opDelete, deletion(closed+"/child"))
 	call("open", opSetACL, *ptr(pathOf(closed)).int(1).int(31).text("world").text("anyone").int(-1))
 	call("delete", opDelete, deletion(closed))
@@ -178,11 +160,10 @@ func wordsOf(t *testing.T, address string) (seen []string) {
 	mustCreate(t, c, "/words", 0)
 	mustCreate(t, c, "/words/owned", 1)
 	for _, path := range []string{"/words", "/none"} {
-		b := pathOf(path)
-		ask(t, c, opExists, *b.bool(true))
+		ask(t, c, opExists, watched(path, true))
 	}
 	ask(t, c, opAddWatch, addWatch("/words/owned", 1))
-	ask(t, c, opGetChildren, *ptr(pathOf("/words")).bool(true))
+	ask(t, c, opGetChildren, watched("/words", true))
 	own := fmt.Sprintf("%#x", c.id)
 	volatile := regexp.MustCompile(`\w{3} \w{3} \d\d [\d:]+ \S+ \d{4}|=?0x[0-9a-f]+|\d+(?:\.\d+){3}:\d+|\d+ expire|\(\d+\)/\(\d+\)|=\d+`)
 	for _, word := range []string{"ruok", "isro", "wchs", "wchc", "wchp", "crst", "srst", "dump", "cons", "gtmk"} {

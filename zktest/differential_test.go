@@ -444,9 +444,7 @@ func newSubject(t *rapid.T, name, address, root string) *subject {
 	for range sessionCount {
 		s.sessions = append(s.sessions, s.open(nil))
 	}
-	var b buffer
-	b.text(root).bytes(nil).int(1).int(31).text("world").text("anyone").int(0)
-	r, err := s.sessions[0].call(opCreate, b)
+	r, err := s.sessions[0].call(opCreate, create(root, 0))
 	if err != nil || r.code != 0 {
 		t.Fatalf("%s: %v, code %d", name, err, r.code)
 	}

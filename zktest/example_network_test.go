@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,14 +16,10 @@ import (
 // A client of go-zookeeper connects in memory, as a test with testing/synctest needs it.
 func ExampleServer_Dial() {
 	server, err := zktest.Start(zktest.WithInMemory())
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer server.Close()
 	conn, _, err := zk.Connect(server.Servers(), 10*time.Second, zk.WithDialer(server.Dial), zk.WithLogger(quiet{}))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer conn.Close()
 
 	path, err := conn.Create("/order", nil, 0, zk.WorldACL(zk.PermAll))
@@ -35,39 +30,26 @@ func ExampleServer_Dial() {
 // A client of a cluster connects in memory, and reads old data from a member that lags behind.
 func ExampleCluster_Lag() {
 	cluster, err := zktest.StartCluster(3, zktest.WithInMemory())
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer cluster.Close()
-	ctx := context.Background()
 	leader, err := cluster.WaitLeader(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	follower := cluster.Members()[0]
 	if follower == leader {
 		follower = cluster.Members()[1]
 	}
 	writer, err := framework.New(leader.Servers(), framework.WithDialer(cluster.DialContext))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer writer.Close()
 	reader, err := framework.New(follower.Servers(), framework.WithDialer(cluster.DialContext))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer reader.Close()
-	if _, _, err := reader.Exists(ctx, "/order"); err != nil { // has a session
-		log.Fatal(err)
-	}
+	_, _, err = reader.Exists(ctx, "/order") // the reader has a session
+	must(err)
 
-	if err := cluster.Lag(follower, time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := writer.Create(ctx, "/order", nil); err != nil {
-		log.Fatal(err)
-	}
+	must(cluster.Lag(follower, time.Hour))
+	_, err = writer.Create(ctx, "/order", nil)
+	must(err)
 	found, _, err := reader.Exists(ctx, "/order")
 	fmt.Println("the reader sees the order:", found, err)
 	// Output: the reader sees the order: false <nil>
@@ -76,19 +58,12 @@ func ExampleCluster_Lag() {
 // A removed member is no longer part of the cluster.
 func ExampleCluster_Remove() {
 	cluster, err := zktest.StartCluster(3)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer cluster.Close()
-	ctx := context.Background()
 	leader, err := cluster.WaitLeader(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 
-	if err := cluster.Remove(ctx, leader); err != nil {
-		log.Fatal(err)
-	}
+	must(cluster.Remove(ctx, leader))
 	fmt.Println("removed:", errors.Is(cluster.Partition(leader), zktest.ErrNotMember))
 	_, err = cluster.WaitLeader(ctx) // the others have elected one
 	fmt.Println("another leader, error:", err)
@@ -101,30 +76,23 @@ func ExampleCluster_Remove() {
 // whichever session it has.
 func ExampleListener_Freeze() {
 	server, err := zktest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer server.Close()
 	listener, err := server.Listen("127.0.0.1:0", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	client, err := framework.New([]string{listener.Addr()})
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer client.Close()
-	if _, err := client.Create(context.Background(), "/order", nil); err != nil {
-		log.Fatal(err)
-	}
+	_, err = client.Create(ctx, "/order", nil)
+	must(err)
 
 	listener.Freeze()
-	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	_, _, err = client.Get(short, "/order")
 	fmt.Println("frozen:", errors.Is(err, context.DeadlineExceeded))
 	listener.Thaw()
-	_, _, err = client.Get(context.Background(), "/order")
+	_, _, err = client.Get(ctx, "/order")
 	fmt.Println("thawed, error:", err)
 	// Output:
 	// frozen: true
@@ -134,14 +102,10 @@ func ExampleListener_Freeze() {
 // A server answers as an overloaded one does. go-zookeeper does not know the code.
 func ExampleServer_Rewrite() {
 	server, err := zktest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer server.Close()
 	conn, _, err := zk.Connect(server.Servers(), 10*time.Second, zk.WithLogger(quiet{}))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer conn.Close()
 
 	stop := server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
@@ -166,21 +130,15 @@ func ExampleDigest() {
 	server, err := zktest.Start(zktest.WithProperties(map[string]string{
 		"DigestAuthenticationProvider.superDigest": zktest.Digest("super:secret"),
 	}))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer server.Close()
 	client, err := framework.New(server.Servers(), framework.WithAuth("digest", []byte("super:secret")))
-	if err != nil {
-		log.Fatal(err)
-	}
+	must(err)
 	defer client.Close()
-	ctx := context.Background()
 
 	closed := []zk.ACL{{Perms: zk.PermRead, Scheme: "digest", ID: zktest.Digest("somebody:else")}}
-	if _, err := client.Create(ctx, "/salaries", []byte("42"), framework.ACL(closed)); err != nil {
-		log.Fatal(err)
-	}
+	_, err = client.Create(ctx, "/salaries", []byte("42"), framework.ACL(closed))
+	must(err)
 	data, _, err := client.Get(ctx, "/salaries")
 	fmt.Println(string(data), err)
 	// Output: 42 <nil>

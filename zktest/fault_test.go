@@ -13,8 +13,7 @@ import (
 func TestAnAnswerWaitsForTheNextRequest(t *testing.T) {
 	for name, wake := range map[string]func(t *testing.T, s *zktest.Server, c *rawClient){
 		"a ping of the same client": func(t *testing.T, _ *zktest.Server, c *rawClient) {
-			_, b := c.request(opPing, nil)
-			require.NoError(t, c.write(b))
+			send(t, c, opPing, nil)
 		},
 		"a handshake":    func(t *testing.T, s *zktest.Server, _ *rawClient) { raw(t, s, nil) },
 		"no more faults": func(_ *testing.T, s *zktest.Server, _ *rawClient) { s.ClearFaults() },
@@ -24,21 +23,17 @@ func TestAnAnswerWaitsForTheNextRequest(t *testing.T) {
 			c := raw(t, s, nil)
 			lost := s.Inject(zktest.LoseWakeup, 1, zktest.OnCreate())
 			mustCreate(t, c, "/a", 0)
-			xid, b := c.request(opCreate, create("/b", 0))
-			require.NoError(t, c.write(b))
-			answered := testbed.Go(func() reply {
-				r, err := c.answer(xid)
-				if err != nil {
-					r.code = -1
-				}
-				return r
+			xid := send(t, c, opCreate, create("/b", 0))
+			answered := testbed.Go(func() error {
+				_, err := c.answer(xid)
+				return err
 			})
 			synctest.Wait() // no reply arrives
 			require.Equal(t, "lose wake-up: create /b", lost.String())
 			require.True(t, s.Exists("/b"))
 			require.Empty(t, answered)
 			wake(t, s, c)
-			require.Zero(t, (<-answered).code)
+			require.NoError(t, <-answered)
 		})
 	}
 }

@@ -3,8 +3,8 @@ package zktest_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,30 +16,12 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// pathOf is the body of a request that has a path only.
-func pathOf(path string) buffer {
-	var b buffer
-	b.text(path)
-	return b
-}
-
-func addWatch(path string, mode int32) buffer {
-	b := pathOf(path)
-	b.int(mode)
-	return b
-}
-
 func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
-	look := pathOf("/n")
-	look.bool(false)
-	var multi buffer
-	multi.int(opCreateContainer).bool(false).int(-1)
-	multi = append(multi, create("/n/c", 4)...)
-	multi.int(-1).bool(true).int(-1)
 	bodies := map[int32]buffer{
-		opExists: look, opCreate: create("/n/x", 0), opCreate2: create("/n/y", 0), opRemoveWatches: addWatch("/n", 3),
-		opCreateContainer: create("/n/c", 4), opAddWatch: addWatch("/n", 1), opMulti: multi, opWhoAmI: nil,
-		opSetWatches: *(&buffer{}).long(0).texts().texts().texts(), opCreateTTL: *ptr(create("/n/t", 5)).long(5000),
+		opExists: watched("/n", false), opCreate: create("/n/x", 0), opCreate2: create("/n/y", 0), opRemoveWatches: addWatch("/n", 3),
+		opCreateContainer: create("/n/c", 4), opAddWatch: addWatch("/n", 1), opWhoAmI: nil,
+		opMulti:      multiOf(part(opCreateContainer, create("/n/c", 4))),
+		opSetWatches: *(&buffer{}).long(0).texts().texts().texts(), opCreateTTL: createTTL("/n/t", 5000),
 	}
 	for age, unknown := range map[string][]int32{
 		"old":    {opCreate2, opRemoveWatches, opCreateContainer, opAddWatch, opMulti, opWhoAmI, opSetWatches, opCreateTTL},
@@ -55,9 +37,8 @@ func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
 			stop := s.Trace(func(e zktest.Event) { lines = append(lines, e.String()) })
 			_, err := c.call(op, body)
 			stop()
-			if assert.Equal(t, contains(unknown, op), err != nil, "Keeper %s, op %d: %v", age, op, err) && err != nil {
-				again := raw(t, s, nil)
-				ask(t, again, opPing, nil)
+			if assert.Equal(t, slices.Contains(unknown, op), err != nil, "Keeper %s, op %d: %v", age, op, err) && err != nil {
+				ping(t, raw(t, s, nil))
 				require.Zero(t, s.Requests().Requests[proto.Op(op).String()], "op %d was not applied", op)
 				if op != opSetWatches { // housekeeping is not traced
 					require.Len(t, lines, 1)
@@ -68,23 +49,8 @@ func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
 	}
 }
 
-func contains(list []int32, v int32) bool {
-	for _, other := range list {
-		if v == other {
-			return true
-		}
-	}
-	return false
-}
-
-func TestTheAgeOfAKeeperIsKnown(t *testing.T) {
-	_, err := zktest.Start(zktest.LikeKeeper(""))
-	require.Error(t, err)
-}
-
 func TestKeeperNeverRestoresASession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.LikeKeeper("recent"), zktest.WithInMemory())
+	alone(t, func(t *testing.T, s *zktest.Server) {
 		old := raw(t, s, nil)
 		mustCreate(t, old, "/owned", 1)
 		require.NoError(t, old.conn.Close())
@@ -94,41 +60,35 @@ func TestKeeperNeverRestoresASession(t *testing.T) {
 		require.True(t, s.Exists("/owned"), "until the old session's time has passed")
 		for range 4 {
 			time.Sleep(3 * time.Second)
-			ask(t, again, opPing, nil)
+			ping(t, again)
 		}
 		require.False(t, s.Exists("/owned"))
 		require.Len(t, s.Sessions(), 1)
-	})
+	}, zktest.LikeKeeper("recent"))
 }
 
 func TestChildrenOfTTLNodesAreRefusedByNewKeepers(t *testing.T) {
 	for _, age := range []string{"new", "newest"} {
 		s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		c := raw(t, s, nil)
-		r := ask(t, c, opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
-		require.Zero(t, r.code)
-		r = ask(t, c, opCreate, create("/ttl/child", 0))
-		require.EqualValues(t, -8, r.code)
-		r = ask(t, c, opCreate, create("", 0))
-		require.EqualValues(t, -8, r.code, "a path that is none")
+		require.Zero(t, ask(t, c, opCreateTTL, createTTL("/ttl", 5000)).code)
+		require.EqualValues(t, -8, ask(t, c, opCreate, create("/ttl/child", 0)).code)
+		require.EqualValues(t, -8, ask(t, c, opCreate, create("", 0)).code, "a path that is none")
 	}
 }
 
 func TestKeeperNewAnswersContainers(t *testing.T) {
 	c := raw(t, zktest.NewServer(t, zktest.LikeKeeper("new")), nil)
 	for name, op := range map[string]int32{"/a": opCreate, "/b": opCreate2, "/c": opCreateContainer} {
-		r := ask(t, c, op, create(name, 4))
-		require.EqualValues(t, -8, r.code, name)
+		require.EqualValues(t, -8, ask(t, c, op, create(name, 4)).code, name)
 	}
 }
 
 func TestKeeperNewestMakesContainersAndShowsThemAsOwned(t *testing.T) {
 	s := zktest.NewServer(t, zktest.LikeKeeper("newest"))
 	c := raw(t, s, nil)
-	r := ask(t, c, opCreateContainer, create("/c", 4))
-	require.Zero(t, r.code)
-	stat := testbed.ServerStat(t, s, "/c")
-	require.EqualValues(t, math.MinInt64, stat.EphemeralOwner)
+	require.Zero(t, ask(t, c, opCreateContainer, create("/c", 4)).code)
+	require.EqualValues(t, math.MinInt64, testbed.ServerStat(t, s, "/c").EphemeralOwner)
 	mustCreate(t, c, "/c/child", 0) // it is not an ephemeral node
 	require.NoError(t, s.Delete("/c/child"))
 	s.ReapContainers()
@@ -139,32 +99,23 @@ func TestKeeperNewestMakesContainersAndShowsThemAsOwned(t *testing.T) {
 // newest Keepers.
 func TestAClientCannotChangeAKeepersOwnNodes(t *testing.T) {
 	path := "/keeper/api_version"
-	set, check := pathOf(path), pathOf(path)
-	set.bytes(nil).int(-1)
-	check.int(-1)
 	setACL := pathOf(path)
-	setACL.int(1).int(31).text("world")
-	setACL.text("anyone")
-	setACL.int(-1)
-	alone := map[string]struct {
+	setACL.int(1).int(31).text("world").text("anyone").int(-1)
+	requests := map[string]struct {
 		op   int32
 		body buffer
 	}{
 		"create": {opCreate, create("/keeper/a", 0)}, "create anew": {opCreate, create("/keeper", 0)},
-		"delete": {opDelete, check}, "set": {opSetData, set}, "set the ACL": {opSetACL, setACL},
+		"delete": {opDelete, deletion(path)}, "set": {opSetData, setBody(path, "")}, "set the ACL": {opSetACL, setACL},
 	}
 	for _, age := range []string{"recent", "new", "newest"} {
 		c := raw(t, zktest.NewServer(t, zktest.LikeKeeper(age)), nil)
-		for name, request := range alone {
-			r := ask(t, c, request.op, request.body)
-			require.EqualValues(t, -8, r.code, name)
+		for name, request := range requests {
+			require.EqualValues(t, -8, ask(t, c, request.op, request.body).code, name)
 		}
 		mustCreate(t, c, "/keeper", 2) // another name
 		for op, want := range map[int32]bool{opCheck: age != "newest", opDelete: false} {
-			var multi buffer
-			multi.int(op).bool(false).int(-1)
-			multi = append(append(multi, check...), *(&buffer{}).int(-1).bool(true).int(-1)...)
-			r := ask(t, c, opMulti, multi)
+			r := ask(t, c, opMulti, multiOf(part(op, deletion(path))))
 			require.Equal(t, want, (&cursor{b: r.body}).int() == op, "Keeper %s, op %d: whether the first result is one of it", age, op)
 		}
 	}
@@ -184,8 +135,7 @@ func TestKeepersStatsOfParents(t *testing.T) {
 			s := zktest.NewServer(t, test.opts...)
 			stat := func(change error) zk.Stat {
 				require.NoError(t, change)
-				stat := testbed.ServerStat(t, s, "/p")
-				return stat
+				return testbed.ServerStat(t, s, "/p")
 			}
 			require.NoError(t, s.Create("/p", nil))
 			created := stat(s.Create("/p/c", nil))
@@ -206,13 +156,10 @@ func TestKeepersStatsOfATransactionThatFails(t *testing.T) {
 	require.NoError(t, s.Create("/p", nil))
 	require.NoError(t, s.Create("/p/c", nil))
 	before := testbed.ServerStat(t, s, "/p")
-	conn, _, err := zk.Connect(s.Servers(), 10*time.Second, zk.WithLogger(quiet{}))
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Multi(&zk.SetDataRequest{Path: "/p/c", Version: -1}, &zk.DeleteRequest{Path: "/missing", Version: -1})
-	require.ErrorIs(t, err, zk.ErrNoNode)
-	after := testbed.ServerStat(t, s, "/p")
-	require.Equal(t, before, after)
+	multi := multiOf(part(opSetData, setBody("/p/c", "")), part(opDelete, deletion("/missing")))
+	result := &cursor{b: ask(t, raw(t, s, nil), opMulti, multi).body}
+	require.EqualValues(t, -1, result.int(), "an error")
+	require.Equal(t, before, testbed.ServerStat(t, s, "/p"))
 }
 
 func TestKeeperReportsThePathOfARecursiveWatch(t *testing.T) {
@@ -231,15 +178,9 @@ func TestKeeperReportsThePathOfARecursiveWatch(t *testing.T) {
 			ask(t, client, opAddWatch, addWatch("/w", 1))
 			mustCreate(t, client, "/w/a", 0)
 			mustCreate(t, client, "/w/a/b", 0)
-			look := pathOf("/w/a/b")
-			look.bool(true) // a watch of the node's own reports the node's path
-			ask(t, client, opGetData, look)
-			set := pathOf("/w/a/b")
-			set.bytes(nil).int(-1)
-			ask(t, client, opSetData, set)
-			del := pathOf("/w/a/b")
-			del.int(-1)
-			ask(t, client, opDelete, del)
+			ask(t, client, opGetData, watched("/w/a/b", true)) // a watch of the node's own reports the node's path
+			ask(t, client, opSetData, setBody("/w/a/b", ""))
+			ask(t, client, opDelete, deletion("/w/a/b"))
 			require.Equal(t, c.want, client.events)
 		})
 	}
@@ -253,22 +194,14 @@ func TestAKeepersOwnNodes(t *testing.T) {
 		"newest": {"keeper"},
 	} {
 		s := zktest.NewServer(t, zktest.LikeKeeper(age))
-		children, err := s.Children("/")
-		require.NoError(t, err)
-		require.Equal(t, want, children)
+		require.Equal(t, want, testbed.ServerChildren(t, s, "/"))
 		require.Empty(t, s.Tree(), "they are not shown")
 		if age == "old" {
 			continue
 		}
-		children, err = s.Children("/keeper")
-		require.NoError(t, err)
-		require.Equal(t, []string{"api_version", "config", "feature_flags"}, children)
-		data, err := s.Get("/keeper/config")
-		require.NoError(t, err)
-		require.Equal(t, fmt.Sprintf("server.1=%s;participant;1", s.Addr()), string(data))
-		data, err = s.Get("/keeper/api_version")
-		require.NoError(t, err)
-		require.Equal(t, "2", string(data))
+		require.Equal(t, []string{"api_version", "config", "feature_flags"}, testbed.ServerChildren(t, s, "/keeper"))
+		require.Equal(t, fmt.Sprintf("server.1=%s;participant;1", s.Addr()), testbed.ServerData(t, s, "/keeper/config"))
+		require.Equal(t, "2", testbed.ServerData(t, s, "/keeper/api_version"))
 		for _, path := range []string{"/keeper", "/keeper/api_version", "/keeper/config"} {
 			require.Error(t, s.Delete(path), path)
 		}
@@ -280,9 +213,7 @@ func TestAKeepersOwnNodes(t *testing.T) {
 func TestAKeeperWithTheDataOfAZooKeeper(t *testing.T) {
 	s := zktest.NewServer(t, zktest.LikeKeeper("recent"))
 	require.NoError(t, s.Create("/zookeeper/config", []byte("server.1=old:2888:3888:participant")))
-	children, err := s.Children("/")
-	require.NoError(t, err)
-	require.Equal(t, []string{"keeper", "zookeeper"}, children)
+	require.Equal(t, []string{"keeper", "zookeeper"}, testbed.ServerChildren(t, s, "/"))
 }
 
 // TestAKeeperGivesNoPassword: ZooKeeper's is random.
@@ -313,8 +244,7 @@ func TestSessionsAreRefusedAsByAKeeperWithoutALeader(t *testing.T) {
 	_, err = c.read()
 	require.Error(t, err, "it closes")
 	require.Len(t, s.Sessions(), 1)
-	_, err = before.call(opPing, nil)
-	require.NoError(t, err, "who has a session stays")
+	ping(t, before) // who has a session stays
 	s.RefuseSessions(false)
 	require.Positive(t, raw(t, s, nil).id)
 }

@@ -9,7 +9,6 @@ import (
 	"math/big"
 	"net"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -146,8 +145,7 @@ func TestAnAddressWithTLS(t *testing.T) {
 }
 
 func TestLatencyIsTheSameForOneRequestAndForMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(100*time.Millisecond))
+	alone(t, func(t *testing.T, s *zktest.Server) {
 		began := time.Now()
 		c := raw(t, s, nil)
 		require.Equal(t, 100*time.Millisecond, time.Since(began), "the handshake")
@@ -156,27 +154,22 @@ func TestLatencyIsTheSameForOneRequestAndForMany(t *testing.T) {
 		require.Equal(t, 100*time.Millisecond, time.Since(began))
 		began = time.Now()
 		var last int32
-		for i := range 10 {
-			var b buffer
-			last, b = c.request(opGetData, *ptr(pathOf("/a")).bool(false))
-			require.NoError(t, c.write(b), i)
+		for range 10 {
+			last = send(t, c, opGetData, watched("/a", false))
 		}
 		for xid := last - 9; xid <= last; xid++ {
 			_, err := c.answer(xid)
 			require.NoError(t, err)
 		}
 		require.Equal(t, 100*time.Millisecond, time.Since(began), "what is sent at once is answered at once")
-	})
-	_, err := zktest.Start(zktest.WithLatency(0))
-	require.Error(t, err)
+	}, zktest.WithLatency(100*time.Millisecond))
 }
 
 func TestTheClockMovesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000"}))
+	alone(t, func(t *testing.T, s *zktest.Server) {
 		c := raw(t, s, nil) // a session of 10 s
 		mustCreate(t, c, "/owned", 1)
-		ask(t, c, opCreateTTL, *ptr(create("/ttl", 5)).long(60_000))
+		ask(t, c, opCreateTTL, createTTL("/ttl", 60_000))
 		s.Advance(-time.Hour)
 		s.Advance(7 * time.Second)
 		require.Len(t, s.Sessions(), 1)
@@ -192,8 +185,7 @@ func TestTheClockMovesOn(t *testing.T) {
 
 		began := time.Now()
 		require.NoError(t, s.Create("/later", nil))
-		stat := testbed.ServerStat(t, s, "/later")
-		require.Equal(t, began.Add(81*time.Second).UnixMilli(), stat.Ctime)
+		require.Equal(t, began.Add(81*time.Second).UnixMilli(), testbed.ServerStat(t, s, "/later").Ctime)
 		c = raw(t, s, nil)
 		time.Sleep(9 * time.Second)
 		require.Len(t, s.Sessions(), 1, "a new session has its whole time")
@@ -207,7 +199,7 @@ func TestTheClockMovesOn(t *testing.T) {
 		require.Len(t, s.Sessions(), 1, "a server that stands still ends nothing")
 		s.Resume()
 		over(t, c)
-	})
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "86400000"}))
 }
 
 // TestAClientOfAFrozenAddressReachesNothing freezes one client of two, and each session that it
@@ -218,9 +210,7 @@ func TestAClientOfAFrozenAddressReachesNothing(t *testing.T) {
 	require.NoError(t, err)
 	frozen, other := at(t, l.Addr(), nil), at(t, s.Addr(), nil)
 	l.Freeze()
-	b := create("/n", 0)
-	xid, request := frozen.request(opCreate, b)
-	require.NoError(t, frozen.write(request))
+	xid := send(t, frozen, opCreate, create("/n", 0))
 	again, err := net.Dial("tcp", l.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { again.Close() })

@@ -11,9 +11,7 @@ import (
 func TestCredentialsAreRefusedForAWhile(t *testing.T) {
 	s := zktest.NewServer(t)
 	present := func(c *rawClient) int32 {
-		var b buffer
-		r := ask(t, c, opAuth, *b.int(0).text("digest").bytes([]byte("user:secret")))
-		return r.code
+		return ask(t, c, opAuth, digest("user:secret")).code
 	}
 	before := raw(t, s, nil)
 	require.Zero(t, present(before))

@@ -2,6 +2,7 @@ package zktest_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -58,8 +60,7 @@ func TestFlushEmptiesTheServer(t *testing.T) {
 	for name, opts := range map[string][]zktest.Option{"ZooKeeper": nil, "Keeper": {zktest.LikeKeeper("recent")}} {
 		t.Run(name, func(t *testing.T) {
 			s := zktest.NewServer(t, opts...)
-			fresh, err := s.Children("/")
-			require.NoError(t, err)
+			fresh := testbed.ServerChildren(t, s, "/")
 			c := raw(t, s, nil)
 			recursive(t, c, "/")
 			mustCreate(t, c, "/n-", 2)
@@ -69,9 +70,7 @@ func TestFlushEmptiesTheServer(t *testing.T) {
 			s.Flush()
 			ping(t, c)
 			require.Len(t, c.events, 2)
-			left, err := s.Children("/")
-			require.NoError(t, err)
-			require.Equal(t, fresh, left)
+			require.Equal(t, fresh, testbed.ServerChildren(t, s, "/"))
 			require.Equal(t, "/n-0000000000", mustCreate(t, c, "/n-", 2), "the session goes on, and numbers begin anew")
 		})
 	}
@@ -89,10 +88,9 @@ func TestADumpCanBeLoaded(t *testing.T) {
 	}
 	require.NoError(t, s.Delete("/text/n-0000000001"))
 	ask(t, c, opCreateContainer, create("/container", 4))
-	ask(t, c, opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
+	ask(t, c, opCreateTTL, createTTL("/ttl", 5000))
 	mustCreate(t, c, "/owned", 1)
-	closed := pathOf("/closed")
-	ask(t, c, opCreate, *closed.bytes(nil).int(1).int(3).text("digest").text("no:body").int(0))
+	ask(t, c, opCreate, creation("/closed", nil, 3, "digest", "no:body", 0))
 	limit(t, c, "/text", "count=9")
 
 	dump := s.Dump()
@@ -109,12 +107,7 @@ func TestADumpCanBeLoaded(t *testing.T) {
 	other := zktest.NewServer(t)
 	require.NoError(t, other.Create("/text", []byte("old")))
 	require.NoError(t, other.Load(read))
-	want := []zktest.Node{}
-	for _, n := range dump {
-		if n.Owner == 0 {
-			want = append(want, n)
-		}
-	}
+	want := slices.DeleteFunc(dump, func(n zktest.Node) bool { return n.Owner != 0 })
 	require.Equal(t, want, other.Dump(), "all but what is ephemeral")
 	c = raw(t, other, nil)
 	require.Equal(t, "/text/n-0000000003", mustCreate(t, c, "/text/n-", 2), "numbers go on")
@@ -165,9 +158,7 @@ func TestClearFaultsEndsThemAll(t *testing.T) {
 	require.False(t, never.Met())
 
 	gate = s.Block(zktest.OnPath("/held"))
-	var b buffer
-	b.int(1).int(opCreate)
-	require.NoError(t, c.write(append(b, create("/held", 0)...)))
+	send(t, c, opCreate, create("/held", 0))
 	<-gate.Arrived()
 	s.ClearFaults()
 	_, err := c.read()

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -60,7 +59,7 @@ func oddAddresses(t *testing.T, address string, version string) {
 	create := func(id string) (path string, code int32) {
 		made++
 		path = fmt.Sprintf("/address-%d", made)
-		return path, ask(t, c, opCreate, *ptr(pathOf(path)).bytes(nil).int(1).int(31).text("ip").text(id).int(0)).code
+		return path, ask(t, c, opCreate, creation(path, nil, 31, "ip", id, 0)).code
 	}
 	for _, id := range valid {
 		_, code := create(id)
@@ -72,13 +71,13 @@ func oddAddresses(t *testing.T, address string, version string) {
 	}
 	for id, allowed := range map[string]int32{"0.0.0.0/00": 0, "1.2.3.4/00": 0, "001.2.3.4": -102, "001.2.3.4/+8": -102} {
 		path, _ := create(id)
-		assert.Equal(t, allowed, ask(t, c, opGetData, *ptr(pathOf(path)).bool(false)).code, id)
+		assert.Equal(t, allowed, ask(t, c, opGetData, watched(path, false)).code, id)
 	}
 	// The address of this client, whatever it is.
 	_, who, _ := strings.Cut(whoAmI(t, c), "ip ")
 	if parts := strings.Split(who, "."); len(parts) == 4 {
 		path, _ := create("0" + strings.Join(parts, ".00"))
-		assert.Zero(t, ask(t, c, opGetData, *ptr(pathOf(path)).bool(false)).code, who)
+		assert.Zero(t, ask(t, c, opGetData, watched(path, false)).code, who)
 	}
 }
 
@@ -102,7 +101,7 @@ func oddVectors(t *testing.T, address string, _ string) {
 		}
 		assert.EqualValues(t, -114, ask(t, c, opSetACL, *ptr(pathOf("/zookeeper")).int(length).int(-1)).code)
 		assert.Zero(t, ask(t, c, opSetWatches, *new(buffer).long(0).int(length).int(length).int(length)).code)
-		r := &cursor{b: ask(t, c, opMulti, multiOf(opCreate, *ptr(pathOf(path)).bytes(nil).int(length).int(0))).body}
+		r := &cursor{b: ask(t, c, opMulti, multiOf(part(opCreate, *ptr(pathOf(path)).bytes(nil).int(length).int(0)))).body}
 		r.take(9)
 		assert.EqualValues(t, -114, r.int(), "the result of the part of a multi")
 		for _, body := range []buffer{*new(buffer).int(length).bytes(nil).int(0).int(0), *ptr(pathOf(path)).int(length).int(0).int(0)} {
@@ -136,7 +135,7 @@ func notUTF8(t *testing.T, address string, _ string) {
 			answer = &cursor{b: ask(t, c, opGetACL, pathOf(path)).body}
 			assert.Equal(t, "[31 digest "+read+":x, 31 world anyone]", answer.acls())
 			assert.EqualValues(t, -8, ask(t, c, opCreate, create("/"+sent, 0)).code)
-			assert.EqualValues(t, -101, ask(t, c, opExists, *ptr(pathOf("/" + sent)).bool(false)).code)
+			assert.EqualValues(t, -101, ask(t, c, opExists, watched("/"+sent, false)).code)
 		})
 	}
 }
@@ -148,7 +147,7 @@ func numbersOfPing(t *testing.T, address string, _ string) {
 		answer, err := c.answer(-2)
 		require.NoError(t, err, "ping with number %d", number)
 		require.Zero(t, answer.code)
-		require.NoError(t, c.write(append(*new(buffer).int(-9).int(opExists), *ptr(pathOf("/")).bool(false)...)))
+		require.NoError(t, c.write(append(*new(buffer).int(-9).int(opExists), watched("/", false)...)))
 		_, err = c.answer(-9)
 		require.NoError(t, err, "others keep the number that they have")
 	}
@@ -225,8 +224,7 @@ func monitorRows(t *testing.T, address string) map[string]string {
 }
 
 func TestMonitorShowsUptime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory())
+	alone(t, func(t *testing.T, s *zktest.Server) {
 		uptime := func() string {
 			conn, err := s.Dial("", "", 0)
 			require.NoError(t, err)

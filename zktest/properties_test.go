@@ -1,6 +1,7 @@
 package zktest_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -51,32 +52,31 @@ func checkProperties(t *testing.T, address string) {
 	}
 	assert.Contains(t, wordAt(t, address, "wchs"), "whitelist", "4lw.commands.whitelist")
 
-	ttl := append(create("/ttl", 5), *new(buffer).long(3_600_000)...)
-	assert.Zero(t, ask(t, c, opCreateTTL, ttl).code, "extendedTypesEnabled")
-	assert.EqualValues(t, -6, ask(t, c, opReconfig, *new(buffer).text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)).code, "reconfigEnabled")
+	assert.Zero(t, ask(t, c, opCreateTTL, createTTL("/ttl", 3_600_000)).code, "extendedTypesEnabled")
+	assert.EqualValues(t, -6, ask(t, c, opReconfig, reconfiguration).code, "reconfigEnabled")
 
 	// An unused container is deleted, and the check is often.
 	require.Zero(t, ask(t, c, opCreateContainer, create("/container", 4)).code)
-	for ask(t, c, opExists, *ptr(pathOf("/container")).bool(false)).code == 0 {
+	for ask(t, c, opExists, watched("/container", false)).code == 0 {
 		time.Sleep(10 * time.Millisecond) // no verdict depends on it
 	}
 
 	mustCreate(t, c, "/limited", 0)
 	for _, path := range []string{"/zookeeper/quota/limited", "/zookeeper/quota/limited/zookeeper_stats"} {
-		require.Zero(t, ask(t, c, opCreate, *ptr(pathOf(path)).bytes([]byte("count=1,bytes=0")).int(1).int(31).text("world").text("anyone").int(0)).code)
+		require.Zero(t, createData(t, c, path, "count=1,bytes=0"))
 	}
-	limits := *ptr(pathOf("/zookeeper/quota/limited/zookeeper_limits")).bytes([]byte("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"))
-	require.Zero(t, ask(t, c, opCreate, *limits.int(1).int(31).text("world").text("anyone").int(0)).code)
+	limits := "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1"
+	require.Zero(t, createData(t, c, "/zookeeper/quota/limited/zookeeper_limits", limits))
 	assert.EqualValues(t, -125, ask(t, c, opCreate, create("/limited/more", 0)).code, "enforceQuota")
 
-	require.Zero(t, ask(t, c, opCreate, *ptr(pathOf("/closed")).bytes(nil).int(1).int(31).text("digest").text("some:body").int(0)).code)
-	assert.EqualValues(t, -102, ask(t, c, opGetData, *ptr(pathOf("/closed")).bool(false)).code)
-	require.Zero(t, ask(t, c, opAuth, *new(buffer).int(0).text("digest").bytes([]byte("super:secret"))).code)
-	assert.Zero(t, ask(t, c, opGetData, *ptr(pathOf("/closed")).bool(false)).code, "superDigest")
+	require.Zero(t, ask(t, c, opCreate, creation("/closed", nil, 31, "digest", "some:body", 0)).code)
+	assert.EqualValues(t, -102, ask(t, c, opGetData, watched("/closed", false)).code)
+	require.Zero(t, ask(t, c, opAuth, digest("super:secret")).code)
+	assert.Zero(t, ask(t, c, opGetData, watched("/closed", false)).code, "superDigest")
 
 	long := dial(t, address)
-	assert.Zero(t, ask(t, long, opExists, *ptr(pathOf("/" + strings.Repeat("x", 4000))).bool(false)).code+101)
-	_, err = long.call(opExists, *ptr(pathOf("/" + strings.Repeat("x", 4100))).bool(false))
+	assert.EqualValues(t, -101, ask(t, long, opExists, watched("/"+strings.Repeat("x", 4000), false)).code)
+	_, err = long.call(opExists, watched("/"+strings.Repeat("x", 4100), false))
 	assert.Error(t, err, "jute.maxbuffer")
 
 	// Nine connections are served, and no tenth. The server may notice late that others were
@@ -99,7 +99,7 @@ func checkProperties(t *testing.T, address string) {
 		require.NoError(t, conn.Close())
 	}
 	for _, other := range others {
-		ask(t, other, opPing, nil)
+		ping(t, other)
 	}
 }
 
@@ -108,6 +108,8 @@ func TestBadPropertiesAreRefused(t *testing.T) {
 		"ticktime=1", "zookeeper.tickTime=1", "=", "tickTime=", "tickTime=0", "tickTime=-1", "tickTime=1s", "tickTime=1.5", "tickTime=99999999999",
 		"jute.maxbuffer=63", "jute.maxbuffer=1m", "maxClientCnxns=-1", "extendedTypesEnabled=yes", "extendedTypesEnabled=", "4lw.commands.whitelist=srvr,xxxx",
 		"znode.container.checkIntervalMs=0", "znode.container.maxNeverUsedIntervalMs=-1", "DigestAuthenticationProvider.superDigest=super:secret",
+		"DigestAuthenticationProvider.superDigest=", "DigestAuthenticationProvider.superDigest=super",
+		"DigestAuthenticationProvider.superDigest=:" + base64.StdEncoding.EncodeToString(make([]byte, 20)),
 		"minSessionTimeout=40001", "sessionRequireClientSASLAuth=true",
 	} {
 		name, value, _ := strings.Cut(bad, "=")

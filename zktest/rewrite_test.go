@@ -21,8 +21,7 @@ func TestAnswersAreReplaced(t *testing.T) {
 		asked, answers = append(asked, r), append(answers, answer)
 		return lie
 	}, zktest.OnCreate(), zktest.OnSession(c.id))
-	xid, b := c.request(opCreate, create("/a", 0))
-	require.NoError(t, c.write(b))
+	xid := send(t, c, opCreate, create("/a", 0))
 	record, err := c.read()
 	require.NoError(t, err)
 	require.Equal(t, lie[4:], record)
@@ -30,8 +29,7 @@ func TestAnswersAreReplaced(t *testing.T) {
 	require.Equal(t, "/a", asked[0].Path)
 	require.EqualValues(t, len(answers[0])-4, binary.BigEndian.Uint32(answers[0]), "the answer is a frame")
 	require.EqualValues(t, xid, binary.BigEndian.Uint32(answers[0][4:]))
-	_, err = c.call(opPing, nil)
-	require.NoError(t, err, "pings are not picked, and the connection goes on")
+	ping(t, c)                                 // pings are not picked, and the connection goes on
 	mustCreate(t, raw(t, s, nil), "/other", 0) // another session
 	stop()
 	mustCreate(t, c, "/b", 0)
@@ -52,10 +50,7 @@ func TestAnswersAreTakenAwayAndAdded(t *testing.T) {
 	// Sees the first one's result.
 	again := s.Rewrite(func(_ zktest.Request, answer []byte) []byte { return answer })
 	defer again()
-	x1, b := c.request(opCreate, create("/a", 0))
-	require.NoError(t, c.write(b))
-	x2, b := c.request(opCreate, create("/b", 0))
-	require.NoError(t, c.write(b))
+	x1, x2 := send(t, c, opCreate, create("/a", 0)), send(t, c, opCreate, create("/b", 0))
 	r, err := c.answer(x2)
 	require.NoError(t, err)
 	require.Zero(t, r.code)
@@ -85,8 +80,7 @@ func TestAnAnswerWithoutAnEnd(t *testing.T) {
 	defer s.Rewrite(func(zktest.Request, []byte) []byte {
 		return []byte{0x0f, 0xff, 0xff, 0xff, 1} // 250 MB, and one byte of them
 	}, zktest.OnOp("getData"))()
-	_, b := c.request(opGetData, *ptr(pathOf("/")).bool(false))
-	require.NoError(t, c.write(b))
+	send(t, c, opGetData, watched("/", false))
 	var head [5]byte
 	_, err := io.ReadFull(c.conn, head[:])
 	require.NoError(t, err)

@@ -2,14 +2,13 @@ package zktest_test
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -20,21 +19,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// alone runs a test in virtual time, with a server in memory.
+func alone(t *testing.T, test func(t *testing.T, s *zktest.Server), opts ...zktest.Option) {
+	synctest.Test(t, func(t *testing.T) { test(t, zktest.NewServer(t, append(opts, zktest.WithInMemory())...)) })
+}
+
 // raw connects without a library.
 func raw(t *testing.T, s *zktest.Server, old *rawClient) *rawClient {
+	t.Helper()
+	return resume(t, s, old, 10*time.Second)
+}
+
+// resume is raw for a timeout.
+func resume(t *testing.T, s *zktest.Server, old *rawClient, timeout time.Duration) *rawClient {
 	t.Helper()
 	conn, err := s.Dial("", "", 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	c, err := dialRaw(conn, old, 10*time.Second)
+	c, err := dialRaw(conn, old, timeout)
 	require.NoError(t, err)
 	return c
-}
-
-func create(path string, flags int32) buffer {
-	var b buffer
-	b.text(path).bytes(nil).int(1).int(31).text("world").text("anyone").int(flags)
-	return b
 }
 
 // mustCreate creates a node and returns its path.
@@ -45,6 +49,14 @@ func mustCreate(t *testing.T, c *rawClient, path string, flags int32) string {
 	return (&cursor{b: r.body}).text()
 }
 
+// send sends a request, and returns its number.
+func send(t *testing.T, c *rawClient, op int32, body buffer) (xid int32) {
+	t.Helper()
+	xid, request := c.request(op, body)
+	require.NoError(t, c.write(request))
+	return xid
+}
+
 // over waits for the end of a connection.
 func over(t *testing.T, c *rawClient) {
 	t.Helper()
@@ -53,30 +65,6 @@ func over(t *testing.T, c *rawClient) {
 			return
 		}
 	}
-}
-
-func TestGoZookeeperConnectsUnchanged(t *testing.T) {
-	s := zktest.NewServer(t)
-	conn, events, err := zk.Connect([]string{s.Addr()}, 10*time.Second, zk.WithLogger(quiet{}))
-	require.NoError(t, err)
-	defer func() {
-		conn.Close()
-		for range events {
-		}
-	}()
-	path, err := conn.Create("/node-", []byte("data"), zk.FlagEphemeralSequential, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	require.Equal(t, "/node-0000000000", path)
-	data, stat, watch, err := conn.GetW(path)
-	require.NoError(t, err)
-	require.Equal(t, "data", string(data))
-	require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
-	require.NoError(t, conn.Delete(path, 0))
-	require.Equal(t, zk.EventNodeDeleted, (<-watch).Type)
-	sessions := s.Sessions()
-	require.Len(t, sessions, 1)
-	require.Equal(t, conn.SessionID(), sessions[0].ID)
-	require.True(t, sessions[0].Connected)
 }
 
 type quiet struct{}
@@ -95,7 +83,7 @@ func TestFaults(t *testing.T) {
 			s := zktest.NewServer(t)
 			client := raw(t, s, nil)
 			injected := s.Inject(c.fault, 1, zktest.OnOp("create"), zktest.OnPath("/n"), zktest.OnSession(client.id))
-			ask(t, client, opPing, nil)
+			ping(t, client)
 			mustCreate(t, client, "/x", 0)
 			mustCreate(t, client, "/n0", 0)
 			require.False(t, injected.Met())
@@ -118,13 +106,11 @@ func TestExpiredSessionTakesItsNodesAlong(t *testing.T) {
 	s := zktest.NewServer(t)
 	owner, other := raw(t, s, nil), raw(t, s, nil)
 	mustCreate(t, owner, "/owned", 1)
-	var exists buffer
-	exists.text("/owned").bool(true)
-	ask(t, other, opExists, exists)
+	ask(t, other, opExists, watched("/owned", true))
 	require.Equal(t, 1, s.WatchCount())
 	require.NoError(t, s.ExpireSession(owner.id))
 	over(t, owner)
-	ask(t, other, opPing, nil)
+	ping(t, other)
 	require.Equal(t, []string{"event 2 /owned"}, other.events)
 	require.Zero(t, s.WatchCount())
 	require.Zero(t, raw(t, s, owner).id, "the client is notified when it comes back")
@@ -141,13 +127,10 @@ func TestNothingComesInAnOrderToRelyOn(t *testing.T) {
 	for range 20 {
 		path := mustCreate(t, owner, "/dir/n-", 3)
 		want, wanted = append(want, strings.TrimPrefix(path, "/dir/")), append(wanted, "event 2 "+path)
-		var b buffer
-		ask(t, other, opExists, *b.text(path).bool(true))
+		ask(t, other, opExists, watched(path, true))
 	}
 	list := func() (names []string) {
-		var b buffer
-		r := ask(t, other, opGetChildren, *b.text("/dir").bool(false))
-		c := &cursor{b: r.body}
+		c := &cursor{b: ask(t, other, opGetChildren, watched("/dir", false)).body}
 		for range c.int() {
 			names = append(names, c.text())
 		}
@@ -157,68 +140,25 @@ func TestNothingComesInAnOrderToRelyOn(t *testing.T) {
 	require.ElementsMatch(t, want, names)
 	require.NotEqual(t, want, names)
 	require.Equal(t, names, list(), "but it does not change by itself")
-	sorted, err := s.Children("/dir")
-	require.NoError(t, err)
-	require.Equal(t, want, sorted, "a test sees them sorted")
+	require.Equal(t, want, testbed.ServerChildren(t, s, "/dir"), "a test sees them sorted")
 	require.NoError(t, s.ExpireSession(owner.id))
-	ask(t, other, opPing, nil)
+	ping(t, other)
 	require.ElementsMatch(t, wanted, other.events)
 	require.NotEqual(t, wanted, other.events)
-}
-
-func TestBlockedRequestIsAppliedWhenTheGateOpens(t *testing.T) {
-	s := zktest.NewServer(t)
-	client, other := raw(t, s, nil), raw(t, s, nil)
-	gate := s.Block(zktest.OnPath("/late"))
-	var b buffer
-	b.int(1).int(opCreate)
-	require.NoError(t, client.write(append(b, create("/late", 0)...)))
-	<-gate.Arrived()
-	mustCreate(t, other, "/meanwhile", 0)
-	_, err := s.Get("/late")
-	require.ErrorIs(t, err, zktest.ErrNoNode)
-	gate.Open()
-	_, err = client.read()
-	require.NoError(t, err)
-	_, err = s.Get("/late")
-	require.NoError(t, err)
 }
 
 func TestWhatAnOldConnectionSentIsLostWhenTheSessionMoves(t *testing.T) {
 	s := zktest.NewServer(t)
 	client := raw(t, s, nil)
 	gate := s.Block(zktest.OnPath("/late"))
-	var b buffer
-	b.int(1).int(opCreate)
-	require.NoError(t, client.write(append(b, create("/late", 0)...)))
+	send(t, client, opCreate, create("/late", 0))
 	<-gate.Arrived()
 	moved := raw(t, s, client)
 	require.Equal(t, client.id, moved.id)
 	gate.Open()
 	over(t, client)
 	mustCreate(t, moved, "/next", 0)
-	_, err := s.Get("/late")
-	require.ErrorIs(t, err, zktest.ErrNoNode)
-}
-
-func TestBlockedReplyComesWhenTheGateOpens(t *testing.T) {
-	s := zktest.NewServer(t)
-	client := raw(t, s, nil)
-	gate := s.BlockReplies(zktest.OnOp("create"))
-	answered := testbed.Go(func() error {
-		_, err := client.call(opCreate, create("/node", 0))
-		return err
-	})
-	<-gate.Arrived()
-	_, err := s.Get("/node")
-	require.NoError(t, err, "applied")
-	select {
-	case <-answered:
-		t.Fatal("answered")
-	default:
-	}
-	gate.Open()
-	require.NoError(t, <-answered)
+	require.False(t, s.Exists("/late"))
 }
 
 func TestStoppedServerComesBackWithDataAddressAndSessions(t *testing.T) { // CUR-TST-01, -02
@@ -256,15 +196,18 @@ func TestConnectionsAreCutAndRefused(t *testing.T) {
 }
 
 func TestSessionEndsAtTheEndOfATick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory())
+	test := func(t *testing.T, s *zktest.Server) {
 		began := time.Now()
 		client := raw(t, s, nil)
 		time.Sleep(500 * time.Millisecond)
-		ask(t, client, opPing, nil)
+		ping(t, client)
 		over(t, client)
 		// Heard at 0.5 s, plus 10 s, rounded up to the next 2 s.
 		require.Equal(t, 12*time.Second, time.Since(began))
+	}
+	t.Run("alone", func(t *testing.T) { alone(t, test) })
+	t.Run("leader", func(t *testing.T) {
+		virtual(t, 3, func(t *testing.T, c *zktest.Cluster) { test(t, leader(t, c)) }, zktest.WithLag(0))
 	})
 }
 
@@ -284,7 +227,7 @@ func TestFrozenServerGoesOnCountingAndAPausedOneDoesNot(t *testing.T) {
 			require.Equal(t, c.lives, len(s.Sessions()) == 1)
 			c.goOn(s)
 			if c.lives {
-				ask(t, client, opPing, nil)
+				ping(t, client)
 			} else {
 				over(t, client)
 			}
@@ -293,8 +236,7 @@ func TestFrozenServerGoesOnCountingAndAPausedOneDoesNot(t *testing.T) {
 }
 
 func TestADelayHoldsRequestsUpUntilItIsRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory())
+	alone(t, func(t *testing.T, s *zktest.Server) {
 		client := raw(t, s, nil)
 		remove := s.Delay(3*time.Second, zktest.OnOp("create"))
 		began := time.Now()
@@ -307,38 +249,30 @@ func TestADelayHoldsRequestsUpUntilItIsRemoved(t *testing.T) {
 }
 
 func TestContainersAndTTLNodesAreReaped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
+	alone(t, func(t *testing.T, s *zktest.Server) {
 		client := raw(t, s, nil)
-		container := func(path string) {
+		for _, path := range []string{"/used", "/used/deeper", "/fresh"} {
 			ask(t, client, opCreateContainer, create(path, 4))
 		}
-		container("/used")
-		container("/used/deeper")
-		container("/fresh")
 		child := mustCreate(t, client, "/used/deeper/child-", 1)
-		ask(t, client, opCreateTTL, *ptr(create("/ttl", 5)).long(5000))
+		ask(t, client, opCreateTTL, createTTL("/ttl", 5000))
 		time.Sleep(3 * time.Second)
 		require.Contains(t, s.Tree(), child)
 		require.Contains(t, s.Tree(), "/ttl \"\" ttl 5s")
-		var b buffer
-		b.text(child).int(-1)
-		ask(t, client, opDelete, b)
+		ask(t, client, opDelete, deletion(child))
 		time.Sleep(4 * time.Second)
 		require.Equal(t, "/fresh \"\" container\n", s.Tree(), "one that never had a child is spared")
-	})
+	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
 func TestContainersThatWereNeverUsedAreReaped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"znode.container.checkIntervalMs": "1000", "znode.container.maxNeverUsedIntervalMs": "10000"}))
-		r := ask(t, raw(t, s, nil), opCreateContainer, create("/c", 4))
-		require.Zero(t, r.code)
+	alone(t, func(t *testing.T, s *zktest.Server) {
+		require.Zero(t, ask(t, raw(t, s, nil), opCreateContainer, create("/c", 4)).code)
 		time.Sleep(9 * time.Second)
 		require.True(t, s.Exists("/c"))
 		time.Sleep(3 * time.Second)
 		require.False(t, s.Exists("/c"))
-	})
+	}, zktest.WithProperties(map[string]string{"znode.container.checkIntervalMs": "1000", "znode.container.maxNeverUsedIntervalMs": "10000"}))
 }
 
 func ptr(b buffer) *buffer { return &b }
@@ -363,15 +297,11 @@ func TestRequestsAreCountedAndTraced(t *testing.T) {
 	stop := s.Trace(func(e zktest.Event) { lines = append(lines, e.String()) })
 	s.ResetCounts()
 	mustCreate(t, client, "/a-", 2)
-	var b buffer
-	b.text("/a-0000000000").bool(true)
-	ask(t, client, opGetData, b)
-	b = nil
-	b.text("/a-0000000000").int(-1)
-	ask(t, client, opDelete, b)
-	ask(t, client, opDelete, b)
+	ask(t, client, opGetData, watched("/a-0000000000", true))
+	ask(t, client, opDelete, deletion("/a-0000000000"))
+	ask(t, client, opDelete, deletion("/a-0000000000"))
 	stop()
-	ask(t, client, opPing, nil)
+	ping(t, client)
 	require.Equal(t, []string{
 		"create /a- sequential -> /a-0000000000", "getData+watch /a-0000000000 -> ok", "deleted /a-0000000000",
 		"delete /a-0000000000 -> ok", "delete /a-0000000000 -> no node",
@@ -386,34 +316,12 @@ func TestRequestsAreCountedAndTraced(t *testing.T) {
 func TestFourLetterWords(t *testing.T) {
 	s := zktest.NewServer(t)
 	raw(t, s, nil)
-	for word, want := range map[string]string{
+	for name, want := range map[string]string{
 		"ruok": "imok", "srvr": "Mode: standalone", "stat": "Zxid: 0x", "mntr": "zk_server_state\tstandalone",
 		"isro": "rw", "conf": "tickTime=2000", "cons": "sid=0x",
 	} {
-		conn, err := net.Dial("tcp", s.Addr())
-		require.NoError(t, err)
-		_, err = io.WriteString(conn, word)
-		require.NoError(t, err)
-		text, err := io.ReadAll(conn)
-		require.NoError(t, err)
-		assert.Contains(t, string(text), want, word)
-		require.NoError(t, conn.Close())
+		assert.Contains(t, word(t, s, name), want, name)
 	}
-}
-
-func TestTooLongARequestCutsTheConnection(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"jute.maxbuffer": "1000"}))
-	client := raw(t, s, nil)
-	var b buffer
-	b.text("/big").bytes(make([]byte, 1000))
-	_, err := client.call(opSetData, b)
-	require.Error(t, err)
-}
-
-func TestOldServersDoNotKnowContainers(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithoutContainers())
-	r := ask(t, raw(t, s, nil), opCreateContainer, create("/c", 4))
-	require.EqualValues(t, -6, r.code)
 }
 
 func TestBadOptionsAreRefused(t *testing.T) {
@@ -441,8 +349,8 @@ func (f *fakeT) Fatalf(format string, args ...any) {
 // FuzzFrames sends anything at all, in and out of a session.
 func FuzzFrames(f *testing.F) {
 	var multi buffer
-	multi.int(1).int(opMulti).int(opCreate).bool(false).int(-1)
-	f.Add([]byte(multi), true)
+	multi.int(1).int(opMulti)
+	f.Add([]byte(append(multi, part(opCreate, nil)...)), true)
 	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 101, 0xff, 0xff, 0xff, 0xff}, true)
 	f.Add([]byte{0, 0, 0, 0}, false)
 	f.Fuzz(func(t *testing.T, record []byte, inSession bool) {
@@ -454,19 +362,12 @@ func FuzzFrames(f *testing.F) {
 		defer conn.Close()
 		c := &rawClient{conn: conn}
 		if inSession {
-			c, err = dialRaw(conn, nil, time.Second)
-			require.NoError(t, err)
+			c = raw(t, s, nil)
 		}
 		if c.write(record) != nil {
 			return // cut already
 		}
-		// Whatever it was, another client is served.
-		other, err := s.Dial("", "", 0)
-		require.NoError(t, err)
-		defer other.Close()
-		c, err = dialRaw(other, nil, time.Second)
-		require.NoError(t, err)
-		ask(t, c, opPing, nil)
+		ping(t, raw(t, s, nil)) // whatever it was, another client is served
 	})
 }
 
@@ -480,16 +381,8 @@ func TestAHandshakeIsLostWithTheProcess(t *testing.T) {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
 			s := zktest.NewServer(t, zktest.WithInMemory())
 			c := raw(t, s, nil)
-			first := make(chan struct{}, 1)
-			first <- struct{}{}
-			gate := s.Block(zktest.OnOp("connect"), zktest.On(func(zktest.Request) bool {
-				select {
-				case <-first:
-					return true
-				default:
-					return false
-				}
-			}))
+			var later atomic.Bool
+			gate := s.Block(zktest.OnOp("connect"), zktest.On(func(zktest.Request) bool { return !later.Swap(true) }))
 			late, err := s.Dial("", "", 0)
 			require.NoError(t, err)
 			refused := testbed.Go(func() error {

@@ -43,11 +43,11 @@ func TestVersionsDiffer(t *testing.T) {
 		}},
 		{"persistent watches removed alone", "-5 -5", "0 -121", func(c versionCase) string {
 			c.code(opAddWatch, addWatch("/a", 0))
-			return fmt.Sprint(c.code(opRemoveWatches, *ptr(pathOf("/a")).int(4)), " ", c.code(opRemoveWatches, *ptr(pathOf("/a")).int(5)))
+			return fmt.Sprint(c.code(opRemoveWatches, addWatch("/a", 4)), " ", c.code(opRemoveWatches, addWatch("/a", 5)))
 		}},
 		{"watches for data removed", "0", "-121", func(c versionCase) string {
 			c.code(opAddWatch, addWatch("/a", 0))
-			return fmt.Sprint(c.code(opRemoveWatches, *ptr(pathOf("/a")).int(2)))
+			return fmt.Sprint(c.code(opRemoveWatches, addWatch("/a", 2)))
 		}},
 		{"exists of a node that may not be read", "0", "-102", func(c versionCase) string {
 			c.hide("/a")
@@ -58,33 +58,32 @@ func TestVersionsDiffer(t *testing.T) {
 			c.code(opSetWatches, *new(buffer).long(c.zxid).texts().texts("/a").texts())
 			return c.events()
 		}},
-		{"multi with a bad mode", "0", "-5", func(c versionCase) string { return fmt.Sprint(c.multi(opCreate, create("/m", 9))) }},
+		{"multi with a bad mode", "0", "-5", func(c versionCase) string { return fmt.Sprint(c.multi(part(opCreate, create("/m", 9)))) }},
 		{"multi with the mode of a TTL node", "0", "-5", func(c versionCase) string {
-			body := *new(buffer).int(opCreate).bool(false).int(-1)
-			body = append(body, create("/a", 0)...) // fails
-			return fmt.Sprint(c.multi(opCreate, create("/m", 5), body...))
+			fails := part(opCreate, create("/a", 0))
+			return fmt.Sprint(c.multi(fails, part(opCreate, create("/m", 5))))
 		}},
 		{"multi with null for an access list", "0, zxid +1", "-5, zxid +0", func(c versionCase) string {
-			return fmt.Sprintf("%d, zxid %s", c.multi(opCreate, *ptr(pathOf("/m")).bytes(nil).int(-1).int(0)), c.after())
+			return fmt.Sprintf("%d, zxid %s", c.multi(part(opCreate, *ptr(pathOf("/m")).bytes(nil).int(-1).int(0))), c.after())
 		}},
 		{"multi with create2", "[1 0]", "[15 0]", func(c versionCase) string {
-			r := c.call(opMulti, multiOf(opCreate2, create("/m", 0)))
+			r := c.call(opMulti, multiOf(part(opCreate2, create("/m", 0))))
 			result := &cursor{b: r.body}
 			kind, _, code := result.int(), result.bool(), result.int()
 			return fmt.Sprint([]int32{kind, code})
 		}},
 		{"multi with createContainer for another mode", "/m \"\"\n", "/m \"\" container\n", func(c versionCase) string {
-			c.multi(opCreateContainer, create("/m", 0))
+			c.multi(part(opCreateContainer, create("/m", 0)))
 			return strings.TrimPrefix(c.server.Tree(), "/a \"\"\n")
 		}},
 		{"a transaction that cannot be read", "-5, zxid +1", "-5, zxid +0", func(c versionCase) string {
 			return fmt.Sprintf("%d, zxid %s", c.code(opSetData, pathOf("/a")), c.after())
 		}},
 		{"a multi that cannot be read", "-5, zxid +1", "-5, zxid +1", func(c versionCase) string {
-			return fmt.Sprintf("%d, zxid %s", c.multi(77, nil), c.after())
+			return fmt.Sprintf("%d, zxid %s", c.multi(part(77, nil)), c.after())
 		}},
 		{"IPv6 in an access list", "-114", "0", func(c versionCase) string {
-			return fmt.Sprint(c.code(opCreate, *ptr(pathOf("/m")).bytes(nil).int(1).int(31).text("ip").text("2001:db8::/32").int(0)))
+			return fmt.Sprint(c.code(opCreate, creation("/m", nil, 31, "ip", "2001:db8::/32", 0)))
 		}},
 		{"deleteContainer", "-8", "the connection is cut", func(c versionCase) string {
 			r, err := c.raw.call(opDeleteContainer, pathOf("/a"))
@@ -127,16 +126,13 @@ func (c versionCase) relative(zxid int64) string {
 
 func (c versionCase) call(op int32, body buffer) reply {
 	c.t.Helper()
-	r, err := c.raw.call(op, body)
-	require.NoError(c.t, err)
-	return r
+	return ask(c.t, c.raw, op, body)
 }
 
 func (c versionCase) code(op int32, body buffer) int32 { return c.call(op, body).code }
 
 func (c versionCase) read(op int32, path string, watch bool) int32 {
-	b := pathOf(path)
-	return c.code(op, *b.bool(watch))
+	return c.code(op, watched(path, watch))
 }
 
 // hide gives a node an access list that keeps the client from reading it.
@@ -145,15 +141,7 @@ func (c versionCase) hide(path string) {
 	require.Zero(c.t, c.code(opSetACL, *body.int(1).int(31).text("digest").text("some:body").int(-1)))
 }
 
-// multi sends a multi of one operation, after others that are given in full.
-func (c versionCase) multi(op int32, body buffer, before ...byte) int32 {
-	return c.code(opMulti, append(buffer(before), multiOf(op, body)...))
-}
-
-func multiOf(op int32, body buffer) buffer {
-	b := append(*new(buffer).int(op).bool(false).int(-1), body...)
-	return *b.int(-1).bool(true).int(-1)
-}
+func (c versionCase) multi(parts ...buffer) int32 { return c.code(opMulti, multiOf(parts...)) }
 
 // after is the server's zxid.
 func (c versionCase) after() string { return c.relative(c.call(opPing, nil).zxid) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -194,6 +195,64 @@ func (b *buffer) texts(v ...string) *buffer {
 		b.text(s)
 	}
 	return b
+}
+
+// creation is the body of a create with data, and an access list of one.
+func creation(path string, data []byte, perms int32, scheme, id string, flags int32) buffer {
+	var b buffer
+	b.text(path).bytes(data).int(1).int(perms).text(scheme).text(id).int(flags)
+	return b
+}
+
+func creationOf(path, data string) buffer {
+	return creation(path, []byte(data), 31, "world", "anyone", 0)
+}
+
+func create(path string, flags int32) buffer {
+	return creation(path, nil, 31, "world", "anyone", flags)
+}
+
+func createTTL(path string, milliseconds int64) buffer {
+	b := create(path, 5)
+	return *b.long(milliseconds)
+}
+
+func setBody(path, data string) buffer {
+	b := pathOf(path)
+	return *b.text(data).int(-1)
+}
+
+func deletion(path string) buffer {
+	b := pathOf(path)
+	return *b.int(-1)
+}
+
+func watched(path string, watch bool) buffer {
+	b := pathOf(path)
+	return *b.bool(watch)
+}
+
+func addWatch(path string, mode int32) buffer {
+	b := pathOf(path)
+	return *b.int(mode)
+}
+
+// pathOf is the body of a request that has a path only.
+func pathOf(path string) buffer { return *new(buffer).text(path) }
+
+// digest has credentials.
+func digest(credentials string) buffer { return *new(buffer).int(0).text("digest").text(credentials) }
+
+var reconfiguration = *new(buffer).text("server.2=127.0.0.1:1:2;3").bytes(nil).bytes(nil).long(-1)
+
+// part is a part of a multi.
+func part(op int32, body buffer) buffer {
+	return append(*new(buffer).int(op).bool(false).int(-1), body...)
+}
+
+func multiOf(parts ...buffer) buffer {
+	b := slices.Concat(parts...)
+	return *b.int(-1).bool(true).int(-1)
 }
 
 // cursor takes a record apart. Past its end everything is zero.

@@ -39,14 +39,10 @@ func TestWordsShowSessionsAndWatches(t *testing.T) {
 	mustCreate(t, a, "/p/mine", 1)
 	mustCreate(t, a, "/e", 1)
 	mustCreate(t, b, "/p/other", 1)
-	watch := func(c *rawClient, op int32, path string) {
-		body := pathOf(path)
-		ask(t, c, op, *body.bool(true))
-	}
-	watch(a, opGetData, "/p")
-	watch(b, opGetData, "/p")
-	watch(b, opExists, "/none")
-	watch(b, opGetChildren, "/e") // real servers leave those out
+	ask(t, a, opGetData, watched("/p", true))
+	ask(t, b, opGetData, watched("/p", true))
+	ask(t, b, opExists, watched("/none", true))
+	ask(t, b, opGetChildren, watched("/e", true)) // real servers leave those out
 
 	idA, idB := fmt.Sprintf("%#x", a.id), fmt.Sprintf("%#x", b.id)
 	require.Equal(t, "2 connections watching 2 paths\nTotal watches:3\n", word(t, s, "wchs"))
