@@ -3,7 +3,6 @@ package tree
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -70,58 +69,16 @@ func TestApplyNumbersAndStats(t *testing.T) {
 	require.EqualValues(t, 3, s.Nodes["/a"].Public().Cversion, "the client counts the delete, too")
 }
 
-func TestSequenceNumbersEnd(t *testing.T) {
+// TestReap_OfAContainerThatIsUsedAgain between the check and the transaction.
+func TestReap_OfAContainerThatIsUsedAgain(t *testing.T) {
 	s := newState(Rules{})
-	require.Equal(t, proto.OK, s.create("/q", 0))
-	set := s.Apply(&Request{Zxid: s.Zxid + 1, Edit: func(x *Txn) proto.Code { x.SetSequence("/q", math.MaxInt32); return proto.OK }})
-	require.Equal(t, proto.OK, set.Code)
-	for range 2 { // the number stays
-		res := s.do(1, proto.OpCreate, &proto.CreateRequest{Path: "/q/n-", Flags: 2, ACL: OpenACL})
-		if path, ok := res.Body.(*proto.PathResponse); ok {
-			require.Equal(t, "/q/n-2147483647", path.Path)
-		} else {
-			require.Equal(t, proto.NodeExists, res.Code)
-		}
-	}
-}
-
-func TestQuotaRefusesByTheNumbersBeforeTheTransaction(t *testing.T) {
-	s := newState(Rules{Quotas: true})
-	require.Equal(t, proto.OK, s.create("/a", 0))
-	require.Equal(t, proto.OK, s.create("/zookeeper/quota/a", 0))
-	require.Equal(t, proto.OK, s.create("/zookeeper/quota/a/zookeeper_stats", 0))
-	limits := &proto.CreateRequest{Path: "/zookeeper/quota/a/zookeeper_limits", ACL: OpenACL, Data: []byte("count=-1,bytes=-1;countHardLimit=2")}
-	require.Equal(t, proto.OK, s.do(1, proto.OpCreate, limits).Code)
-	one := func(name string) proto.MultiOp {
-		return proto.MultiOp{Op: proto.OpCreate, Body: &proto.CreateRequest{Path: "/a/" + name, ACL: OpenACL}}
-	}
-	before := print(s.Tree)
-	require.Equal(t, proto.OK, s.do(1, proto.OpMulti, &proto.MultiRequest{Ops: []proto.MultiOp{one("x"), one("y")}}).Code)
-	require.Equal(t, "count=3,bytes=0", string(s.Nodes["/zookeeper/quota/a/zookeeper_stats"].Data))
-	require.Equal(t, proto.QuotaExceeded, s.create("/a/z", 0))
-	require.Equal(t, proto.OK, s.Apply(&Request{Zxid: s.Zxid + 1, Edit: func(x *Txn) proto.Code {
-		x.Remove("/a/x")
-		x.Remove("/a/y")
-		return proto.OK
-	}}).Code)
-	require.Contains(t, before, "count=1,bytes=0")
-	require.Equal(t, "count=1,bytes=0", string(s.Nodes["/zookeeper/quota/a/zookeeper_stats"].Data))
-}
-
-func TestReapDue(t *testing.T) {
-	s := newState(Rules{TTLNodes: true, NeverUsed: time.Minute})
 	require.Equal(t, proto.OK, s.do(1, proto.OpCreateContainer, &proto.CreateRequest{Path: "/used", Flags: 4, ACL: OpenACL}).Code)
 	require.Equal(t, proto.OK, s.create("/used/child", 0))
-	require.Equal(t, proto.OK, s.do(1, proto.OpCreateContainer, &proto.CreateRequest{Path: "/unused", Flags: 4, ACL: OpenACL}).Code)
-	require.Equal(t, proto.OK, s.do(1, proto.OpCreateTTL, &proto.CreateRequest{Path: "/ttl", Flags: 5, TTL: 30_000, ACL: OpenACL}).Code)
-	require.Empty(t, s.ReapDue(s.now.Add(30*time.Second)))
-	require.Equal(t, []string{"/ttl"}, s.ReapDue(s.now.Add(31*time.Second)))
-	require.Equal(t, []string{"/ttl", "/unused"}, s.ReapDue(s.now.Add(61*time.Second)))
 	require.Equal(t, proto.OK, s.do(1, proto.OpDelete, &proto.VersionRequest{Path: "/used/child", Version: -1}).Code)
 	require.Equal(t, []string{"/used"}, s.ReapDue(s.now))
 	require.Equal(t, proto.OK, s.create("/used/child", 0))
 	res := s.Apply(&Request{Zxid: s.Zxid + 1, Edit: func(x *Txn) proto.Code { return x.Reap("/used") }})
-	require.Equal(t, proto.NotEmpty, res.Code, "it has a child again")
+	require.Equal(t, proto.NotEmpty, res.Code)
 }
 
 func TestReadsDependOnAccess(t *testing.T) {
