@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 	"github.com/gocurator/curator/zktest/control"
 )
@@ -152,11 +154,10 @@ func TestGatesAndDelaysHoldRequestsUp(t *testing.T) {
 	conn := client(t, p.server.Addr())
 	for _, body := range []string{`{"ops": ["create"]}`, `{"replies": true, "path": "/held"}`} {
 		gate := "/handles/" + p.do("POST", "/block", body)["id"].(string)
-		answered := make(chan error, 1)
-		go func() {
+		answered := testbed.Go(func() error {
 			_, err := conn.Create("/held", nil, 0, zk.WorldACL(zk.PermAll))
-			answered <- err
-		}()
+			return err
+		})
 		require.Equal(t, true, p.do("GET", gate+"?wait=1m", "")["met"])
 		require.Equal(t, strings.Contains(body, "replies"), p.server.Exists("/held"))
 		require.Empty(t, answered)
@@ -192,11 +193,10 @@ func TestLinksAreFrozenAndRefusedAndTheClockAdvances(t *testing.T) {
 	p := open(t, zktest.NewServer(t))
 	conn := client(t, p.server.Addr())
 	p.do("POST", "/freeze", `{"sessions": ["`+id(conn)+`"]}`)
-	answered := make(chan error, 1)
-	go func() {
+	answered := testbed.Go(func() error {
 		_, _, err := conn.Exists("/")
-		answered <- err
-	}()
+		return err
+	})
 	other := client(t, p.server.Addr())
 	_, _, err := other.Exists("/")
 	require.NoError(t, err, "another session is served")
@@ -206,14 +206,9 @@ func TestLinksAreFrozenAndRefusedAndTheClockAdvances(t *testing.T) {
 
 	p.do("POST", "/refuse", `{"sessions": true}`)
 	p.do("POST", "/cut", "")
-	require.Eventually(t, func() bool {
-		for _, s := range p.server.Sessions() {
-			if s.Connected {
-				return false
-			}
-		}
-		return true
-	}, 10*time.Minute, 10*time.Millisecond)
+	testbed.Eventually(t, func() bool {
+		return !slices.ContainsFunc(p.server.Sessions(), func(s zktest.Session) bool { return s.Connected })
+	}, "all connections end")
 	p.do("POST", "/clock", `{"advance": "1m"}`)
 	require.Empty(t, p.server.Sessions())
 	p.do("POST", "/refuse", `{"sessions": false}`)
@@ -318,21 +313,20 @@ func TestAnUnknownRequestIsAnsweredLikeAnyOther(t *testing.T) {
 
 func TestWebPagesAreRefused(t *testing.T) {
 	server := zktest.NewServer(t)
-	for name, change := range map[string]func(*http.Request){
-		"origin":    func(r *http.Request) { r.Header.Set("Origin", "http://example.org") },
-		"rebinding": func(r *http.Request) { r.Host = "example.org:2180" },
-	} {
+	flush := func(change func(*http.Request)) (status int) {
 		r := httptest.NewRequest("POST", "http://127.0.0.1:2180/flush", nil)
 		change(r)
 		w := httptest.NewRecorder()
 		control.Handler(server).ServeHTTP(w, r)
-		require.Equal(t, http.StatusForbidden, w.Code, name)
+		return w.Code
+	}
+	for name, change := range map[string]func(*http.Request){
+		"origin":    func(r *http.Request) { r.Header.Set("Origin", "http://example.org") },
+		"rebinding": func(r *http.Request) { r.Host = "example.org:2180" },
+	} {
+		require.Equal(t, http.StatusForbidden, flush(change), name)
 	}
 	for _, host := range []string{"localhost:2180", "127.0.0.1", "[::1]:2180", "[::1]"} {
-		r := httptest.NewRequest("POST", "/flush", nil)
-		r.Host = host
-		w := httptest.NewRecorder()
-		control.Handler(server).ServeHTTP(w, r)
-		require.Equal(t, http.StatusOK, w.Code, host)
+		require.Equal(t, http.StatusOK, flush(func(r *http.Request) { r.Host = host }), host)
 	}
 }

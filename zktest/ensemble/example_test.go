@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/zktest/ensemble"
 )
@@ -17,27 +18,16 @@ func ExampleNew() {
 	_ = func(t *testing.T) { // TestWrite_WithoutALeader
 		e := ensemble.New(t)
 		leader, err := e.Leader(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		conn, _, err := zk.Connect(e.Servers(), 10*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer conn.Close()
 
-		if err := e.StopServer(leader); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.WaitForQuorum(t.Context()); err != nil { // the others elect a leader
-			t.Fatal(err)
-		}
-		if _, err := conn.Create("/order", []byte("42"), 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Error(err)
-		}
-		if err := e.StartServer(leader); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.StopServer(leader))
+		require.NoError(t, e.WaitForQuorum(t.Context())) // the others elect a leader
+		_, err = conn.Create("/order", []byte("42"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.NoError(t, e.StartServer(leader))
 	}
 }
 
@@ -67,19 +57,11 @@ func ExampleEnsemble_Partition() {
 	_ = func(t *testing.T) {
 		e := ensemble.New(t)
 		leader, err := e.Leader(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Partition((leader + 1) % e.Size()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, e.Partition((leader+1)%e.Size()))
 		// The code under test works with the other two.
-		if err := e.Heal(); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.WaitForQuorum(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Heal())
+		require.NoError(t, e.WaitForQuorum(t.Context()))
 	}
 }
 
@@ -87,13 +69,9 @@ func ExampleEnsemble_Partition() {
 func ExampleEnsemble_Freeze() {
 	_ = func(t *testing.T) {
 		e := ensemble.New(t, ensemble.WithServers(1))
-		if err := e.Freeze(0); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Freeze(0))
 		// The code under test must not take a missing reply for a success.
-		if err := e.Heal(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Heal())
 	}
 }
 
@@ -101,16 +79,10 @@ func ExampleEnsemble_Freeze() {
 func ExampleEnsemble_CutConnections() {
 	_ = func(t *testing.T) {
 		e := ensemble.New(t)
-		if err := e.RefuseConnections(0); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.CutConnections(0); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.RefuseConnections(0))
+		require.NoError(t, e.CutConnections(0))
 		// The session of the code under test continues on another server.
-		if err := e.Heal(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Heal())
 	}
 }
 
@@ -119,15 +91,9 @@ func ExampleEnsemble_PauseServer() {
 	_ = func(t *testing.T) {
 		e := ensemble.New(t)
 		leader, err := e.Leader(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.PauseServer(leader); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, e.PauseServer(leader))
 		// The others elect a leader. The old one believes that it leads until it runs again.
-		if err := e.ResumeServer(leader); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.ResumeServer(leader))
 	}
 }
