@@ -19,14 +19,20 @@ import (
 
 // A program that uses anything of go-zookeeper must compile.
 func TestEveryNameOfGoZookeeperIsThere(t *testing.T) {
+	want := exported(t, goZookeeper(t))
+	require.Greater(t, len(want), 100)
+	got := exported(t, ".")
+	for name, kind := range want {
+		assert.Equal(t, kind, got[name], name)
+	}
+}
+
+// goZookeeper is the directory of its source.
+func goZookeeper(t *testing.T) string {
+	t.Helper()
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output()
 	require.NoError(t, err)
-	theirs := exported(t, strings.TrimSpace(string(out)))
-	require.Greater(t, len(theirs), 100)
-	ours := exported(t, ".")
-	for name, kind := range theirs {
-		assert.Equal(t, kind, ours[name], name)
-	}
+	return strings.TrimSpace(string(out))
 }
 
 func TestMethodsHaveGoZookeepersSignatures(t *testing.T) {

@@ -53,10 +53,37 @@ func (b *bench) connect(opts ...zkconn.Option) (*zkconn.Conn, <-chan zk.Event) {
 	return conn, events
 }
 
+// connector connects go-zookeeper's Conn, or this package's, which is closed when the test ends.
+type connector func(t *testing.T, servers []string, dial zk.Dialer) (api, <-chan zk.Event)
+
+func theirs(t *testing.T, servers []string, dial zk.Dialer) (api, <-chan zk.Event) {
+	t.Helper()
+	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithDialer(dial), zk.WithLogger(quiet{}))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn, events
+}
+
+func ours(t *testing.T, servers []string, dial zk.Dialer) (api, <-chan zk.Event) {
+	t.Helper()
+	conn, events, err := zkconn.Connect(servers, 10*time.Second, zkconn.WithDialer(dial), zkconn.WithLogger(quiet{}))
+	require.NoError(t, err)
+	t.Cleanup(conn.Close)
+	return conn, events
+}
+
 func (b *bench) create(conn api, path string) {
 	b.t.Helper()
 	_, err := conn.Create(path, nil, 0, world)
 	require.NoError(b.t, err)
+}
+
+// getW watches a node.
+func (b *bench) getW(conn *zkconn.Conn, path string) <-chan zk.Event {
+	b.t.Helper()
+	_, _, ch, err := conn.GetW(path)
+	require.NoError(b.t, err)
+	return ch
 }
 
 // steps are the states of session events up to one.
@@ -75,9 +102,9 @@ func steps(t *testing.T, events <-chan zk.Event, last zk.State) (list []string) 
 
 // go-zookeeper's Conn and this package's send the same events.
 func TestSessionEventsAreGoZookeepers(t *testing.T) {
-	record := func(connect func(b *bench) (api, <-chan zk.Event)) (list []string) {
+	record := func(connect connector) (list []string) {
 		virtual(t, func(t *testing.T, b *bench) {
-			conn, events := connect(b)
+			conn, events := connect(t, b.Servers(), b.Dial)
 			note := func(last zk.State) {
 				for _, step := range steps(b.t, events, last) {
 					list = append(list, step[:len(step)-len(b.Addr())])
@@ -103,13 +130,9 @@ func TestSessionEventsAreGoZookeepers(t *testing.T) {
 		})
 		return list
 	}
-	theirs := record(func(b *bench) (api, <-chan zk.Event) {
-		conn, events, err := zk.Connect(b.Servers(), 10*time.Second, zk.WithDialer(b.Dial), zk.WithLogger(quiet{}))
-		require.NoError(b.t, err)
-		return conn, events
-	})
-	require.Contains(t, theirs, "StateExpired ")
-	require.Equal(t, theirs, record(func(b *bench) (api, <-chan zk.Event) { return b.connect() }))
+	want := record(theirs)
+	require.Contains(t, want, "StateExpired ")
+	require.Equal(t, want, record(ours))
 }
 
 func TestTheSessionExpiresAlsoIfNoServerSaysSo(t *testing.T) {
@@ -286,9 +309,8 @@ func TestACallbackGetsAllEventsAndMayUseTheConn(t *testing.T) {
 		for i := range n {
 			path := fmt.Sprintf("/%d", i)
 			b.create(other, path)
-			_, _, _, err := other.GetW(path)
-			require.NoError(t, err)
-			_, err = other.Set(path, nil, -1)
+			b.getW(other, path)
+			_, err := other.Set(path, nil, -1)
 			require.NoError(t, err)
 		}
 		require.Len(t, events, cap(events))
@@ -317,11 +339,10 @@ func TestCloseEndsTheSessionAndEveryCall(t *testing.T) {
 		_, err := conn.Create("/e", nil, zk.FlagEphemeral, world)
 		require.NoError(t, err)
 		b.Block(zktest.OnPath("/slow"))
-		failed := make(chan error)
-		go func() {
+		failed := testbed.Go(func() error {
 			_, _, err := conn.Get("/slow")
-			failed <- err
-		}()
+			return err
+		})
 		synctest.Wait()
 		conn.Close()
 		require.Equal(t, zkconn.ErrConnectionClosed, <-failed)
@@ -355,25 +376,19 @@ func TestADialerThatHangsIsLeft(t *testing.T) {
 
 func TestDialAndConnectWithDialerOpenRealConnections(t *testing.T) {
 	server := zktest.NewServer(t)
-	var dials atomic.Int32
-	for _, connect := range []func() (*zkconn.Conn, <-chan zk.Event, error){
-		func() (*zkconn.Conn, <-chan zk.Event, error) {
-			return zkconn.Connect(server.Servers(), 10*time.Second, zkconn.WithLogger(quiet{}))
-		},
-		func() (*zkconn.Conn, <-chan zk.Event, error) {
-			return zkconn.ConnectWithDialer(server.Servers(), 10*time.Second, func(network, address string, timeout time.Duration) (net.Conn, error) {
-				dials.Add(1)
-				return net.DialTimeout(network, address, timeout)
-			})
-		},
-	} {
-		conn, _, err := connect()
+	use := func(conn *zkconn.Conn, _ <-chan zk.Event, err error) {
 		require.NoError(t, err)
+		defer conn.Close()
 		_, _, err = conn.Get("/")
 		require.NoError(t, err)
 		require.NoError(t, conn.Client().WaitConnected(t.Context()))
-		conn.Close()
 	}
+	use(zkconn.Connect(server.Servers(), 10*time.Second, zkconn.WithLogger(quiet{})))
+	var dials atomic.Int32
+	use(zkconn.ConnectWithDialer(server.Servers(), 10*time.Second, func(network, address string, timeout time.Duration) (net.Conn, error) {
+		dials.Add(1)
+		return net.DialTimeout(network, address, timeout)
+	}))
 	require.EqualValues(t, 1, dials.Load())
 }
 
@@ -411,23 +426,21 @@ func TestAHostProviderNamesTheServers(t *testing.T) {
 }
 
 func TestBadArgumentsOfConnect(t *testing.T) {
-	for name, connect := range map[string]func() (*zkconn.Conn, <-chan zk.Event, error){
-		"no servers": func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect(nil, time.Second) },
-		"no server":  func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect([]string{""}, time.Second) },
-		"no name":    func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect([]string{"zk1!"}, time.Second) },
-		"a list": func() (*zkconn.Conn, <-chan zk.Event, error) {
-			return zkconn.Connect([]string{"zk1:2181,zk2:2181"}, time.Second)
-		},
-		"a chroot": func() (*zkconn.Conn, <-chan zk.Event, error) {
-			return zkconn.Connect([]string{"zk1:2181/app"}, time.Second)
-		},
-		"timeout": func() (*zkconn.Conn, <-chan zk.Event, error) { return zkconn.Connect([]string{"zk1"}, 0) },
-		"buffer": func() (*zkconn.Conn, <-chan zk.Event, error) {
-			return zkconn.Connect([]string{"zk1"}, time.Second, zkconn.WithMaxConnBufferSize(1))
-		},
+	for name, test := range map[string]struct {
+		servers []string
+		timeout time.Duration
+		opts    []zkconn.Option
+	}{
+		"no servers": {nil, time.Second, nil},
+		"no server":  {[]string{""}, time.Second, nil},
+		"no name":    {[]string{"zk1!"}, time.Second, nil},
+		"a list":     {[]string{"zk1:2181,zk2:2181"}, time.Second, nil},
+		"a chroot":   {[]string{"zk1:2181/app"}, time.Second, nil},
+		"timeout":    {[]string{"zk1"}, 0, nil},
+		"buffer":     {[]string{"zk1"}, time.Second, []zkconn.Option{zkconn.WithMaxConnBufferSize(1)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn, events, err := connect()
+			conn, events, err := zkconn.Connect(test.servers, test.timeout, test.opts...)
 			require.Error(t, err)
 			require.Nil(t, conn)
 			require.Nil(t, events)

@@ -17,13 +17,11 @@ import (
 // TestEachMemberBehindOneNameIsTried: a member without a quorum accepts and hangs up. It was the
 // only one that was tried. go-zookeeper resolves names itself, and its dialer is given addresses.
 func TestEachMemberBehindOneNameIsTried(t *testing.T) {
-	resolver := net.DefaultResolver
-	defer func() { net.DefaultResolver = resolver }()
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+	resolve(t, func() (net.Conn, error) {
 		near, far := net.Pipe()
 		go answerDNS(far, [4]byte{10, 0, 0, 1}, [4]byte{10, 0, 0, 2}) // ends when near is closed
 		return near, nil
-	}}
+	})
 	server := zktest.NewServer(t, zktest.WithInMemory())
 	for range 5 { // the order is random
 		conn, _, err := zkconn.Connect([]string{"zk.test"}, 10*time.Second, zkconn.WithLogger(quiet{}),
@@ -44,16 +42,19 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 
 // TestConnect_UnresolvableName: Connect succeeds, and an operation fails.
 func TestConnect_UnresolvableName(t *testing.T) {
-	resolver := net.DefaultResolver
-	defer func() { net.DefaultResolver = resolver }()
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		return nil, io.ErrClosedPipe
-	}}
+	resolve(t, func() (net.Conn, error) { return nil, io.ErrClosedPipe })
 	conn, _, err := zkconn.Connect([]string{"zk.test"}, 10*time.Second, zkconn.WithLogger(quiet{}))
 	require.NoError(t, err)
 	defer conn.Close()
 	_, _, err = conn.Exists("/")
 	require.Equal(t, zkconn.ErrNoServer, err)
+}
+
+// resolve has names resolved over connections of dial.
+func resolve(t *testing.T, dial func() (net.Conn, error)) {
+	before := net.DefaultResolver
+	t.Cleanup(func() { net.DefaultResolver = before })
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return dial() }}
 }
 
 // answerDNS answers all questions of a connection: every name has these addresses, and none of

@@ -48,9 +48,7 @@ var replaced = strings.NewReplacer(
 // The tests are not copied into this repository, but read from the module and run with this
 // package's harness.
 func TestGoZookeepersOwnTests(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output()
-	require.NoError(t, err)
-	from := strings.TrimSpace(string(out))
+	from := goZookeeper(t)
 	tests := slices.Concat(inVirtualTime, inRealTime)
 	var code strings.Builder
 	for _, name := range []string{"zk_test.go", "cluster_test.go", "lock_test.go", "conn_test.go", "tcp_server_test.go"} {
@@ -84,7 +82,7 @@ func TestGoZookeepersOwnTests(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
-	out, err = exec.Command("go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-vet=off", "-count=1", "-v", "./testdata/theirs").CombinedOutput()
+	out, err := exec.Command("go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-vet=off", "-count=1", "-v", "./testdata/theirs").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, test := range tests {
 		require.Contains(t, string(out), "--- PASS: "+test+" ")

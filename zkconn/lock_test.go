@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -16,18 +15,24 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
+// turn acquires and releases a lock.
+func turn(t *testing.T, l *zkconn.Lock) {
+	t.Helper()
+	require.NoError(t, l.Lock())
+	require.NoError(t, l.Unlock())
+}
+
 func TestOldAndNewProgramsExcludeEachOther(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
-		ours, _ := b.connect()
-		old, _, err := zk.Connect(b.Servers(), 10*time.Second, zk.WithDialer(b.Dial), zk.WithLogger(quiet{}))
-		require.NoError(t, err)
-		defer old.Close()
+		conn, _ := b.connect()
+		other, _ := theirs(t, b.Servers(), b.Dial)
+		old := other.(*zk.Conn)
 		locks := []interface {
 			Lock() error
 			Unlock() error
 		}{
-			zk.NewLock(old, "/locks/a", world), zkconn.NewLock(ours, "/locks/a", world),
-			zk.NewLock(old, "/locks/a", world), zkconn.NewLock(ours, "/locks/a", world),
+			zk.NewLock(old, "/locks/a", world), zkconn.NewLock(conn, "/locks/a", world),
+			zk.NewLock(old, "/locks/a", world), zkconn.NewLock(conn, "/locks/a", world),
 		}
 		acquired := make(chan int, len(locks))
 		for i, l := range locks {
@@ -83,8 +88,7 @@ func TestALockSaysWhatItsCallerDidWrong(t *testing.T) {
 		require.NoError(t, l.Lock())
 		require.Equal(t, zkconn.ErrDeadlock, l.Lock())
 		require.NoError(t, l.Unlock())
-		require.NoError(t, l.Lock())
-		require.NoError(t, l.Unlock())
+		turn(t, l)
 		require.Equal(t, zkconn.ErrInvalidPath, zkconn.NewLock(conn, "l", world).Lock())
 		require.Equal(t, zkconn.ErrInvalidPath, zkconn.NewLock(conn, "/", world).Lock())
 		require.Equal(t, zkconn.ErrInvalidACL, zkconn.NewLock(conn, "/l", nil).Lock())
@@ -113,8 +117,7 @@ func TestALockThatWasLostSaysSoAndCanBeAcquiredAgain(t *testing.T) {
 			<-hold.Done()
 			require.Equal(t, test.want, l.Unlock())
 			require.Nil(t, l.Hold())
-			require.NoError(t, l.Lock())
-			require.NoError(t, l.Unlock())
+			turn(t, l)
 		})
 	}
 }
@@ -135,9 +138,7 @@ func TestALockIsAcquiredWhateverIsLost(t *testing.T) {
 				_ = injected.Met() // an acquire may have fewer requests
 				b.ClearFaults()
 				other, _ := b.connect()
-				last := zkconn.NewLock(other, "/l", world)
-				require.NoError(t, last.Lock())
-				require.NoError(t, last.Unlock())
+				turn(t, zkconn.NewLock(other, "/l", world))
 			})
 		}
 	}
@@ -148,8 +149,7 @@ func TestAWaiterAndAHolderSurviveAReconnect(t *testing.T) {
 		conn, events := b.connect()
 		first, second := zkconn.NewLock(conn, "/l", world), zkconn.NewLock(conn, "/l", world)
 		require.NoError(t, first.Lock())
-		locked := make(chan error)
-		go func() { locked <- second.Lock() }()
+		locked := testbed.Go(second.Lock)
 		synctest.Wait()
 		steps(t, events, zk.StateHasSession)
 		b.reconnect(events, func() {})
@@ -202,8 +202,7 @@ func TestALostLockIsUnlockedBeforeItIsLockedAgain(t *testing.T) {
 		require.Equal(t, zkconn.ErrDeadlock, testbed.Receive(t, locked, "the second"))
 		require.Same(t, first, l.Hold())
 		require.Equal(t, zkconn.ErrSessionExpired, l.Unlock())
-		require.NoError(t, l.Lock(), "the second has left no node")
-		require.NoError(t, l.Unlock())
+		turn(t, l) // the second has left no node
 	})
 }
 

@@ -67,9 +67,13 @@ type transcript struct {
 	lines []string
 }
 
-// note writes a call's results down: what both clients must return. Times and transaction numbers
-// differ.
-func (tr *transcript) note(call string, results ...any) {
+// note returns a function that writes a call's results down: what both clients must return. Times and
+// transaction numbers differ.
+func (tr *transcript) note(call string) func(results ...any) {
+	return func(results ...any) { tr.lines = append(tr.lines, noted(call, results)) }
+}
+
+func noted(call string, results []any) string {
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s:", call)
 	for _, r := range results {
@@ -98,7 +102,7 @@ func (tr *transcript) note(call string, results ...any) {
 			fmt.Fprintf(&line, " %#v", r)
 		}
 	}
-	tr.lines = append(tr.lines, line.String())
+	return line.String()
 }
 
 // identity says whether an error can be compared with ==.
@@ -118,9 +122,9 @@ func (tr *transcript) event(what string, ch <-chan zk.Event) {
 	select {
 	case e, open := <-ch:
 		_, more := <-ch
-		tr.note(what, e.Type.String(), e.State.String(), e.Path, e.Err, open, more)
+		tr.note(what)(e.Type.String(), e.State.String(), e.Path, e.Err, open, more)
 	case <-time.After(30 * time.Second):
-		tr.note(what, "nothing has come")
+		tr.note(what)("nothing has come")
 	}
 }
 
@@ -128,13 +132,9 @@ func (tr *transcript) event(what string, ch <-chan zk.Event) {
 func (tr *transcript) record() {
 	c := tr.conn
 	create := func(path string, data []byte, flags int32, acl []zk.ACL) {
-		created, err := c.Create(path, data, flags, acl)
-		tr.note("create "+path, created, err)
+		tr.note("create " + path)(c.Create(path, data, flags, acl))
 	}
-	get := func(path string) {
-		data, stat, err := c.Get(path)
-		tr.note("get "+path, data, stat, err)
-	}
+	get := func(path string) { tr.note("get " + path)(c.Get(path)) }
 	create("/a", []byte("one"), zk.FlagPersistent, world)
 	create("/a", nil, zk.FlagPersistent, world)
 	create("/b/c", nil, zk.FlagPersistent, world)
@@ -161,73 +161,56 @@ func (tr *transcript) record() {
 	get("/missing")
 	get("bad")
 	for _, flag := range []int32{zk.FlagContainer, zk.FlagPersistent, zk.FlagTTL} {
-		created, err := c.CreateContainer(fmt.Sprintf("/container-%d", flag), nil, flag, world)
-		tr.note("create container", created, err)
+		tr.note("create container")(c.CreateContainer(fmt.Sprintf("/container-%d", flag), nil, flag, world))
 	}
 	for _, flag := range []int32{zk.FlagTTL, zk.FlagPersistentSequentialWithTTL, zk.FlagContainer} {
-		created, err := c.CreateTTL(fmt.Sprintf("/ttl-%d", flag), nil, flag, world, time.Hour)
-		tr.note("create ttl", created, err)
+		tr.note("create ttl")(c.CreateTTL(fmt.Sprintf("/ttl-%d", flag), nil, flag, world, time.Hour))
 	}
 	protected, err := c.CreateProtectedEphemeralSequential("/a/p-", nil, world)
-	tr.note("create protected", strings.HasPrefix(protected, "/a/_c_"), strings.HasSuffix(protected, "-p-0000000008"), err)
+	tr.note("create protected")(strings.HasPrefix(protected, "/a/_c_"), strings.HasSuffix(protected, "-p-0000000008"), err)
 	_, err = c.CreateProtectedEphemeralSequential("/missing/p-", nil, world)
-	tr.note("create protected", err)
+	tr.note("create protected")(err)
 	_, err = c.CreateProtectedEphemeralSequential("/a/p-", nil, nil)
-	tr.note("create protected", err)
-	tr.note("delete protected", c.Delete(protected, -1))
+	tr.note("create protected")(err)
+	tr.note("delete protected")(c.Delete(protected, -1))
 
 	for _, path := range []string{"/a", "/a/e", "/missing", "bad"} {
-		children, stat, err := c.Children(path)
-		tr.note("children", children, stat, err)
-		found, stat, err := c.Exists(path)
-		tr.note("exists", found, stat, err)
-		acl, stat, err := c.GetACL(path)
-		tr.note("getACL", acl, stat, err)
-		synced, err := c.Sync(path)
-		tr.note("sync", synced, err)
+		tr.note("children")(c.Children(path))
+		tr.note("exists")(c.Exists(path))
+		tr.note("getACL")(c.GetACL(path))
+		tr.note("sync")(c.Sync(path))
 	}
 	for _, version := range []int32{0, 5, -1} {
-		stat, err := c.Set("/a", []byte("two"), version)
-		tr.note("set", stat, err)
+		tr.note("set")(c.Set("/a", []byte("two"), version))
 	}
-	stat, err := c.Set("/missing", nil, -1)
-	tr.note("set", stat, err)
-	stat, err = c.Set("bad", nil, -1)
-	tr.note("set", stat, err)
-	stat, err = c.Set("/a", nil, -1)
-	tr.note("set nothing", stat, err)
+	tr.note("set")(c.Set("/missing", nil, -1))
+	tr.note("set")(c.Set("bad", nil, -1))
+	tr.note("set nothing")(c.Set("/a", nil, -1))
 	get("/a")
-	tr.note("delete", c.Delete("/a", -1))
-	tr.note("delete", c.Delete("/a/s-0000000001", 7))
-	tr.note("delete", c.Delete("/a/s-0000000001", 0))
-	tr.note("delete", c.Delete("/missing", -1))
-	tr.note("delete", c.Delete("bad", -1))
+	tr.note("delete")(c.Delete("/a", -1))
+	tr.note("delete")(c.Delete("/a/s-0000000001", 7))
+	tr.note("delete")(c.Delete("/a/s-0000000001", 0))
+	tr.note("delete")(c.Delete("/missing", -1))
+	tr.note("delete")(c.Delete("bad", -1))
 
 	tr.multi()
 	tr.acls()
 	tr.watches()
 	tr.reconfig()
-	tr.note("state", c.State().String(), c.SessionID() != 0, c.Server() != "")
+	tr.note("state")(c.State().String(), c.SessionID() != 0, c.Server() != "")
 	c.Close()
 	c.Close()
 	get("/a")
 	create("/closed", nil, 0, world)
-	found, stat, err := c.Exists("/a")
-	tr.note("exists", found, stat, err)
-	found, stat, ch, err := c.ExistsW("/a")
-	tr.note("exists", found, stat, ch, err)
-	children, stat, err := c.Children("/a")
-	tr.note("children", children, stat, err)
-	stat, err = c.Set("/a", nil, -1)
-	tr.note("set", stat, err)
-	tr.note("delete", c.Delete("/a", -1))
+	tr.note("exists")(c.Exists("/a"))
+	tr.note("exists")(c.ExistsW("/a"))
+	tr.note("children")(c.Children("/a"))
+	tr.note("set")(c.Set("/a", nil, -1))
+	tr.note("delete")(c.Delete("/a", -1))
 }
 
 func (tr *transcript) multi() {
-	call := func(ops ...any) {
-		results, err := tr.conn.Multi(ops...)
-		tr.note("multi", results, err)
-	}
+	call := func(ops ...any) { tr.note("multi")(tr.conn.Multi(ops...)) }
 	call(&zk.CreateRequest{Path: "/m", Data: []byte("x"), Acl: world},
 		&zk.CreateRequest{Path: "/m/s-", Acl: world, Flags: zk.FlagSequence},
 		&zk.SetDataRequest{Path: "/m", Data: []byte("y"), Version: 0},
@@ -245,64 +228,56 @@ func (tr *transcript) multi() {
 
 func (tr *transcript) acls() {
 	c := tr.conn
-	stat, err := c.SetACL("/m", world, 3)
-	tr.note("setACL", stat, err)
-	stat, err = c.SetACL("/m", nil, -1)
-	tr.note("setACL", stat, err)
-	stat, err = c.SetACL("/m", zk.DigestACL(zk.PermAll, "user", "password"), 0)
-	tr.note("setACL", stat, err)
-	_, stat, err = c.Get("/m")
-	tr.note("get", stat, err)
-	found, stat, err := c.Exists("/m")
-	tr.note("exists", found, stat, err)
-	_, stat, ch, err := c.GetW("/m")
-	tr.note("getW", stat, ch, err)
-	tr.note("auth", c.AddAuth("digest", []byte("user:password")))
-	_, stat, err = c.Get("/m")
-	tr.note("get", stat, err)
-	stat, err = c.SetACL("/m", zk.AuthACL(zk.PermAll), -1)
-	tr.note("setACL", stat, err)
-	acl, _, err := c.GetACL("/m")
-	tr.note("getACL", acl, err)
+	tr.note("setACL")(c.SetACL("/m", world, 3))
+	tr.note("setACL")(c.SetACL("/m", nil, -1))
+	tr.note("setACL")(c.SetACL("/m", zk.DigestACL(zk.PermAll, "user", "password"), 0))
+	tr.note("get")(c.Get("/m"))
+	tr.note("exists")(c.Exists("/m"))
+	tr.note("getW")(c.GetW("/m"))
+	tr.note("auth")(c.AddAuth("digest", []byte("user:password")))
+	tr.note("get")(c.Get("/m"))
+	tr.note("setACL")(c.SetACL("/m", zk.AuthACL(zk.PermAll), -1))
+	tr.note("getACL")(c.GetACL("/m"))
+}
+
+func (tr *transcript) getW(path string) <-chan zk.Event {
+	data, stat, ch, err := tr.conn.GetW(path)
+	tr.note("getW "+path)(data, stat, ch, err)
+	return ch
+}
+
+func (tr *transcript) existsW(path string) <-chan zk.Event {
+	found, stat, ch, err := tr.conn.ExistsW(path)
+	tr.note("existsW "+path)(found, stat, ch, err)
+	return ch
+}
+
+func (tr *transcript) childrenW(path string) <-chan zk.Event {
+	children, stat, ch, err := tr.conn.ChildrenW(path)
+	tr.note("childrenW "+path)(children, stat, ch, err)
+	return ch
 }
 
 func (tr *transcript) watches() {
 	c := tr.conn
-	_, err := c.Create("/w", nil, 0, world)
-	tr.note("create", err)
-	_, stat, ch, err := c.GetW("/missing")
-	tr.note("getW", stat, ch, err)
-	_, stat, ch, err = c.ChildrenW("/missing")
-	tr.note("childrenW", stat, ch, err)
-	_, stat, ch, err = c.GetW("bad")
-	tr.note("getW", stat, ch, err)
+	tr.note("create")(c.Create("/w", nil, 0, world))
+	tr.getW("/missing")
+	tr.childrenW("/missing")
+	tr.getW("bad")
 
-	_, stat, data, err := c.GetW("/w")
-	tr.note("getW", stat, data, err)
-	found, stat, there, err := c.ExistsW("/w")
-	tr.note("existsW", found, stat, there, err)
-	_, err = c.Set("/w", []byte("x"), -1)
-	tr.note("set", err)
+	data, there := tr.getW("/w"), tr.existsW("/w")
+	tr.note("set")(c.Set("/w", []byte("x"), -1))
 	tr.event("data", data)
 	tr.event("exists", there)
 
-	children, stat, list, err := c.ChildrenW("/w")
-	tr.note("childrenW", children, stat, list, err)
-	found, stat, gone, err := c.ExistsW("/w/c")
-	tr.note("existsW", found, stat, gone, err)
-	_, err = c.Create("/w/c", nil, 0, world)
-	tr.note("create", err)
+	list, gone := tr.childrenW("/w"), tr.existsW("/w/c")
+	tr.note("create")(c.Create("/w/c", nil, 0, world))
 	tr.event("children", list)
 	tr.event("created", gone)
-	tr.note("delete", c.Delete("/w/c", -1))
+	tr.note("delete")(c.Delete("/w/c", -1))
 
-	_, _, data, err = c.GetW("/w")
-	tr.note("getW", err)
-	_, _, list, err = c.ChildrenW("/w")
-	tr.note("childrenW", err)
-	_, _, more, err := c.GetW("/w")
-	tr.note("getW", err)
-	tr.note("delete", c.Delete("/w", -1))
+	data, list, more := tr.getW("/w"), tr.childrenW("/w"), tr.getW("/w")
+	tr.note("delete")(c.Delete("/w", -1))
 	tr.event("deleted", data)
 	tr.event("deleted", list)
 	tr.event("deleted", more)
@@ -310,16 +285,11 @@ func (tr *transcript) watches() {
 
 func (tr *transcript) reconfig() {
 	for _, version := range []int64{-1, 1 << 32} {
-		stat, err := tr.conn.Reconfig([]string{"server.1=a:2888:3888;2181\n", "server.2=b:2888:3888:observer;2181"}, version)
-		tr.note("reconfig", stat, err)
-		stat, err = tr.conn.IncrementalReconfig([]string{"server.3=c:2888:3888;2181"}, []string{"1", "2"}, version)
-		tr.note("incremental reconfig", stat, err)
-		stat, err = tr.conn.IncrementalReconfig(nil, []string{"1"}, version)
-		tr.note("incremental reconfig", stat, err)
-		stat, err = tr.conn.IncrementalReconfig(nil, nil, version)
-		tr.note("incremental reconfig", stat, err)
-		stat, err = tr.conn.Reconfig(nil, version)
-		tr.note("reconfig", stat, err)
+		tr.note("reconfig")(tr.conn.Reconfig([]string{"server.1=a:2888:3888;2181\n", "server.2=b:2888:3888:observer;2181"}, version))
+		tr.note("incremental reconfig")(tr.conn.IncrementalReconfig([]string{"server.3=c:2888:3888;2181"}, []string{"1", "2"}, version))
+		tr.note("incremental reconfig")(tr.conn.IncrementalReconfig(nil, []string{"1"}, version))
+		tr.note("incremental reconfig")(tr.conn.IncrementalReconfig(nil, nil, version))
+		tr.note("reconfig")(tr.conn.Reconfig(nil, version))
 	}
 }
 
@@ -354,7 +324,7 @@ func (s *sent) bodies(op string) (list []string) {
 // A server of zktest does not reconfigure. So the requests are compared byte by byte, and the test
 // writes the reply.
 func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
-	record := func(connect func(servers []string, dial zk.Dialer) (api, error)) (lines, bodies []string) {
+	record := func(connect connector) (lines, bodies []string) {
 		server := zktest.NewServer(t)
 		server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 			var header proto.ReplyHeader
@@ -367,29 +337,21 @@ func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
 			return answer
 		}, zktest.OnOp("reconfig"))
 		var s sent
-		conn, err := connect(server.Servers(), func(network, address string, timeout time.Duration) (net.Conn, error) {
+		conn, _ := connect(t, server.Servers(), func(network, address string, timeout time.Duration) (net.Conn, error) {
 			var err error
 			s.Conn, err = net.DialTimeout(network, address, timeout)
 			return &s, err
 		})
-		require.NoError(t, err)
-		defer conn.Close()
 		tr := &transcript{conn: conn}
 		tr.reconfig()
 		return tr.lines, s.bodies("reconfig")
 	}
-	theirs, theirBodies := record(func(servers []string, dial zk.Dialer) (api, error) {
-		conn, _, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}), zk.WithDialer(dial))
-		return conn, err
-	})
-	ours, ourBodies := record(func(servers []string, dial zk.Dialer) (api, error) {
-		conn, _, err := zkconn.Connect(servers, 10*time.Second, zkconn.WithLogger(quiet{}), zkconn.WithDialer(dial))
-		return conn, err
-	})
-	require.Len(t, theirBodies, 10)
-	require.Equal(t, theirBodies, ourBodies)
-	require.Contains(t, theirs[0], "stat(v7 ")
-	require.Equal(t, theirs, ours)
+	wantLines, wantBodies := record(theirs)
+	lines, bodies := record(ours)
+	require.Len(t, wantBodies, 10)
+	require.Equal(t, wantBodies, bodies)
+	require.Contains(t, wantLines[0], "stat(v7 ")
+	require.Equal(t, wantLines, lines)
 }
 
 // Each method is called with the same arguments on go-zookeeper's Conn and on this package's, each
@@ -397,25 +359,16 @@ func TestReconfigSendsWhatGoZookeeperSends(t *testing.T) {
 func TestOperationsReturnWhatGoZookeepersReturn(t *testing.T) {
 	for name, opts := range map[string][]zktest.Option{"plain": nil, "TTL": {zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"})}} {
 		t.Run(name, func(t *testing.T) {
-			connect := func(open func(servers []string) (api, error)) []string {
-				server := zktest.NewServer(t, opts...)
-				conn, err := open([]string{server.Addr()})
-				require.NoError(t, err)
+			record := func(connect connector) []string {
+				conn, _ := connect(t, zktest.NewServer(t, opts...).Servers(), net.DialTimeout)
 				tr := &transcript{conn: conn}
 				tr.record()
 				return tr.lines
 			}
-			theirs := connect(func(servers []string) (api, error) {
-				conn, _, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}))
-				return conn, err
-			})
-			ours := connect(func(servers []string) (api, error) {
-				conn, _, err := zkconn.Connect(servers, 10*time.Second, zkconn.WithLogger(quiet{}))
-				return conn, err
-			})
-			require.Greater(t, len(theirs), 100)
-			for i := range theirs {
-				assert.Equal(t, theirs[i], ours[i])
+			want, got := record(theirs), record(ours)
+			require.Greater(t, len(want), 100)
+			for i := range want {
+				assert.Equal(t, want[i], got[i])
 			}
 		})
 	}
@@ -449,27 +402,21 @@ func TestBadArgumentsAreRefusedEarly(t *testing.T) {
 // one.
 func TestAContainerOfAKeeperHasNoOwner(t *testing.T) {
 	servers := zktest.NewServer(t, zktest.LikeKeeper("newest")).Servers()
-	theirs, _, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}))
+	creator, _ := theirs(t, servers, net.DialTimeout)
+	_, err := creator.CreateContainer("/a", nil, zk.FlagContainer, world)
 	require.NoError(t, err)
-	defer theirs.Close()
-	_, err = theirs.CreateContainer("/a", nil, zk.FlagContainer, world)
-	require.NoError(t, err)
-	_, shown, err := theirs.Exists("/a")
+	_, shown, err := creator.Exists("/a")
 	require.NoError(t, err)
 	require.NotZero(t, shown.EphemeralOwner)
-	ours, _, err := zkconn.Connect(servers, 10*time.Second, zkconn.WithLogger(quiet{}))
-	require.NoError(t, err)
-	defer ours.Close()
-	_, stat, err := ours.Exists("/a")
+	conn, _ := ours(t, servers, net.DialTimeout)
+	_, stat, err := conn.Exists("/a")
 	require.NoError(t, err)
 	require.Zero(t, stat.EphemeralOwner)
 }
 
 func TestReconfigTakesAServerAwayAndBringsItBack(t *testing.T) {
 	e := ensemble.New(t, ensemble.WithEnv("ZOO_CFG_EXTRA", "reconfigEnabled=true skipACL=yes"))
-	conn, _, err := zkconn.Connect(e.Servers()[:2], 10*time.Second, zkconn.WithLogger(quiet{}))
-	require.NoError(t, err)
-	defer conn.Close()
+	conn, _ := ours(t, e.Servers()[:2], net.DialTimeout)
 	// A server that led loses its clients, and a new one is not in step at once.
 	members := func(reconfig func() (*zk.Stat, error)) (list []string) {
 		testbed.Eventually(t, func() bool {
@@ -485,7 +432,7 @@ func TestReconfigTakesAServerAwayAndBringsItBack(t *testing.T) {
 	}
 	all := members(func() (*zk.Stat, error) { return nil, nil })
 	require.Len(t, all, 3)
-	_, err = conn.Reconfig(all, 1)
+	_, err := conn.Reconfig(all, 1)
 	require.Equal(t, zkconn.ErrBadVersion, err)
 	_, err = conn.Reconfig(nil, -1)
 	require.Equal(t, zkconn.ErrBadArguments, err)

@@ -2,6 +2,7 @@ package zkconn_test
 
 import (
 	"fmt"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,18 +39,14 @@ func drained(events <-chan zk.Event) <-chan zk.Event {
 
 // Watches of existing and missing nodes.
 var watches = map[string]func(c *zkconn.Conn, path string) (<-chan zk.Event, error){
-	"get": func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
-		_, _, ch, err := c.GetW(path)
+	"get": watchOf((*zkconn.Conn).GetW), "exists": watchOf((*zkconn.Conn).ExistsW), "children": watchOf((*zkconn.Conn).ChildrenW),
+}
+
+func watchOf[V any](read func(c *zkconn.Conn, path string) (V, *zk.Stat, <-chan zk.Event, error)) func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
+	return func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
+		_, _, ch, err := read(c, path)
 		return ch, err
-	},
-	"exists": func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
-		_, _, ch, err := c.ExistsW(path)
-		return ch, err
-	},
-	"children": func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
-		_, _, ch, err := c.ChildrenW(path)
-		return ch, err
-	},
+	}
 }
 
 func TestAWatchSurvivesAReconnect(t *testing.T) {
@@ -122,8 +119,7 @@ func TestANodeThatWasReplacedIsSeen(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		require.NoError(t, b.Create("/a", nil))
 		conn, events := b.connect()
-		_, _, data, err := conn.GetW("/a")
-		require.NoError(t, err)
+		data := b.getW(conn, "/a")
 		_, _, list, err := conn.ChildrenW("/a")
 		require.NoError(t, err)
 		steps(t, events, zk.StateHasSession)
@@ -143,9 +139,7 @@ func TestWatchesSurviveManyReconnects(t *testing.T) {
 		for i := range 100 {
 			path := fmt.Sprintf("/%d", i)
 			b.create(conn, path)
-			_, _, ch, err := conn.GetW(path)
-			require.NoError(t, err)
-			all = append(all, ch)
+			all = append(all, b.getW(conn, path))
 		}
 		steps(t, events, zk.StateHasSession)
 		for i := range 10 {
@@ -255,8 +249,7 @@ func TestAWatchEndsWithTheConn(t *testing.T) {
 		virtualRun(t, fmt.Sprint("connected ", connected), func(t *testing.T, b *bench) {
 			conn, _ := b.connect()
 			b.create(conn, "/a")
-			_, _, ch, err := conn.GetW("/a")
-			require.NoError(t, err)
+			ch := b.getW(conn, "/a")
 			if !connected {
 				b.RefuseConnections(true)
 				b.CutConnections()
@@ -271,11 +264,8 @@ func TestAWatchEndsWithTheConn(t *testing.T) {
 
 // A client sees the event of a change before it sees the new data.
 func TestTheEventIsThereBeforeALaterAnswer(t *testing.T) {
-	server := zktest.NewServer(t)
-	conn, _, err := zkconn.Connect(server.Servers(), 10*time.Second, zkconn.WithLogger(quiet{}))
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Create("/a", nil, 0, world)
+	conn, _ := ours(t, zktest.NewServer(t).Servers(), net.DialTimeout)
+	_, err := conn.Create("/a", nil, 0, world)
 	require.NoError(t, err)
 	for range 1000 {
 		_, _, ch, err := conn.GetW("/a")
@@ -313,8 +303,7 @@ func TestTheSessionIsOverBeforeItsWatchesAre(t *testing.T) {
 		virtualRun(t, name, func(t *testing.T, b *bench) {
 			conn, events := b.connect()
 			b.create(conn, "/a")
-			_, _, ch, err := conn.GetW("/a")
-			require.NoError(t, err)
+			ch := b.getW(conn, "/a")
 			session := testbed.Session(t, conn.Client())
 			testbed.Depend(t, session, connstate.LostEndsHold, func(error) {
 				time.Sleep(5 * time.Second) // virtual time: the end of the session is published later
