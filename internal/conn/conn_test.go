@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -124,6 +125,14 @@ func deletion() (*Request, caller) {
 	return request(proto.OpDelete, &proto.VersionRequest{Path: "/a", Version: -1})
 }
 
+// sent sends a delete, which the peer reads.
+func (p *peer) sent(c *Conn) (xid int32, answered caller) {
+	r, answered := deletion()
+	c.Send(r)
+	h, _ := p.next()
+	return h.Xid, answered
+}
+
 func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 	var order []string
 	var answers []Answer
@@ -161,19 +170,48 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 	}
 }
 
-// TestEndedIsCalledBeforeRequestsFail: when a request fails because the connection was lost,
-// holders know already.
-func TestEndedIsCalledBeforeRequestsFail(t *testing.T) {
-	var order []string
-	c, p := open(t, 10*time.Second, Handlers{Ended: func() { order = append(order, "the end") }})
-	r, _ := deletion()
-	r.Handler = handlerFunc(func(_ *proto.Decoder, err error) { order = append(order, err.Error()) })
-	c.Send(r)
-	p.next()
-	require.NoError(t, p.Close())
-	<-c.Done()
-	require.Equal(t, []string{"the end", zk.ErrConnectionClosed.Error()}, order)
+// TestARequestFailsAfterEnded: when a request fails because the connection ended, holders know
+// already.
+func TestARequestFailsAfterEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		answered func(Answer) error
+		end      func(p *peer, xid int32)
+		why      error
+	}{
+		"the peer closes":       {nil, func(p *peer, _ int32) { require.NoError(p.t, p.Close()) }, io.EOF},
+		"the answer is refused": {func(Answer) error { return errUseless }, func(p *peer, xid int32) { p.reply(xid, proto.OK) }, errUseless},
+		"the answer is too short": {nil, func(p *peer, xid int32) {
+			p.reply(xid, proto.OK, &proto.NumberResponse{Number: 100})
+		}, proto.ErrMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var order []string
+			c, p := open(t, 10*time.Second, Handlers{Answered: test.answered, Ended: func() { order = append(order, "ended") }})
+			r, answered := request(proto.OpGetData, &proto.ReadRequest{Path: "/a"})
+			r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
+				if err == nil {
+					new(proto.DataResponse).Decode(d)
+					return
+				}
+				order = append(order, "failed")
+				answered <- err
+			})
+			c.Send(r)
+			h, _ := p.next()
+			test.end(p, h.Xid)
+			err := <-answered
+			require.ErrorIs(t, err, zk.ErrConnectionClosed)
+			<-c.Done()
+			require.ErrorIs(t, c.Err(), test.why)
+			if test.why == proto.ErrMalformed {
+				require.ErrorIs(t, err, proto.ErrMalformed)
+			}
+			require.Equal(t, []string{"ended", "failed"}, order)
+		})
+	}
 }
+
+var errUseless = errors.New("of no use")
 
 type handlerFunc func(*proto.Decoder, error)
 
@@ -196,13 +234,9 @@ func TestAnAnswerToSomethingElseEndsTheConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, p := open(t, 10*time.Second, Handlers{})
-			r1, first := deletion()
-			c.Send(r1)
-			h1, _ := p.next()
-			r2, second := deletion()
-			c.Send(r2)
-			h2, _ := p.next()
-			lie(p, h1.Xid, h2.Xid)
+			x1, first := p.sent(c)
+			x2, second := p.sent(c)
+			lie(p, x1, x2)
 			require.ErrorIs(t, <-first, zk.ErrConnectionClosed)
 			require.ErrorIs(t, <-second, zk.ErrConnectionClosed)
 			<-c.Done()
@@ -214,13 +248,11 @@ func TestAnAnswerToSomethingElseEndsTheConnection(t *testing.T) {
 func TestPingsMayBeAnsweredEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := open(t, 9*time.Second, Handlers{})
-		r, waits := deletion()
-		c.Send(r)
-		h, _ := p.next()
+		xid, waits := p.sent(c)
 		ping, _ := p.next() // a third of the timeout later
 		require.Equal(t, proto.RequestHeader{Xid: proto.XidPing, Op: proto.OpPing}, ping)
 		p.reply(proto.XidPing, proto.OK)
-		p.reply(h.Xid, proto.NoNode)
+		p.reply(xid, proto.NoNode)
 		require.ErrorIs(t, <-waits, zk.ErrNoNode)
 	})
 }
@@ -236,10 +268,8 @@ func TestARefusalMayComeEarly(t *testing.T) {
 		var numbers []int32
 		var answers []caller
 		for range 3 {
-			r, answer := deletion()
-			c.Send(r)
-			h, _ := p.next()
-			numbers, answers = append(numbers, h.Xid), append(answers, answer)
+			xid, answer := p.sent(c)
+			numbers, answers = append(numbers, xid), append(answers, answer)
 		}
 		p.say(frame(&proto.ReplyHeader{Xid: numbers[1], Zxid: zxid, Code: code}))
 		require.ErrorIs(t, <-answers[1], CodeError(code))
@@ -261,13 +291,9 @@ func TestARefusalMayComeEarly(t *testing.T) {
 // missing.
 func TestARefusalWithATransactionDoesNotComeEarly(t *testing.T) {
 	c, p := open(t, 10*time.Second, Handlers{})
-	r, _ := deletion()
-	c.Send(r)
-	p.next()
-	r, answer := deletion()
-	c.Send(r)
-	h, _ := p.next()
-	p.say(frame(&proto.ReplyHeader{Xid: h.Xid, Zxid: 1, Code: proto.NoAuth}))
+	p.sent(c)
+	xid, answer := p.sent(c)
+	p.say(frame(&proto.ReplyHeader{Xid: xid, Zxid: 1, Code: proto.NoAuth}))
 	require.ErrorIs(t, <-answer, zk.ErrConnectionClosed)
 	require.ErrorIs(t, c.Err(), ErrOutOfOrder)
 }
@@ -275,9 +301,7 @@ func TestARefusalWithATransactionDoesNotComeEarly(t *testing.T) {
 func TestCredentialsMayBeAnsweredEarlyAndAreNotifiedOfTheEnd(t *testing.T) {
 	var answers atomic.Int32
 	c, p := open(t, 10*time.Second, Handlers{Answered: func(Answer) error { answers.Add(1); return nil }})
-	r, waits := deletion()
-	c.Send(r)
-	h, _ := p.next()
+	xid, waits := p.sent(c)
 	credentials := func() outcome {
 		answered := make(outcome, 1)
 		c.Send(&Request{Op: proto.OpAuth, Frame: Begin(0), Handler: answered})
@@ -289,7 +313,7 @@ func TestCredentialsMayBeAnsweredEarlyAndAreNotifiedOfTheEnd(t *testing.T) {
 	p.reply(proto.XidAuth, proto.OK)
 	require.NoError(t, <-accepted)
 	require.Zero(t, answers.Load(), "it does not show that the server has heard the session")
-	p.reply(h.Xid, proto.NoNode)
+	p.reply(xid, proto.NoNode)
 	require.ErrorIs(t, <-waits, zk.ErrNoNode)
 	require.EqualValues(t, 1, answers.Load())
 	first, second := credentials(), credentials()
@@ -326,9 +350,6 @@ func TestSendingDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
 	c.Close(nil)
 	require.Error(t, <-first, "whoever waits hears of the end")
 	require.Error(t, <-second)
-	r3, third := deletion()
-	c.Send(r3)
-	require.ErrorIs(t, <-third, zk.ErrNoServer, "nothing is sent any more")
 }
 
 func TestAWriteThatCouldWaitIsLeftToTheLoop(t *testing.T) {
@@ -458,53 +479,6 @@ func TestDrainLetsOnlyTheLastRequestsPass(t *testing.T) {
 	h, _ := p.next()
 	p.reply(h.Xid, proto.OK)
 	require.NoError(t, <-waits)
-}
-
-// TestAnAnswerThatIsTooShortEndsTheConnection, and its request fails after Ended was called.
-func TestAnAnswerThatIsTooShortEndsTheConnection(t *testing.T) {
-	var order []string
-	c, p := open(t, 10*time.Second, Handlers{Ended: func() { order = append(order, "ended") }})
-	answered := make(chan error, 1)
-	r, _ := request(proto.OpGetData, &proto.ReadRequest{Path: "/a"})
-	r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
-		if err == nil {
-			new(proto.DataResponse).Decode(d)
-			order = append(order, "malformed")
-			return
-		}
-		order = append(order, "failed")
-		answered <- err
-	})
-	c.Send(r)
-	h, _ := p.next()
-	p.reply(h.Xid, proto.OK, &proto.NumberResponse{Number: 100})
-	err := <-answered
-	require.ErrorIs(t, err, proto.ErrMalformed)
-	require.ErrorIs(t, err, zk.ErrConnectionClosed)
-	<-c.Done()
-	require.ErrorIs(t, c.Err(), proto.ErrMalformed)
-	require.Equal(t, []string{"malformed", "ended", "failed"}, order)
-}
-
-// TestARefusedAnswerFailsItsRequestAfterEnded: when a request fails because the connection ended,
-// holders know already.
-func TestARefusedAnswerFailsItsRequestAfterEnded(t *testing.T) {
-	var order []string
-	c, p := open(t, 10*time.Second, Handlers{
-		Answered: func(Answer) error { return errors.New("of no use") },
-		Ended:    func() { order = append(order, "ended") },
-	})
-	r, answered := deletion()
-	answer := r.Handler
-	r.Handler = handlerFunc(func(d *proto.Decoder, err error) {
-		order = append(order, "reply")
-		answer.Reply(d, err)
-	})
-	c.Send(r)
-	h, _ := p.next()
-	p.reply(h.Xid, proto.OK)
-	require.ErrorIs(t, <-answered, zk.ErrConnectionClosed)
-	require.Equal(t, []string{"ended", "reply"}, order)
 }
 
 // TestARequestAfterTheEndFailsAfterEnded: the connection has ended, and Ended has not returned yet.

@@ -1,48 +1,28 @@
-package conn_test
+package conn
 
 import (
 	"io"
-	"net"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/conn"
 	"github.com/gocurator/curator/internal/proto"
 )
 
-type replied chan struct{}
-
-func (r replied) Reply(*proto.Decoder, error) { r <- struct{}{} }
-
 // TestALongRequestIsNotCopied before it is written.
 func TestALongRequestIsNotCopied(t *testing.T) {
-	client, server := net.Pipe()
-	go func() { // a server that grants a session, and answers one request that has the number 1
-		defer server.Close()
-		if _, err := proto.ReadFrame(server, 1<<10); err != nil {
-			return
-		}
-		grant := proto.ConnectResponse{Timeout: 60_000, Session: 1, Password: make([]byte, 16)}
-		_, _ = server.Write(proto.Seal(grant.Append(proto.Begin(64))))
-		_, _ = io.CopyN(io.Discard, server, 4+8+1<<20)
-		header := proto.ReplyHeader{Xid: 1, Zxid: 1}
-		_, _ = server.Write(proto.Seal(header.Append(proto.Begin(64))))
-		_, _ = io.Copy(io.Discard, server)
-	}()
-	c, err := conn.Open(t.Context(), client, conn.Hello{Timeout: time.Minute})
-	require.NoError(t, err)
-	c.Start(conn.Handlers{Answered: func(conn.Answer) error { return nil }, Ended: func() {}})
-	frame := append(conn.Begin(1<<20), make([]byte, 1<<20)...)
-	done := make(replied, 1)
+	c, p := open(t, time.Minute, Handlers{})
+	r, answered := deletion()
+	r.Frame = append(Begin(1<<20), make([]byte, 1<<20)...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	c.Send(&conn.Request{Op: proto.OpSetData, Frame: frame, Handler: done})
-	<-done
+	c.Send(r)
+	_, err := io.CopyN(io.Discard, p, 4+8+1<<20)
+	require.NoError(t, err)
+	p.reply(1, proto.OK)
+	require.NoError(t, <-answered)
 	runtime.ReadMemStats(&after)
 	require.Less(t, int(after.TotalAlloc-before.TotalAlloc), 1<<19)
-	c.Close(nil)
-	<-c.Done()
 }

@@ -11,13 +11,15 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// openNudging opens a connection that sends nudges.
-func openNudging(t *testing.T) (*Conn, *peer) {
-	t.Helper()
-	return open(t, time.Hour, Handlers{Nudge: true}) // so that no ping is sent in between
+// nudging runs a test in virtual time with a connection that sends nudges.
+func nudging(t *testing.T, test func(t *testing.T, c *Conn, p *peer)) {
+	synctest.Test(t, func(t *testing.T) {
+		c, p := open(t, time.Hour, Handlers{Nudge: true}) // so that no ping is sent in between
+		test(t, c, p)
+	})
 }
 
-// write sends a delete, which the peer answers after a while.
+// write sends a delete, which the peer answers after a while. Nothing is sent in between.
 func write(t *testing.T, c *Conn, p *peer, after time.Duration) {
 	t.Helper()
 	r, answered := deletion()
@@ -51,8 +53,7 @@ func forget(t *testing.T, c *Conn, p *peer, r *Request, answered caller) time.Du
 }
 
 func TestARequestThatIsForgottenGetsANudge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
 		for range 3 {
 			r, answered := deletion()
 			require.Equal(t, 50*time.Millisecond, forget(t, c, p, r, answered))
@@ -68,8 +69,7 @@ func TestARequestThatIsForgottenGetsANudge(t *testing.T) {
 
 // TestASyncGetsNoNudge: it is one itself, and a slow leader must not get twice as many.
 func TestASyncGetsNoNudge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
 		r, answered := request(proto.OpSync, &proto.PathRequest{Path: "/"})
 		c.Send(r)
 		h, _ := p.next()
@@ -85,8 +85,7 @@ func TestASyncGetsNoNudge(t *testing.T) {
 // TestOneNudgeAtATime has a server that answers nothing any more: not even the next requests bring
 // another nudge.
 func TestOneNudgeAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
 		for range 5 {
 			r, _ := deletion()
 			c.Send(r)
@@ -115,31 +114,25 @@ func TestOneNudgeAtATime(t *testing.T) {
 // TestARequestBehindANudgeGetsOneToo: it was sent while the nudge was not answered yet, and is
 // forgotten in its turn.
 func TestARequestBehindANudgeGetsOneToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
-		first, answered := deletion()
-		c.Send(first)
-		h, _ := p.next()
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
+		first, answered := p.sent(c)
 		nudge, _ := p.next()
-		second, again := deletion()
-		c.Send(second)
-		behind, _ := p.next()
+		behind, again := p.sent(c)
 		time.Sleep(10 * time.Millisecond) // virtual time
-		p.reply(h.Xid, proto.OK)
+		p.reply(first, proto.OK)
 		p.reply(nudge.Xid, proto.OK, &proto.PathResponse{Path: "/"})
 		require.NoError(t, <-answered)
 		began := time.Now()
 		nudge, _ = p.next()
 		require.Equal(t, proto.OpSync, nudge.Op)
 		require.Less(t, time.Since(began), time.Second)
-		p.reply(behind.Xid, proto.OK)
+		p.reply(behind, proto.OK)
 		require.NoError(t, <-again)
 	})
 }
 
 func TestASlowServerGetsNoNudges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
 		const usual = 10 * time.Millisecond
 		for range 100 {
 			write(t, c, p, usual) // next would show a nudge
@@ -158,17 +151,14 @@ func TestASlowServerGetsNoNudges(t *testing.T) {
 // TestForgottenOnceIsNotUsual: the next request that is forgotten must not wait as long as this one
 // has.
 func TestForgottenOnceIsNotUsual(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
-		r, answered := deletion()
-		c.Send(r)
-		h, _ := p.next()
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
+		xid, answered := p.sent(c)
 		nudge, _ := p.next()
 		time.Sleep(5 * time.Second) // virtual time: it does not help at once
-		p.reply(h.Xid, proto.OK)
+		p.reply(xid, proto.OK)
 		p.reply(nudge.Xid, proto.OK, &proto.PathResponse{Path: "/"})
 		require.NoError(t, <-answered)
-		r, answered = deletion()
+		r, answered := deletion()
 		require.Less(t, forget(t, c, p, r, answered), 200*time.Millisecond)
 	})
 }
@@ -176,8 +166,7 @@ func TestForgottenOnceIsNotUsual(t *testing.T) {
 // TestALongRowGetsNoNudges: 100 reads sent at once, each of which takes 20 ms, so that the last one
 // takes 2 s.
 func TestALongRowGetsNoNudges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
 		var last caller
 		for range 100 {
 			var r *Request
@@ -197,8 +186,7 @@ func TestALongRowGetsNoNudges(t *testing.T) {
 
 // TestTheEndOfASessionGetsANudgeToo, though nothing else is sent then.
 func TestTheEndOfASessionGetsANudgeToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
 		c.Drain()
 		began := time.Now()
 		go c.CloseSession(t.Context())
@@ -245,8 +233,7 @@ func TestNoNudgesUnlessTheyAreWanted(t *testing.T) {
 
 // TestAnIdleConnectionSetsNoTimer: nothing is looked for once everything is answered.
 func TestAnIdleConnectionSetsNoTimer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, p := openNudging(t)
+	nudging(t, func(t *testing.T, c *Conn, p *peer) {
 		looking := func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()

@@ -17,6 +17,21 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
+// serve plays the other end: it reads the request for a session, answers with a welcome, and goes on
+// with rest, or hangs up if that is nil.
+func serve(welcome []byte, rest func(far net.Conn)) (near net.Conn) {
+	near, far := net.Pipe()
+	go func() {
+		defer far.Close()
+		_, _ = proto.ReadFrame(far, 1<<20)
+		_, _ = far.Write(welcome)
+		if rest != nil {
+			rest(far)
+		}
+	}()
+	return near
+}
+
 func TestTheHandshakeAsksForTheSessionAndTakesTheGrant(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
@@ -47,12 +62,7 @@ func TestAGrantIsCapped(t *testing.T) {
 		{time.Hour, time.Hour, time.Hour},
 		{time.Hour, 2 * time.Hour, time.Hour},
 	} {
-		near, far := net.Pipe()
-		go func() {
-			_, _ = proto.ReadFrame(far, 1<<20)
-			_, _ = far.Write(grant(c.granted))
-			far.Close()
-		}()
+		near := serve(grant(c.granted), nil)
 		opened, err := Open(t.Context(), near, Hello{Timeout: c.asked})
 		require.NoError(t, err)
 		require.Equal(t, c.kept, opened.Grant.Timeout)
@@ -79,12 +89,7 @@ func TestABadWelcomeIsAnError(t *testing.T) {
 		"nothing":              {nil, io.EOF},
 		"an endless password":  {frame(&proto.RequestHeader{}, &proto.RequestHeader{}, &proto.RequestHeader{Xid: 1 << 30}), ErrRefused},
 	} {
-		near, far := net.Pipe()
-		go func() {
-			_, _ = proto.ReadFrame(far, 1<<20)
-			_, _ = far.Write(c.said)
-			far.Close()
-		}()
+		near := serve(c.said, nil)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := Open(t.Context(), near, Hello{Timeout: time.Second})
@@ -111,12 +116,8 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 		"hanging up is no refusal":  {nil, io.EOF},
 		"fine":                      {frame(&proto.ReplyHeader{Xid: proto.XidAuth}), nil},
 	} {
-		near, far := net.Pipe()
 		asked := make(chan proto.AuthRequest, 1)
-		go func() {
-			defer far.Close()
-			_, _ = proto.ReadFrame(far, 1<<20)
-			_, _ = far.Write(grant(time.Second))
+		near := serve(grant(time.Second), func(far net.Conn) {
 			f, err := proto.ReadFrame(far, 1<<20)
 			if err != nil {
 				return
@@ -126,7 +127,7 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 			r.Decode(&d)
 			asked <- r
 			_, _ = far.Write(c.said)
-		}()
+		})
 		_, err := Open(t.Context(), near, Hello{Timeout: time.Second, Auths: []Auth{{"digest", []byte("u:p")}}})
 		require.ErrorIs(t, err, c.want, name)
 		require.Equal(t, proto.AuthRequest{Scheme: "digest", Cred: []byte("u:p")}, <-asked)
@@ -168,12 +169,8 @@ func TestASASLExchangeEndsAsTheMechanismAndTheServerSay(t *testing.T) {
 		"half a token":             {[]reply{{body: []byte{0, 0, 0, 9}}}, nil, []string{"first"}, ErrRefused},
 		"hanging up is no refusal": {nil, nil, []string{"first"}, io.EOF},
 	} {
-		near, far := net.Pipe()
 		asked := make(chan []string, 1)
-		go func() {
-			defer far.Close()
-			_, _ = proto.ReadFrame(far, 1<<20)
-			_, _ = far.Write(grant(time.Second))
+		near := serve(grant(time.Second), func(far net.Conn) {
 			var got []string
 			for i := 0; ; i++ {
 				f, err := proto.ReadFrame(far, 1<<20)
@@ -195,7 +192,7 @@ func TestASASLExchangeEndsAsTheMechanismAndTheServerSay(t *testing.T) {
 				_, _ = far.Write(proto.Seal(append((&proto.ReplyHeader{Xid: h.Xid, Code: said.code}).Append(proto.Begin(64)), said.body...)))
 			}
 			asked <- got
-		}()
+		})
 		n := 0
 		_, err := Open(t.Context(), near, Hello{Timeout: time.Second, SASL: &SASL{Name: "TEST", First: []byte("first"), Next: func(token []byte) ([]byte, bool, error) {
 			n++

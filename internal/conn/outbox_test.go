@@ -18,11 +18,9 @@ func TestARequestThatIsTooLongIsNotSent(t *testing.T) {
 	long, refused := request(proto.OpDelete, &proto.VersionRequest{Path: "/aa", Version: -1})
 	c.Send(long)
 	require.ErrorIs(t, <-refused, ErrTooLong)
-	r, answered := deletion()
-	c.Send(r)
-	h, _ := p.next()
-	require.EqualValues(t, 1, h.Xid)
-	p.reply(h.Xid, proto.OK)
+	xid, answered := p.sent(c)
+	require.EqualValues(t, 1, xid)
+	p.reply(xid, proto.OK)
 	require.NoError(t, <-answered)
 }
 

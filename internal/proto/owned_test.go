@@ -1,4 +1,4 @@
-package proto_test
+package proto
 
 import (
 	"bytes"
@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/gocurator/curator/internal/proto"
 )
 
 // allocated is how many bytes f allocates.
@@ -25,9 +23,9 @@ func TestAListKeepsNoMoreThanItself(t *testing.T) {
 	names := []string{"instance-1", "", "instance-3"}
 	var frame []byte
 	for range lists {
-		frame = proto.AppendStrings(frame, names)
+		frame = AppendStrings(frame, names)
 	}
-	d := proto.NewDecoder(frame)
+	d := NewDecoder(frame)
 	var read [lists][]string
 	require.Less(t, allocated(func() {
 		for i := range read {
@@ -44,14 +42,14 @@ func TestAListKeepsNoMoreThanItself(t *testing.T) {
 // TestALargeBufferIsAPartOfItsFrame, and a small one is a copy.
 func TestALargeBufferIsAPartOfItsFrame(t *testing.T) {
 	data := bytes.Repeat([]byte("x"), 1<<20-100)
-	frame := proto.Seal(proto.AppendBytes(proto.AppendBytes(proto.Begin(0), []byte("small")), data))
-	in := proto.NewFrameReader(bytes.NewReader(frame), 4<<20)
+	frame := Seal(AppendBytes(AppendBytes(Begin(0), []byte("small")), data))
+	in := NewFrameReader(bytes.NewReader(frame), 4<<20)
 	var small, large []byte
 	require.Less(t, allocated(func() {
 		body, err := in.Next()
 		require.NoError(t, err)
 		require.True(t, in.Owned())
-		d := proto.NewOwnedDecoder(body)
+		d := NewOwnedDecoder(body)
 		small, large = d.Bytes(), d.Bytes()
 		require.NoError(t, d.Err())
 		body[4] = 'S'
@@ -61,7 +59,7 @@ func TestALargeBufferIsAPartOfItsFrame(t *testing.T) {
 	require.Equal(t, byte('X'), large[len(large)-1])
 	require.Equal(t, len(large), cap(large), "an append cannot change the frame")
 
-	in = proto.NewFrameReader(bytes.NewReader(proto.Seal(proto.AppendBytes(proto.Begin(0), []byte("small")))), 4<<20)
+	in = NewFrameReader(bytes.NewReader(Seal(AppendBytes(Begin(0), []byte("small")))), 4<<20)
 	_, err := in.Next()
 	require.NoError(t, err)
 	require.False(t, in.Owned(), "the reader uses its buffer again")

@@ -1,7 +1,6 @@
 package verdict_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -21,7 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/verdict"
+	"github.com/gocurator/curator/zktest"
 )
 
 // opinion is an error whose verdict is Unknown.
@@ -127,20 +128,6 @@ func TestEveryErrorHasAJudgement(t *testing.T) {
 	}
 }
 
-// In a joined error a permanent error takes precedence over a retryable one.
-func TestAFinalErrorWinsWhereErrorsAreJoined(t *testing.T) {
-	for _, err := range []error{
-		zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals,
-		zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrReconfigDisabled, zk.ErrBadArguments,
-		zk.ErrInvalidFlags, zk.ErrInvalidPath, context.Canceled, context.DeadlineExceeded,
-		backoff.Permanent(errors.New("client closed")),
-	} {
-		require.False(t, verdict.Retryable(errors.Join(zk.ErrConnectionClosed, err)), "%v", err)
-		require.False(t, verdict.Retryable(fmt.Errorf("%w: %w", err, zk.ErrNoServer)), "%v", err)
-		require.True(t, verdict.Unknown(errors.Join(zk.ErrConnectionClosed, err)), "%v", err)
-	}
-}
-
 func TestJoinedErrorsAreJudgedTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.SampledFrom(judgements), 1, 5).Draw(t, "errors")
@@ -238,28 +225,40 @@ func tcpPair(t *testing.T) (ours, theirs *net.TCPConn) {
 // The verdicts depend on the errors that go-zookeeper returns for each failure: which errors mean
 // "never sent". For some codes it has no error values.
 func TestGoZookeepersErrorsAreJudgedByWhatHappened(t *testing.T) {
-	const getData = 4
+	answers := func(code proto.Code) func(*zktest.Server) {
+		return func(s *zktest.Server) {
+			s.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+				header := proto.ReplyHeader{Xid: int32(binary.BigEndian.Uint32(answer[4:])), Code: code}
+				return proto.Seal(header.Append(proto.Begin(64)))
+			}, zktest.OnOp("getData"))
+		}
+	}
 	for _, test := range []struct {
 		name               string
-		server             server
+		fault              func(*zktest.Server)
+		writeErr           error // of the client's writes, once connected
 		want               string
 		retryable, unknown bool
 		received           int // requests that reached the server
 	}{
-		{"throttled", server{code: -127}, "unknown error: -127", false, false, 1},
-		{"session expired", server{code: -112}, zk.ErrSessionExpired.Error(), true, false, 1},
-		{"session moved", server{code: -118}, zk.ErrSessionMoved.Error(), true, false, 1},
-		{"no node", server{code: -101}, zk.ErrNoNode.Error(), false, false, 1},
-		{"cut instead of a reply", server{cut: true}, zk.ErrConnectionClosed.Error(), true, true, 1},
-		{"the write fails", server{writeErr: errBroken}, errBroken.Error(), true, true, 0},
-		{"nobody there", server{absent: true}, zk.ErrNoServer.Error(), true, false, 0},
+		{"throttled", answers(proto.Throttled), nil, "unknown error: -127", false, false, 1},
+		{"session expired", answers(proto.SessionExpired), nil, zk.ErrSessionExpired.Error(), true, false, 1},
+		{"session moved", answers(proto.SessionMoved), nil, zk.ErrSessionMoved.Error(), true, false, 1},
+		{"no node", func(*zktest.Server) {}, nil, zk.ErrNoNode.Error(), false, false, 1},
+		{"cut instead of a reply", func(s *zktest.Server) { s.Inject(zktest.LoseReply, 0, zktest.OnOp("getData")) }, nil,
+			zk.ErrConnectionClosed.Error(), true, true, 1},
+		{"the write fails", func(*zktest.Server) {}, errBroken, errBroken.Error(), true, true, 0},
+		{"nobody there", func(s *zktest.Server) { s.RefuseConnections(true) }, nil, zk.ErrNoServer.Error(), true, false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				test.server.received = map[int32]int{}
-				// An address, because a name would be resolved outside the bubble.
-				conn, _, err := zk.Connect([]string{"127.0.0.1"}, 10*time.Second,
-					zk.WithDialer(test.server.dial), zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+				server := zktest.NewServer(t, zktest.WithInMemory())
+				test.fault(server)
+				dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
+					conn, err := server.Dial(network, address, timeout)
+					return &breaking{Conn: conn, err: test.writeErr}, err
+				}
+				conn, _, err := zk.Connect(server.Servers(), 10*time.Second, zk.WithDialer(dial), zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 				require.NoError(t, err)
 				defer conn.Close()
 
@@ -268,7 +267,7 @@ func TestGoZookeepersErrorsAreJudgedByWhatHappened(t *testing.T) {
 				require.Equal(t, test.retryable, verdict.Retryable(err))
 				require.Equal(t, test.unknown, verdict.Unknown(err))
 				synctest.Wait()
-				require.Equal(t, test.received, test.server.received[getData])
+				require.Equal(t, test.received, server.Requests().Requests["getData"])
 			})
 		})
 	}
@@ -279,70 +278,6 @@ var errBroken = &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("w
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
-
-// server answers the handshake, and treats every request the same way.
-type server struct {
-	code     int32 // what each request is answered with
-	cut      bool  // the connection is cut instead
-	writeErr error // what the client's writes fail with, once connected
-	absent   bool  // cannot be dialed
-
-	received map[int32]int // by operation
-}
-
-func (s *server) dial(string, string, time.Duration) (net.Conn, error) {
-	if s.absent {
-		return nil, syscall.ECONNREFUSED
-	}
-	client, conn := net.Pipe()
-	go s.serve(conn) // ends when either side closes the pipe
-	return &breaking{Conn: client, err: s.writeErr}, nil
-}
-
-func (s *server) serve(conn net.Conn) {
-	defer conn.Close()
-	if readFrame(conn) == nil {
-		return
-	}
-	var connected bytes.Buffer
-	for _, field := range []any{int32(0), int32(10_000), int64(1), int32(16), make([]byte, 16)} {
-		_ = binary.Write(&connected, binary.BigEndian, field)
-	}
-	writeFrame(conn, connected.Bytes())
-	for {
-		request := readFrame(conn)
-		if request == nil {
-			return
-		}
-		xid, op := binary.BigEndian.Uint32(request), int32(binary.BigEndian.Uint32(request[4:]))
-		s.received[op]++
-		const closeSession = -11
-		if s.cut && op != closeSession {
-			return
-		}
-		var reply bytes.Buffer
-		for _, field := range []any{xid, int64(1), s.code} {
-			_ = binary.Write(&reply, binary.BigEndian, field)
-		}
-		writeFrame(conn, reply.Bytes())
-	}
-}
-
-func readFrame(conn net.Conn) []byte {
-	var size [4]byte
-	if _, err := io.ReadFull(conn, size[:]); err != nil {
-		return nil
-	}
-	frame := make([]byte, binary.BigEndian.Uint32(size[:]))
-	if _, err := io.ReadFull(conn, frame); err != nil {
-		return nil
-	}
-	return frame
-}
-
-func writeFrame(conn net.Conn, frame []byte) {
-	_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...))
-}
 
 // breaking fails each write after the first, which is the handshake.
 type breaking struct {
@@ -376,6 +311,8 @@ func TestOneVerdictOnSeveralErrors(t *testing.T) { // issue 10, B1
 		{[]error{zk.ErrNoNode, context.Canceled}, verdict.Over},
 		{[]error{zk.ErrConnectionClosed, zk.ErrNoNode}, verdict.Answered},
 		{[]error{zk.ErrConnectionClosed, word(verdict.Answered)}, verdict.Answered},
+		{[]error{zk.ErrConnectionClosed, context.DeadlineExceeded}, verdict.Over},
+		{[]error{zk.ErrNoServer, backoff.Permanent(errors.New("client closed"))}, verdict.Answered},
 		{[]error{zk.ErrNoServer, zk.ErrConnectionClosed}, verdict.Lost},
 		{[]error{opinion{zk.ErrNoServer, true}}, verdict.Lost},
 		{[]error{opinion{zk.ErrConnectionClosed, false}}, verdict.Refused},
