@@ -37,6 +37,17 @@ func newAcceptor(t *testing.T, kind int32) (*acceptor, *ticket) {
 	return a, &ticket{client: alice, realm: "EXAMPLE.COM", ticket: issued, key: key, end: now.Add(time.Hour)}
 }
 
+// started returns a server, a client's ticket for it, and an exchange whose first token the server
+// has read.
+func started(t *testing.T) (*acceptor, *ticket, *exchange) {
+	t.Helper()
+	a, ticket := newAcceptor(t, etypeID.AES256_CTS_HMAC_SHA1_96)
+	e, first, err := begin(ticket)
+	require.NoError(t, err)
+	a.accept(t, first)
+	return a, ticket, e
+}
+
 // accept reads the client's first token and returns its content.
 func (a *acceptor) accept(t *testing.T, token []byte) types.Authenticator {
 	t.Helper()
@@ -99,19 +110,13 @@ func TestTheServerLearnsWhoTheClientIsAndThatItWantsNoLayer(t *testing.T) {
 }
 
 func TestAnOfferOfSeveralLayersIsAnsweredWithNone(t *testing.T) {
-	a, ticket := newAcceptor(t, etypeID.AES256_CTS_HMAC_SHA1_96)
-	e, first, err := begin(ticket)
-	require.NoError(t, err)
-	a.accept(t, first)
-	_, err = e.answer(a.offer(t, 1, 7, 0, 0xff, 0xff))
+	a, _, e := started(t)
+	_, err := e.answer(a.offer(t, 1, 7, 0, 0xff, 0xff))
 	require.NoError(t, err)
 }
 
 func TestServersThatCannotBeTrustedAreRefused(t *testing.T) {
-	a, ticket := newAcceptor(t, etypeID.AES256_CTS_HMAC_SHA1_96)
-	e, first, err := begin(ticket)
-	require.NoError(t, err)
-	a.accept(t, first)
+	a, ticket, e := started(t)
 	offer := krb5gss.WrapToken{Flags: 1, Payload: []byte{1, 0, 0, 0}}
 	altered := a.offer(t, 1, 7, 0, 0, 0)
 	altered[16] = 1

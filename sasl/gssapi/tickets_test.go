@@ -13,6 +13,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/sasl"
 )
 
@@ -40,69 +41,79 @@ func (k *fakeKDC) fails(err error) {
 	k.err = err
 }
 
-// inBubble runs a test with tickets of a KDC. get returns one for the same server each time; asked
-// is how often the KDC was asked.
-func inBubble(t *testing.T, test func(t *testing.T, kdc *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int)) {
+// bubble has tickets of a KDC for one server, in virtual time.
+type bubble struct {
+	t   *testing.T
+	kdc *fakeKDC
+	tickets
+}
+
+func inBubble(t *testing.T, test func(t *testing.T, b *bubble)) {
 	synctest.Test(t, func(t *testing.T) {
 		kdc := new(fakeKDC)
-		s := &tickets{ask: kdc.ask}
-		get := func() (*ticket, error) { return s.get(t.Context(), "zookeeper", "host") }
-		asked := func() int { kdc.mu.Lock(); defer kdc.mu.Unlock(); return kdc.asked }
-		test(t, kdc, s, get, asked)
+		test(t, &bubble{t, kdc, tickets{ask: kdc.ask}})
 	})
 }
 
+// ticket returns a ticket for the same server each time.
+func (b *bubble) ticket() *ticket {
+	b.t.Helper()
+	got, err := b.try()
+	require.NoError(b.t, err)
+	return got
+}
+
+func (b *bubble) try() (*ticket, error) { return b.get(b.t.Context(), "zookeeper", "host") }
+
+func (b *bubble) accept(t *ticket) { b.accepted("zookeeper", "host", t) }
+
+// asked is how often the KDC was asked.
+func (b *bubble) asked() int {
+	b.kdc.mu.Lock()
+	defer b.kdc.mu.Unlock()
+	return b.kdc.asked
+}
+
 func TestATicketThatTheServerAcceptsIsUsedForFiveSixthsOfItsTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int) {
-		first, err := get()
-		require.NoError(t, err)
-		s.accepted("zookeeper", "host", first)
+	inBubble(t, func(t *testing.T, b *bubble) {
+		first := b.ticket()
+		b.accept(first)
 		for range 5 {
 			time.Sleep(10*time.Minute - time.Second)
-			again, err := get()
-			require.NoError(t, err)
+			again := b.ticket()
 			require.Same(t, first, again)
-			s.accepted("zookeeper", "host", again)
+			b.accept(again)
 		}
 		time.Sleep(5 * time.Second)
-		other, err := get()
-		require.NoError(t, err)
-		require.NotSame(t, first, other)
-		require.Equal(t, 2, asked())
+		require.NotSame(t, first, b.ticket())
+		require.Equal(t, 2, b.asked())
 	})
 }
 
 func TestATicketThatTheServerDoesNotAcceptIsReplaced(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int) {
-		first, err := get()
-		require.NoError(t, err)
-		s.accepted("zookeeper", "host", first)
+	inBubble(t, func(t *testing.T, b *bubble) {
+		first := b.ticket()
+		b.accept(first)
 		time.Sleep(20 * time.Minute) // then the server's key changes
 		for range 29 {
-			again, err := get()
-			require.NoError(t, err)
-			require.Same(t, first, again, "the server may be down")
+			require.Same(t, first, b.ticket(), "the server may be down")
 			time.Sleep(time.Second)
 		}
 		time.Sleep(time.Second)
-		other, err := get()
-		require.NoError(t, err)
-		require.NotSame(t, first, other)
-		s.accepted("zookeeper", "host", first) // late: it says nothing of the other
+		require.NotSame(t, first, b.ticket())
+		b.accept(first) // late: it says nothing of the other
 		time.Sleep(askAgain)
-		_, err = get()
-		require.NoError(t, err)
-		require.Equal(t, 3, asked())
+		b.ticket()
+		require.Equal(t, 3, b.asked())
 	})
 }
 
 func TestAFreshTicketThatTheServerDoesNotAcceptIsReplaced(t *testing.T) {
-	inBubble(t, func(t *testing.T, _ *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int) {
+	inBubble(t, func(t *testing.T, b *bubble) {
 		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(time.Second / 2) {
-			_, err := get()
-			require.NoError(t, err)
+			b.ticket()
 		}
-		require.InDelta(t, 10*time.Minute/askAgain, asked(), 1)
+		require.InDelta(t, 10*time.Minute/askAgain, b.asked(), 1)
 	})
 }
 
@@ -132,82 +143,75 @@ func TestATicketIsAcceptedByTheServersProof(t *testing.T) {
 }
 
 func TestAKDCThatRefusesIsAskedAgainAfterAPause(t *testing.T) {
-	inBubble(t, func(t *testing.T, kdc *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int) {
-		kdc.fails(fmt.Errorf("%w: wrong password", errRefused))
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.kdc.fails(fmt.Errorf("%w: wrong password", errRefused))
 		for range 29 {
-			_, err := get()
+			_, err := b.try()
 			require.EqualError(t, err, "the KDC refused the request: wrong password")
 			time.Sleep(time.Second)
 		}
-		require.Equal(t, 1, asked())
-		kdc.fails(nil)
+		require.Equal(t, 1, b.asked())
+		b.kdc.fails(nil)
 		time.Sleep(time.Second)
-		_, err := get()
-		require.NoError(t, err)
+		b.ticket()
 	})
 }
 
 func TestOtherErrorsAreTriedAgainAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, kdc *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int) {
+	inBubble(t, func(t *testing.T, b *bubble) {
 		for i, want := range []error{zk.ErrNoServer, errors.New("no such file"), nil} {
-			kdc.fails(want)
-			got, err := get()
+			b.kdc.fails(want)
+			got, err := b.try()
 			require.ErrorIs(t, err, want)
 			require.Equal(t, want == nil, got != nil)
-			require.Equal(t, i+1, asked())
+			require.Equal(t, i+1, b.asked())
 		}
 	})
 }
 
 func TestAnOldTicketIsUsedWhileNoKDCAnswers(t *testing.T) {
-	inBubble(t, func(t *testing.T, kdc *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int) {
-		first, err := get()
-		require.NoError(t, err)
-		kdc.fails(fmt.Errorf("%w: timeout", zk.ErrNoServer))
+	inBubble(t, func(t *testing.T, b *bubble) {
+		first := b.ticket()
+		b.kdc.fails(fmt.Errorf("%w: timeout", zk.ErrNoServer))
 		for time.Now().Before(first.end.Add(-2 * time.Second)) {
-			again, err := get()
-			require.NoError(t, err)
-			require.Same(t, first, again)
+			require.Same(t, first, b.ticket())
 			time.Sleep(time.Second)
 		}
-		require.InDelta(t, time.Hour/askAgain, asked(), 10, "each 30 s")
+		require.InDelta(t, time.Hour/askAgain, b.asked(), 10, "each 30 s")
 		time.Sleep(askAgain)
-		_, err = get()
-		require.ErrorIs(t, err, zk.ErrNoServer, "it has expired")
-		_, err = get()
-		require.ErrorIs(t, err, zk.ErrNoServer)
+		for range 2 {
+			_, err := b.try()
+			require.ErrorIs(t, err, zk.ErrNoServer, "it has expired")
+		}
 	})
 }
 
 func TestAnOldTicketIsNotUsedWhenTheKDCRefuses(t *testing.T) {
-	inBubble(t, func(t *testing.T, kdc *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int) {
-		_, err := get()
-		require.NoError(t, err)
-		kdc.fails(errRefused)
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.ticket()
+		b.kdc.fails(errRefused)
 		time.Sleep(askAgain)
-		_, err = get()
+		_, err := b.try()
 		require.ErrorIs(t, err, errRefused)
 	})
 }
 
 func TestCallersAtTheSameTimeWaitForOneRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T, kdc *fakeKDC, s *tickets, get func() (*ticket, error), asked func() int) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
-		defer cancel()
-		_, err := s.get(ctx, "zookeeper", "host")
+	inBubble(t, func(t *testing.T, b *bubble) {
+		_, err := b.get(testbed.Timeout(t, time.Second/2), "zookeeper", "host")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var wg sync.WaitGroup
 		got := make([]*ticket, 10)
 		for i := range got {
-			wg.Go(func() { got[i], _ = get() })
+			wg.Go(func() { got[i], _ = b.try() })
 		}
 		wg.Wait()
 		require.NotNil(t, got[0])
 		for _, one := range got {
 			require.Same(t, got[0], one)
 		}
-		require.Equal(t, 1, asked(), "the request of the caller that gave up")
-		other, err := s.get(t.Context(), "zookeeper", "other")
+		require.Equal(t, 1, b.asked(), "the request of the caller that gave up")
+		other, err := b.get(t.Context(), "zookeeper", "other")
 		require.NoError(t, err)
 		require.NotSame(t, got[0], other, "another server")
 	})
