@@ -51,10 +51,7 @@ func TestDigestMD5WhereItIsRequired(t *testing.T) {
 
 func testDigestMD5(t *testing.T, servers []string, cut func()) {
 	connect := func(t *testing.T, opts ...framework.Option) *framework.Client {
-		client, err := framework.New(servers, opts...)
-		require.NoError(t, err)
-		t.Cleanup(func() { client.Close() })
-		return client
+		return testbed.NewClient(t, servers, opts...)
 	}
 	login := func(user, password string) framework.Option {
 		return framework.WithSASL(sasl.DigestMD5(user, password))
@@ -67,23 +64,18 @@ func testDigestMD5(t *testing.T, servers []string, cut func()) {
 		})
 	}
 	t.Run("a node is for its user, on each connection", func(t *testing.T) {
-		ctx := testbed.Context(t)
 		bob := connect(t, login("bob", users["bob"]))
 		for path, user := range map[string]string{"/bob's": "bob", "/zoë's": "zoë"} {
-			_, err := bob.Create(ctx, path, nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: user}}))
-			require.NoError(t, err)
+			testbed.Create(t, bob, path, nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: user}}))
 		}
-		session, err := bob.Session(ctx)
-		require.NoError(t, err)
+		session := testbed.Session(t, bob)
 		for range 3 {
-			_, _, err = bob.Get(ctx, "/bob's")
-			require.NoError(t, err)
-			_, _, err = bob.Get(ctx, "/zoë's")
+			testbed.Get(t, bob, "/bob's")
+			_, _, err := bob.Get(testbed.Context(t), "/zoë's")
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 			cut()
 		}
-		_, _, err = connect(t, login("zoë", users["zoë"])).Get(ctx, "/zoë's")
-		require.NoError(t, err)
+		testbed.Get(t, connect(t, login("zoë", users["zoë"])), "/zoë's")
 		require.NoError(t, session.Err(), "the session goes on")
 	})
 	// The password belongs to no user: ZooKeeper 3.8.0 accepts the password of the previous login,

@@ -228,37 +228,33 @@ func TestAWatchOfANodeThatCannotBeReadEndsWithItsSession(t *testing.T) {
 	}
 }
 
-func TestAWatchEndsWithTheSession(t *testing.T) {
-	for name, watch := range watches {
-		virtualRun(t, name, func(t *testing.T, b *bench) {
-			conn, _ := b.connect()
-			b.create(conn, "/a")
-			ch, err := watch(conn, "/a")
-			require.NoError(t, err)
-			require.NoError(t, b.ExpireSession(conn.SessionID()))
-			want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: zkconn.ErrSessionExpired}
-			require.Equal(t, want, testbed.Receive(t, ch, "the end"))
-			_, open := <-ch
-			require.False(t, open)
-		})
-	}
-}
-
-func TestAWatchEndsWithTheConn(t *testing.T) {
-	for _, connected := range []bool{true, false} {
-		virtualRun(t, fmt.Sprint("connected ", connected), func(t *testing.T, b *bench) {
-			conn, _ := b.connect()
-			b.create(conn, "/a")
-			ch := b.getW(conn, "/a")
-			if !connected {
-				b.RefuseConnections(true)
-				b.CutConnections()
-				synctest.Wait()
-			}
+func TestAWatchEndsWithTheSessionAndTheConn(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(b *bench, conn *zkconn.Conn)
+		want error
+	}{
+		"session": {func(b *bench, conn *zkconn.Conn) { require.NoError(b.t, b.ExpireSession(conn.SessionID())) }, zkconn.ErrSessionExpired},
+		"Conn":    {func(_ *bench, conn *zkconn.Conn) { conn.Close() }, zkconn.ErrClosing},
+		"Conn without a server": {func(b *bench, conn *zkconn.Conn) {
+			b.RefuseConnections(true)
+			b.CutConnections()
+			synctest.Wait()
 			conn.Close()
-			want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: zkconn.ErrClosing}
-			require.Equal(t, want, testbed.Receive(t, ch, "the end"))
-		})
+		}, zkconn.ErrClosing},
+	} {
+		for kind, watch := range watches {
+			virtualRun(t, name+" "+kind, func(t *testing.T, b *bench) {
+				conn, _ := b.connect()
+				b.create(conn, "/a")
+				ch, err := watch(conn, "/a")
+				require.NoError(t, err)
+				test.end(b, conn)
+				want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: test.want}
+				require.Equal(t, want, testbed.Receive(t, ch, "the end"))
+				_, open := <-ch
+				require.False(t, open)
+			})
+		}
 	}
 }
 

@@ -65,40 +65,6 @@ func BenchmarkSetWithATimeline(b *testing.B) {
 	}
 }
 
-func BenchmarkSetBesideWatches(b *testing.B) {
-	for _, watches := range []int{0, 20_000} {
-		b.Run(fmt.Sprint(watches), func(b *testing.B) {
-			s, c := inMemory(b)
-			do(b, c, opCreate, create("/n", 0))
-			watcher := member(b, s)
-			for i := range watches {
-				_, err := watcher.call(opExists, watched(fmt.Sprintf("/watched/%d", i), true))
-				require.NoError(b, err)
-			}
-			for b.Loop() {
-				do(b, c, opSetData, setBody("/n", ""))
-			}
-		})
-	}
-}
-
-func BenchmarkSessionEndBesideNodes(b *testing.B) {
-	for _, nodes := range []int{0, 20_000} {
-		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
-			s, c := inMemory(b)
-			for i := range nodes {
-				do(b, c, opCreate, create(fmt.Sprintf("/n%d", i), 0))
-			}
-			for b.Loop() {
-				session := member(b, s)
-				do(b, session, opCreate, create("/e", 1))
-				do(b, session, opClose, nil)
-				session.conn.Close()
-			}
-		})
-	}
-}
-
 func BenchmarkListChildren(b *testing.B) {
 	_, c := inMemory(b)
 	do(b, c, opCreate, create("/p", 0))

@@ -1,7 +1,6 @@
 package zktest_test
 
 import (
-	"flag"
 	"fmt"
 	"regexp"
 	"strings"
@@ -18,9 +17,7 @@ import (
 // server and to a real one, and compares the answers and the counts. It also does so with the super
 // user, and with the four-letter words that this server prints.
 func TestQuotasAreThoseOfARealServer(t *testing.T) {
-	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
-		require.NoError(t, seed.Set("1")) // the same operations in every run
-	}
+	repeatable(t)
 	flags := ensemble.WithEnv("JVMFLAGS", "-Dzookeeper.enforceQuota=true -Dznode.container.checkIntervalMs=86400000 "+
 		"-Dzookeeper.DigestAuthenticationProvider.superDigest="+zktest.Digest("super:secret"))
 	compareQuotas(t, ensemble.New(t, ensemble.WithServers(1), flags).Servers()[0])

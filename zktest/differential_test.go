@@ -28,9 +28,7 @@ import (
 //
 //	go test ./zktest -run SameAsARealServer -rapid.seed $RANDOM -rapid.checks 1000
 func TestSameAsARealServer(t *testing.T) {
-	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
-		require.NoError(t, seed.Set("1"))
-	}
+	repeatable(t)
 	// No clean-up of containers in the middle of a run: it is a transaction.
 	flags := ensemble.WithEnv("JVMFLAGS", "-Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=86400000")
 	t.Run("alone", func(t *testing.T) {
@@ -56,6 +54,14 @@ func TestSameAsARealServer(t *testing.T) {
 			// A follower that has hung up might not resume the session at once.
 			compare(t, address, imageVersion(t, address), true)
 		})
+	}
+}
+
+// repeatable makes rapid draw the same operations in every run, unless a seed is given.
+func repeatable(t *testing.T) {
+	t.Helper()
+	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
+		require.NoError(t, seed.Set("1"))
 	}
 }
 
@@ -673,9 +679,7 @@ func TestHandshakeIsTheSameAsARealServers(t *testing.T) {
 // TestMemberIsTheSameAsAServerOfItsOwn compares the leader and a lagging follower of a cluster with
 // the server that was compared with a real one.
 func TestMemberIsTheSameAsAServerOfItsOwn(t *testing.T) {
-	if seed := flag.Lookup("rapid.seed").Value; seed.String() == "0" {
-		require.NoError(t, seed.Set("1"))
-	}
+	repeatable(t)
 	both := []string{"3.8.0", "3.9.6"}
 	for role, member := range map[string]func(*testing.T, *zktest.Cluster) *zktest.Server{"leader": leader, "follower": follower} {
 		for _, version := range testlevel.Pick(both[1:], both[1:], both) {

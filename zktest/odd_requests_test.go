@@ -3,7 +3,6 @@ package zktest_test
 import (
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,16 +20,26 @@ import (
 // TestOddRequests compares the answers to requests that no correct client sends with a real
 // server's.
 func TestOddRequests(t *testing.T) {
+	eachServer(t, oddRequests, nil)
+}
+
+// eachServer runs a test on a server of each version, and on a real one.
+func eachServer(t *testing.T, test func(t *testing.T, address, version string), properties map[string]string) {
 	for _, v := range []string{"3.8.0", "3.9.6"} {
-		t.Run(v, func(t *testing.T) { oddRequests(t, zktest.NewServer(t, zktest.WithVersion(v)).Addr(), v) })
+		t.Run(v, func(t *testing.T) {
+			test(t, zktest.NewServer(t, zktest.WithVersion(v), zktest.WithProperties(properties)).Addr(), v)
+		})
 	}
 	t.Run("real", func(t *testing.T) {
-		address := ensemble.New(t, ensemble.WithServers(1)).Servers()[0]
-		oddRequests(t, address, imageVersion(t, address))
+		address := ensemble.New(t, ensemble.WithServers(1), ensemble.WithProperties(properties)).Servers()[0]
+		test(t, address, "")
 	})
 }
 
-func oddRequests(t *testing.T, address string, version string) {
+func oddRequests(t *testing.T, address, version string) {
+	if version == "" {
+		version = imageVersion(t, address)
+	}
 	for name, test := range map[string]func(*testing.T, string, string){
 		"addresses":       oddAddresses,
 		"vectors":         oddVectors,
@@ -173,12 +182,7 @@ func countedNodes(t *testing.T, address string, _ string) {
 
 func dial(t *testing.T, address string) *rawClient {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	c, err := dialRaw(conn, nil, conformanceTimeout)
-	require.NoError(t, err)
-	return c
+	return letIn(t, []string{address}, nil, conformanceTimeout)
 }
 
 // TestMonitor compares the rows that both have in mntr, and the form of their values, with a member

@@ -12,31 +12,21 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/zktest"
 )
 
 // TestProperties checks the effect of each property on a server of each version and on a real one.
 // Package sasl does so for sessionRequireClientSASLAuth, which a real server needs a JAAS file for.
 func TestProperties(t *testing.T) {
-	properties := map[string]string{
+	eachServer(t, checkProperties, map[string]string{
 		"tickTime": "500", "minSessionTimeout": "1500", "maxSessionTimeout": "7000", "maxClientCnxns": "9", "jute.maxbuffer": "0x1000",
 		"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "50", "znode.container.maxNeverUsedIntervalMs": "100",
 		"enforceQuota": "true", "reconfigEnabled": "true", "4lw.commands.whitelist": "srvr,conf,mntr,ruok,stat",
 		"DigestAuthenticationProvider.superDigest": zktest.Digest("super:secret"),
-	}
-	for _, v := range []string{"3.8.0", "3.9.6"} {
-		t.Run(v, func(t *testing.T) {
-			s := zktest.NewServer(t, zktest.WithVersion(v), zktest.WithProperties(properties))
-			checkProperties(t, s.Addr())
-		})
-	}
-	t.Run("real", func(t *testing.T) {
-		checkProperties(t, ensemble.New(t, ensemble.WithServers(1), ensemble.WithProperties(properties)).Servers()[0])
 	})
 }
 
-func checkProperties(t *testing.T, address string) {
+func checkProperties(t *testing.T, address, _ string) {
 	c := dial(t, address)
 	assert.EqualValues(t, 7000, c.timeout, "maxSessionTimeout")
 	conn, err := net.Dial("tcp", address)

@@ -313,17 +313,6 @@ func TestRequestsAreCountedAndTraced(t *testing.T) {
 	require.Positive(t, counts.BytesOut)
 }
 
-func TestFourLetterWords(t *testing.T) {
-	s := zktest.NewServer(t)
-	raw(t, s, nil)
-	for name, want := range map[string]string{
-		"ruok": "imok", "srvr": "Mode: standalone", "stat": "Zxid: 0x", "mntr": "zk_server_state\tstandalone",
-		"isro": "rw", "conf": "tickTime=2000", "cons": "sid=0x",
-	} {
-		assert.Contains(t, word(t, s, name), want, name)
-	}
-}
-
 func TestBadOptionsAreRefused(t *testing.T) {
 	for name, opt := range map[string]zktest.Option{
 		"nil": nil, "address": zktest.WithAddr("nowhere"), "version": zktest.WithVersion("3.7"), "Keeper": zktest.LikeKeeper("young"),

@@ -98,5 +98,7 @@ func TestWordsCanBeRefused(t *testing.T) {
 	all := allow("*")
 	require.Equal(t, "imok", word(t, all, "ruok"))
 	require.Equal(t, "306", word(t, all, "gtmk"))
+	require.Equal(t, "rw", word(t, all, "isro"))
+	require.Contains(t, word(t, all, "stat"), "Zxid: 0x")
 	require.Contains(t, word(t, allow(""), "srvr"), "whitelist")
 }

@@ -92,14 +92,10 @@ func testRefusals(t *testing.T, r *realm) {
 }
 
 func testAccess(t *testing.T, r *realm) {
-	ctx := testbed.Context(t)
 	owner := r.client(t, r.alice())
-	_, err := owner.Create(ctx, "/private", []byte("x"), framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice@EXAMPLE.COM"}}))
-	require.NoError(t, err)
-	data, _, err := owner.Get(ctx, "/private")
-	require.NoError(t, err)
-	require.Equal(t, "x", string(data))
-	_, _, err = r.client(t, r.bob()).Get(ctx, "/private")
+	testbed.Create(t, owner, "/private", []byte("x"), framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice@EXAMPLE.COM"}}))
+	require.Equal(t, "x", testbed.Get(t, owner, "/private"))
+	_, _, err := r.client(t, r.bob()).Get(testbed.Context(t), "/private")
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
@@ -107,9 +103,7 @@ func testMutex(t *testing.T, r *realm) {
 	m, err := mutex.New(r.client(t, r.alice()), "/lock")
 	require.NoError(t, err)
 	for range 3 {
-		hold, err := m.Acquire(testbed.Context(t))
-		require.NoError(t, err)
-		require.NoError(t, hold.Release())
+		require.NoError(t, testbed.Acquire(t, m).Release())
 	}
 }
 
@@ -121,8 +115,7 @@ func testExpiry(t *testing.T, r *realm) {
 	first := ticketOf(inside)
 	require.WithinDuration(t, time.Now().Add(briefLife), first.end, time.Minute)
 	testbed.Eventually(t, func() bool { return time.Now().After(first.end.Add(skew)) }, "the end of the ticket")
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	c.cut(t)
 	who, err := admin.WhoAmI(testbed.Context(t), client)
 	require.NoError(t, err)
@@ -134,18 +127,16 @@ func testExpiry(t *testing.T, r *realm) {
 func testWithoutKDC(t *testing.T, r *realm) {
 	var c cutter
 	client := r.client(t, r.alice(), framework.WithDialer(c.dial))
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	require.NoError(t, docker(testbed.Context(t), "kill", r.kdc))
 	for range 3 {
 		c.cut(t)
-		_, _, err = client.Get(testbed.Context(t), "/")
-		require.NoError(t, err, "the ticket is good")
+		testbed.Get(t, client, "/") // the ticket is good
 	}
 	require.NoError(t, session.Err())
 
 	other := r.connect(t, r.bob(), framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
-	_, _, err = other.Get(testbed.Context(t), "/")
+	_, _, err := other.Get(testbed.Context(t), "/")
 	require.ErrorIs(t, err, zk.ErrNoServer)
 	require.NotErrorIs(t, err, zk.ErrAuthFailed)
 	require.ErrorContains(t, err, "ticket of bob@EXAMPLE.COM for zookeeper/zoo.test")

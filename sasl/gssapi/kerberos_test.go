@@ -120,10 +120,7 @@ func (r *realm) client(t *testing.T, mechanism sasl.Mechanism, opts ...framework
 // connect returns a client that might not be connected yet.
 func (r *realm) connect(t *testing.T, mechanism sasl.Mechanism, opts ...framework.Option) *framework.Client {
 	t.Helper()
-	client, err := framework.New([]string{r.address}, append([]framework.Option{framework.WithSASL(mechanism)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
+	return testbed.NewClient(t, []string{r.address}, append([]framework.Option{framework.WithSASL(mechanism)}, opts...)...)
 }
 
 // cutter is a dialer that can close its last connection.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	internal "github.com/gocurator/curator/internal/timeline"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
@@ -47,26 +48,19 @@ func TestClient_ALossAndItsCause(t *testing.T) {
 		require.NoError(t, err)
 		tl := cluster.Timeline()
 		locks := make(map[string]*mutex.Mutex)
-		clients := make(map[string]*framework.Client)
 		for _, name := range []string{"holder", "waiter"} {
-			client, err := framework.New(cluster.Servers(), framework.WithDialer(cluster.DialContext),
-				framework.WithSessionTimeout(4*time.Second), timeline.Client(tl, name))
-			require.NoError(t, err)
-			defer client.Close()
-			clients[name] = client
+			client := testbed.ClientOf(t, cluster, framework.WithSessionTimeout(4*time.Second), timeline.Client(tl, name))
 			locks[name], err = mutex.New(client, "/jobs")
 			require.NoError(t, err)
 		}
-		hold, err := locks["holder"].Acquire(t.Context())
-		require.NoError(t, err)
-		next := make(chan error, 1)
-		go func() {
+		hold := testbed.Acquire(t, locks["holder"])
+		next := testbed.Go(func() error {
 			hold, err := locks["waiter"].Acquire(context.Background())
 			if err == nil {
 				err = hold.Release()
 			}
-			next <- err
-		}()
+			return err
+		})
 		synctest.Wait()
 		tl.Note("the network fails")
 		for _, s := range cluster.Members() {
@@ -119,16 +113,12 @@ func TestServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithTimeline())
 		tl := server.Timeline()
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), timeline.Client(tl, "a"))
-		require.NoError(t, err)
-		defer client.Close()
-		session, err := client.Session(t.Context())
-		require.NoError(t, err)
+		client := testbed.ClientOf(t, server, timeline.Client(tl, "a"))
+		session := testbed.Session(t, client)
 		server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 		find(t, tl, internal.Fault, "lose reply")
 		require.NoError(t, client.WaitConnected(t.Context()))
-		_, err = client.Create(t.Context(), "/a", nil, framework.Protected())
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil, framework.Protected())
 		assert.NotEqual(t, internal.Open, find(t, tl, internal.Fault, "lose reply").Dur, "it was met")
 		lost := find(t, tl, internal.Request, "(lose reply)")
 		assert.True(t, lost.Bad)
