@@ -52,8 +52,7 @@ func newBarrier(t *testing.T, client *framework.Client, path string) *barrier.Ba
 
 // waiting starts a Wait and returns a channel for its result.
 func waiting(ctx context.Context, b *barrier.Barrier) <-chan error {
-	done := testbed.Go(func() error { return b.Wait(ctx) })
-	return done
+	return testbed.Go(func() error { return b.Wait(ctx) })
 }
 
 func noBarrier(t *testing.T, bed *testbed.Bed) {
@@ -72,11 +71,7 @@ func waitersGoOn(t *testing.T, bed *testbed.Bed) {
 		waiters = append(waiters, waiting(testbed.Context(t), newBarrier(t, bed.Client(t), path)))
 	}
 	for _, w := range waiters {
-		select {
-		case err := <-w:
-			require.Fail(t, "passed", "%v", err)
-		default:
-		}
+		require.Empty(t, w, "passed")
 	}
 	found, err := newBarrier(t, bed.Client(t), path).Remove(testbed.Context(t))
 	require.NoError(t, err)
@@ -90,9 +85,7 @@ func timeoutIsNoPass(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	b := newBarrier(t, bed.Client(t), testbed.Path(t))
 	require.NoError(t, b.Set(ctx))
-	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer cancel()
-	err := b.Wait(short)
+	err := b.Wait(testbed.Timeout(t, 50*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, zk.ErrNoServer)
 	require.ErrorContains(t, err, "wait for barrier "+b.Path())
@@ -112,9 +105,7 @@ func seenOnEachServer(t *testing.T, bed *testbed.Bed) {
 	}
 	for i, b := range all {
 		require.NoError(t, b.Set(testbed.Context(t)))
-		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		require.ErrorIs(t, all[(i+1)%3].Wait(short), context.DeadlineExceeded)
-		cancel()
+		require.ErrorIs(t, all[(i+1)%3].Wait(testbed.Timeout(t, 100*time.Millisecond)), context.DeadlineExceeded)
 		_, err := b.Remove(testbed.Context(t))
 		require.NoError(t, err)
 		require.NoError(t, all[(i+2)%3].Wait(testbed.Context(t)))
@@ -264,11 +255,8 @@ func TestCloseEndsWaits(t *testing.T) {
 		require.NoError(t, b.Set(t.Context()))
 		waits := waiting(t.Context(), b)
 		enters := entering(t.Context(), newDouble(t, c, "/enter", 2))
-		stays := entering(t.Context(), newDouble(t, w.Client(), "/leave", 2))
-		one := <-entering(t.Context(), newDouble(t, c, "/leave", 2))
-		require.NoError(t, one.err)
-		require.NoError(t, (<-stays).err)
-		leaves := testbed.Go(func() error { return one.entry.Leave(t.Context()) })
+		one, _ := enterBoth(t, c, w.Client(), "/leave")
+		leaves := testbed.Go(func() error { return one.Leave(t.Context()) })
 		time.Sleep(time.Second) // virtual time
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, <-waits, framework.ErrClosed)
@@ -286,8 +274,7 @@ func TestAWaitLastsThroughAnOutage(t *testing.T) {
 		passed := waiting(t.Context(), b)
 		time.Sleep(time.Second) // virtual time
 		w.Server.Stop()
-		ctx := testbed.Timeout(t, 5*time.Minute)
-		err := b.Wait(ctx)
+		err := b.Wait(testbed.Timeout(t, 5*time.Minute))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.Empty(t, passed)
@@ -303,8 +290,7 @@ func TestBarriersOnAKeeper(t *testing.T) {
 			b := newBarrier(t, w.Client(), "/b")
 			require.NoError(t, b.Set(t.Context()))
 			passed := waiting(t.Context(), newBarrier(t, w.Client(), "/b"))
-			a, c := newDouble(t, w.Client(), "/d", 2), newDouble(t, w.Client(), "/d", 2)
-			first := entering(t.Context(), a)
+			first := entering(t.Context(), newDouble(t, w.Client(), "/d", 2))
 			time.Sleep(time.Second)   // virtual time
 			w.Server.CutConnections() // all sessions are lost
 			time.Sleep(time.Second)   // virtual time
@@ -313,13 +299,11 @@ func TestBarriersOnAKeeper(t *testing.T) {
 			_, err := b.Remove(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, <-passed)
-			second := <-entering(t.Context(), c)
-			require.NoError(t, second.err)
-			one := <-first
-			require.NoError(t, one.err)
+			second := enter(t, w.Client(), "/d", 2)
+			one := inside(t, first)
 			time.Sleep(time.Minute) // virtual time: the old sessions have ended
-			require.True(t, w.Server.Exists(one.entry.Path()), "it belongs to the present session")
-			leave(t, one.entry, second.entry)
+			require.True(t, w.Server.Exists(one.Path()), "it belongs to the present session")
+			leave(t, one, second)
 			require.Empty(t, left(t, w.Server, "/d"))
 		}, zktest.LikeKeeper(age))
 	}
@@ -352,13 +336,16 @@ func TestBadArguments(t *testing.T) {
 			_, err = barrier.NewDouble(c, path, 1)
 			require.ErrorIs(t, err, framework.ErrBadPath)
 		}
-		_, err := barrier.New(nil, "/a")
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = barrier.NewDouble(c, "/a", 0)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
+		_, nilClient := barrier.New(nil, "/a")
+		_, none := barrier.NewDouble(c, "/a", 0)
+		_, nilOption := barrier.New(c, "/a", nil)
+		_, nilOptionOfDouble := barrier.NewDouble(c, "/a", 2, nil)
+		for _, err := range []error{nilClient, none, nilOption, nilOptionOfDouble} {
+			require.ErrorIs(t, err, framework.ErrBadArgument)
+		}
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, newBarrier(t, c, "/a").Wait(t.Context()), framework.ErrClosed)
-		_, err = newDouble(t, c, "/a", 1).Enter(t.Context())
+		_, err := newDouble(t, c, "/a", 1).Enter(t.Context())
 		require.ErrorIs(t, err, framework.ErrClosed)
 	})
 }

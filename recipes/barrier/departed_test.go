@@ -2,7 +2,6 @@ package barrier_test
 
 import (
 	"context"
-	"encoding/binary"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,9 +20,7 @@ func TestEnter_AfterATimeout(t *testing.T) {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			d := newDouble(t, w.Client(), "/d", 2)
 			for range 2 {
-				short := testbed.Timeout(t, time.Second)
-				_, err := d.Enter(short)
-				require.ErrorIs(t, err, context.DeadlineExceeded, "one process has passed a barrier for two")
+				givesUp(t, d, "one process has passed a barrier for two")
 			}
 			require.Empty(t, left(t, w.Server, "/d"))
 		})
@@ -33,26 +30,17 @@ func TestEnter_AfterATimeout(t *testing.T) {
 // The next Enter waits for the deletion that a failed Leave has requested.
 func TestEnter_AfterAFailedLeave(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		d := newDouble(t, w.Client(), "/d", 2)
-		waiting := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 2))
-		entry, err := d.Enter(t.Context())
-		require.NoError(t, err)
-		two := <-waiting
-		require.NoError(t, two.err)
+		c := w.Client()
+		entry, two := enterBoth(t, c, w.Client(), "/d")
 		gate := w.Server.Block(zktest.OnOp("delete"), zktest.OnPath(entry.Path()))
-		short := testbed.Timeout(t, time.Second)
-		require.ErrorIs(t, entry.Leave(short), context.DeadlineExceeded)
+		require.ErrorIs(t, entry.Leave(testbed.Timeout(t, time.Second)), context.DeadlineExceeded)
 		w.Server.ResetCounts()
-		again := entering(testbed.Context(t), d)
+		again := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
 		time.Sleep(time.Second) // virtual time
 		require.Zero(t, w.Server.Requests().Requests["create"], "the earlier node has not been deleted")
 		gate.Open()
-		leaving := testbed.Go(func() error { return two.entry.Leave(testbed.Context(t)) })
-		partner, err := newDouble(t, w.Client(), "/d", 2).Enter(testbed.Context(t))
-		require.NoError(t, err)
-		one := <-again
-		require.NoError(t, one.err)
-		leave(t, partner, one.entry)
+		leaving := testbed.Go(func() error { return two.Leave(testbed.Context(t)) })
+		leave(t, enter(t, w.Client(), "/d", 2), inside(t, again))
 		require.NoError(t, <-leaving)
 		require.Empty(t, left(t, w.Server, "/d"))
 	})
@@ -61,31 +49,26 @@ func TestEnter_AfterAFailedLeave(t *testing.T) {
 // A create that was sent in an earlier session, and that the server carries out after the deletion
 // was answered, does not count either. Once its session is over for the servers it is forgotten.
 func TestEnter_AfterALateCreate(t *testing.T) {
-	enters := map[string]func(t *testing.T, server *zktest.Server, c, other *framework.Client, late func()){
-		"of an Enter that fails": func(t *testing.T, server *zktest.Server, c, _ *framework.Client, late func()) {
-			short := testbed.Timeout(t, 3*time.Second)
-			one := entering(short, newDouble(t, c, "/d", 2))
+	enters := map[string]func(t *testing.T, c, other *framework.Client, late func()){
+		"of an Enter that fails": func(t *testing.T, c, _ *framework.Client, late func()) {
+			one := entering(testbed.Timeout(t, 3*time.Second), newDouble(t, c, "/d", 2))
 			late()
 			require.ErrorIs(t, (<-one).err, context.DeadlineExceeded)
 		},
-		"of a member that leaves": func(t *testing.T, server *zktest.Server, c, other *framework.Client, late func()) {
+		"of a member that leaves": func(t *testing.T, c, other *framework.Client, late func()) {
 			one := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
 			late()
-			two, err := newDouble(t, other, "/d", 2).Enter(t.Context())
-			require.NoError(t, err)
-			first := <-one
-			require.NoError(t, first.err)
-			leave(t, two, first.entry)
+			leave(t, enter(t, other, "/d", 2), inside(t, one))
 		},
 	}
-	for name, enter := range enters {
+	for name, enterAndGo := range enters {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			// the servers keep the session for as long again
 			c := w.Client(framework.WithExpirationPercent(50))
 			session := testbed.Session(t, c)
 			require.NoError(t, w.Server.Create("/d", nil))
 			gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnCreate(), zktest.OnPath("/d/"))
-			enter(t, w.Server, c, w.Client(), func() {
+			enterAndGo(t, c, w.Client(), func() {
 				<-gate.Arrived()
 				w.Server.Freeze(session.ID())
 				<-session.Done()
@@ -95,9 +78,7 @@ func TestEnter_AfterALateCreate(t *testing.T) {
 			gate.Open()
 			synctest.Wait()
 			require.Len(t, testbed.ServerChildren(t, w.Server, "/d"), 1, "the late node")
-			short := testbed.Timeout(t, time.Second)
-			_, err := newDouble(t, c, "/d", 2).Enter(short)
-			require.ErrorIs(t, err, context.DeadlineExceeded, "one process has passed a barrier for two")
+			givesUp(t, newDouble(t, c, "/d", 2), "one process has passed a barrier for two")
 			require.Empty(t, left(t, w.Server, "/d"))
 		})
 	}
@@ -118,13 +99,9 @@ func TestEnter_AfterADeletionByAnother(t *testing.T) {
 				_ = w.Server.Delete("/d") // a member may have entered again
 			}
 			synctest.Wait() // both have noticed
-			third, err := newDouble(t, w.Client(), "/d", 3).Enter(testbed.Context(t))
-			require.NoError(t, err)
-			one, two := <-first, <-second
-			require.NoError(t, one.err)
-			require.NoError(t, two.err)
-			require.NoError(t, one.entry.Context().Err())
-			leave(t, third, one.entry, two.entry)
+			third, one, two := enter(t, w.Client(), "/d", 3), inside(t, first), inside(t, second)
+			require.NoError(t, one.Context().Err())
+			leave(t, third, one, two)
 			require.Empty(t, left(t, w.Server, "/d"))
 			idle(t, w.Server)
 		})
@@ -138,23 +115,13 @@ func TestEnter_AfterADeletionThatIsRefusedForNow(t *testing.T) {
 		c := w.Client()
 		session := testbed.Session(t, c)
 		require.NoError(t, w.Server.Create("/d", nil))
-		busy := w.Server.Rewrite(throttled, zktest.OnOp("delete"))
+		busy := testbed.Busy(w.Server, "delete")
 		engine.Of(c).Discard("/d/earlier", (*engine.Session)(session))
 		entered := entering(testbed.Context(t), newDouble(t, c, "/d", 1))
 		time.Sleep(time.Second) // virtual time
 		require.Empty(t, entered)
 		require.Empty(t, testbed.ServerChildren(t, w.Server, "/d"), "no member was created")
 		busy()
-		require.NoError(t, (<-entered).err)
+		inside(t, entered)
 	})
-}
-
-// throttled turns a reply into the reply of an overloaded server.
-func throttled(_ zktest.Request, answer []byte) []byte {
-	const header, throttledOp = 4 + 4 + 8 + 4, -127
-	out := append([]byte{}, answer[:header]...)
-	binary.BigEndian.PutUint32(out, header-4)
-	code := int32(throttledOp)
-	binary.BigEndian.PutUint32(out[header-4:], uint32(code))
-	return out
 }

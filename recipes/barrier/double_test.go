@@ -2,7 +2,6 @@ package barrier_test
 
 import (
 	"context"
-	"errors"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -34,11 +33,39 @@ type entered struct {
 
 // entering starts an Enter and returns a channel for its result.
 func entering(ctx context.Context, d *barrier.Double) <-chan entered {
-	done := testbed.Go(func() entered {
+	return testbed.Go(func() entered {
 		e, err := d.Enter(ctx)
 		return entered{e, err}
 	})
-	return done
+}
+
+// inside waits for an Enter to succeed.
+func inside(t *testing.T, c <-chan entered) *barrier.Entry {
+	t.Helper()
+	e := testbed.Receive(t, c, "the entry")
+	require.NoError(t, e.err)
+	return e.entry
+}
+
+// enter has a client enter a barrier for n members.
+func enter(t *testing.T, client *framework.Client, path string, n int) *barrier.Entry {
+	t.Helper()
+	return inside(t, entering(testbed.Context(t), newDouble(t, client, path, n)))
+}
+
+// enterBoth has two clients enter a barrier for two members.
+func enterBoth(t *testing.T, one, other *framework.Client, path string) (first, second *barrier.Entry) {
+	t.Helper()
+	c := entering(testbed.Context(t), newDouble(t, one, path, 2))
+	second = enter(t, other, path, 2)
+	return inside(t, c), second
+}
+
+// givesUp requires that a member does not enter.
+func givesUp(t *testing.T, d *barrier.Double, why ...any) {
+	t.Helper()
+	_, err := d.Enter(testbed.Timeout(t, 5*time.Second))
+	require.ErrorIs(t, err, context.DeadlineExceeded, why...)
 }
 
 // leave has all of entries leave.
@@ -136,48 +163,34 @@ func incompleteEntry(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	d := newDouble(t, bed.Client(t), path, 2)
 	other := bed.Client(t)
-	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := d.Enter(short)
+	_, err := d.Enter(testbed.Timeout(t, 100*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, zk.ErrNoServer)
 	require.ErrorContains(t, err, "enter "+path)
 	members(t, other, path, 0)
 
-	short, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = newDouble(t, other, path, 2).Enter(short)
+	_, err = newDouble(t, other, path, 2).Enter(testbed.Timeout(t, 100*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded, "who has given up does not count")
 }
 
 func incompleteLeave(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	d := newDouble(t, bed.Client(t), path, 2)
-	other := entering(testbed.Context(t), newDouble(t, bed.Client(t), path, 2))
-	one, err := d.Enter(testbed.Context(t))
-	require.NoError(t, err)
-	two := testbed.Receive(t, other, "the other entry")
-	require.NoError(t, two.err)
-	short := testbed.Timeout(t, 100*time.Millisecond)
-	require.ErrorIs(t, one.Leave(short), context.DeadlineExceeded)
-	require.NoError(t, two.entry.Leave(testbed.Context(t)), "it need not wait for who has given up")
+	one, two := enterBoth(t, bed.Client(t), bed.Client(t), path)
+	require.ErrorIs(t, one.Leave(testbed.Timeout(t, 100*time.Millisecond)), context.DeadlineExceeded)
+	require.NoError(t, two.Leave(testbed.Context(t)), "it need not wait for who has given up")
 	members(t, bed.Client(t), path, 0)
 }
 
 func entryLosesItself(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	client := bed.Client(t)
-	lost := entering(testbed.Context(t), newDouble(t, client, path, 2))
-	two, err := newDouble(t, bed.Client(t), path, 2).Enter(testbed.Context(t))
-	require.NoError(t, err)
-	one := testbed.Receive(t, lost, "the other entry")
-	require.NoError(t, one.err)
+	one, two := enterBoth(t, client, bed.Client(t), path)
 	bed.ExpireSession(t, client)
-	testbed.Receive(t, one.entry.Context().Done(), "word of the loss")
-	require.ErrorIs(t, context.Cause(one.entry.Context()), framework.ErrSessionLost)
+	testbed.Receive(t, one.Context().Done(), "word of the loss")
+	require.ErrorIs(t, context.Cause(one.Context()), framework.ErrSessionLost)
 	require.NoError(t, two.Context().Err())
 	require.NoError(t, two.Leave(testbed.Context(t)))
-	require.NoError(t, one.entry.Leave(testbed.Context(t)))
+	require.NoError(t, one.Leave(testbed.Context(t)))
 }
 
 func comesAgain(t *testing.T, bed *testbed.Bed) {
@@ -198,11 +211,7 @@ func comesAgain(t *testing.T, bed *testbed.Bed) {
 		_, stat, err := other.Exists(testbed.Context(t), path+"/"+names[0])
 		return err == nil && stat != nil && stat.EphemeralOwner == s.ID()
 	}, "the member's node is back")
-	two, err := newDouble(t, other, path, 2).Enter(testbed.Context(t))
-	require.NoError(t, err)
-	one := testbed.Receive(t, first, "the entry")
-	require.NoError(t, one.err)
-	leave(t, one.entry, two)
+	leave(t, enter(t, other, path, 2), inside(t, first))
 }
 
 // TestDoubleWithAnyRequestFailing has two members. One of them meets the fault in Enter or Leave.
@@ -214,8 +223,7 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 		time.Sleep(20 * time.Second) // virtual time
 		synctest.Wait()
 		require.Empty(t, one, "one is missing")
-		two := <-entering(ctx, other)
-		require.NoError(t, two.err)
+		two := inside(t, entering(ctx, other))
 		first := <-one
 		require.NoError(t, testbed.Listed(t, subject, "Enter", first.err))
 		leaving := testbed.Go(func() error { return first.entry.Leave(ctx) })
@@ -224,7 +232,7 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 			synctest.Wait()
 			require.Empty(t, leaving, "the other one is inside")
 		}
-		require.NoError(t, two.entry.Leave(ctx))
+		require.NoError(t, two.Leave(ctx))
 		require.NoError(t, testbed.Listed(t, first.entry, "Leave", <-leaving))
 		require.Empty(t, left(t, s.Server, "/deep/down/d"))
 	})
@@ -234,16 +242,11 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 // pass.
 func TestAFailedEntryWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-		short, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		subject, other := newDouble(t, s.Subject, "/d", 2), newDouble(t, s.Other, "/d", 2)
-		_, err := subject.Enter(short)
+		subject := newDouble(t, s.Subject, "/d", 2)
+		_, err := subject.Enter(testbed.Timeout(t, 5*time.Second))
 		require.ErrorIs(t, testbed.Listed(t, subject, "Enter", err), context.DeadlineExceeded)
 		require.Empty(t, left(t, s.Server, "/d"))
-		short, cancel = context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err = other.Enter(short)
-		require.ErrorIs(t, testbed.Listed(t, other, "Enter", err), context.DeadlineExceeded, "it counts who has given up")
+		givesUp(t, newDouble(t, s.Other, "/d", 2), "it counts who has given up")
 	})
 }
 
@@ -255,9 +258,7 @@ func TestACreateThatIsCarriedOutLateLeavesNoMember(t *testing.T) {
 			require.NoError(t, w.Server.Create("/d", nil))
 			d := newDouble(t, w.Client(), "/d", 1)
 			gate := w.Server.Block(zktest.OnCreate(), zktest.OnPath("/d/"))
-			short := testbed.Timeout(t, time.Second)
-			_, err := d.Enter(short)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
+			givesUp(t, d)
 			if cut {
 				w.Server.CutConnections()
 				time.Sleep(time.Second) // virtual time
@@ -278,24 +279,17 @@ func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
 		require.NoError(t, w.Server.Create("/d/ready", nil))
 		require.NoError(t, w.Server.Delete("/d/ready"))
 		gate.Open()
-		one := <-slow
-		require.NoError(t, one.err)
-		leave(t, one.entry)
+		leave(t, inside(t, slow))
 	})
 }
 
 // TestOneClientEntersTwice: each Enter is a member.
 func TestOneClientEntersTwice(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		d := newDouble(t, w.Client(), "/d", 2)
-		first := entering(t.Context(), d)
-		time.Sleep(time.Second) // virtual time
-		second, err := d.Enter(t.Context())
-		require.NoError(t, err)
-		one := <-first
-		require.NoError(t, one.err)
-		require.NotEqual(t, one.entry.Path(), second.Path())
-		leave(t, one.entry, second)
+		c := w.Client()
+		one, two := enterBoth(t, c, c, "/d")
+		require.NotEqual(t, one.Path(), two.Path())
+		leave(t, one, two)
 		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
@@ -303,14 +297,9 @@ func TestOneClientEntersTwice(t *testing.T) {
 // TestLeaveAgain: a second Leave, after the first one is done or has timed out, does no harm.
 func TestLeaveAgain(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		first := entering(t.Context(), newDouble(t, w.Client(), "/d", 2))
-		two, err := newDouble(t, w.Client(), "/d", 2).Enter(t.Context())
-		require.NoError(t, err)
-		one := <-first
-		require.NoError(t, one.err)
-		short := testbed.Timeout(t, time.Second)
-		require.ErrorIs(t, one.entry.Leave(short), context.DeadlineExceeded)
-		again := testbed.Go(func() error { return one.entry.Leave(testbed.Context(t)) })
+		one, two := enterBoth(t, w.Client(), w.Client(), "/d")
+		require.ErrorIs(t, one.Leave(testbed.Timeout(t, time.Second)), context.DeadlineExceeded)
+		again := testbed.Go(func() error { return one.Leave(testbed.Context(t)) })
 		time.Sleep(time.Second) // virtual time
 		synctest.Wait()
 		require.Empty(t, again, "the other one is inside")
@@ -326,18 +315,12 @@ func TestADoubleBarrierIsUsedAgain(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c, other := w.Client(), w.Client()
 		for range 3 {
-			e, err := newDouble(t, c, "/one", 1).Enter(t.Context())
-			require.NoError(t, err)
-			leave(t, e)
+			leave(t, enter(t, c, "/one", 1))
 			first := entering(t.Context(), newDouble(t, c, "/two", 2))
 			time.Sleep(time.Second) // virtual time
 			synctest.Wait()
 			require.Empty(t, first, "the last round is over")
-			second := <-entering(t.Context(), newDouble(t, other, "/two", 2))
-			require.NoError(t, second.err)
-			one := <-first
-			require.NoError(t, one.err)
-			leave(t, one.entry, second.entry)
+			leave(t, enter(t, other, "/two", 2), inside(t, first))
 		}
 		require.Empty(t, left(t, w.Server, "/one"))
 		require.Empty(t, left(t, w.Server, "/two"))
@@ -347,56 +330,42 @@ func TestADoubleBarrierIsUsedAgain(t *testing.T) {
 // TestALeaveDoesNotWaitForTheNextRound: the last member leaves, and enters again before the waiting
 // one looks.
 func TestALeaveDoesNotWaitForTheNextRound(t *testing.T) {
-	t.Run("all is answered", func(t *testing.T) { leaveBeforeTheNextRound(t, false) })
-	t.Run("the answer to our delete is lost", func(t *testing.T) { leaveBeforeTheNextRound(t, true) })
-}
-
-func leaveBeforeTheNextRound(t *testing.T, lost bool) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		clients := [2]*framework.Client{w.Client(), w.Client()}
-		waiting := entering(t.Context(), newDouble(t, clients[0], "/d", 2))
-		second := <-entering(t.Context(), newDouble(t, clients[1], "/d", 2))
-		first := <-waiting
-		require.NoError(t, errors.Join(first.err, second.err))
-		if first.entry.Path() > second.entry.Path() { // the first by name waits for the others
-			first, second = second, first
-			clients[0], clients[1] = clients[1], clients[0]
-		}
-		session := testbed.Session(t, clients[1])
-		left := make(chan error, 1)
-		answer := w.Server.BlockReplies(zktest.OnSession(session.ID()), zktest.OnOp("delete"))
-		go func() { left <- second.entry.Leave(t.Context()) }()
-		<-answer.Arrived()
-		if lost {
-			w.Server.CutConnections()
-		}
-		gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnOp("getChildren2"))
-		answer.Open()
-		require.NoError(t, first.entry.Leave(t.Context()))
-		again := entering(t.Context(), newDouble(t, clients[0], "/d", 2))
-		time.Sleep(time.Second) // virtual time, in which its node is made
-		gate.Open()
-		require.NoError(t, <-left)
-		require.Empty(t, again, "one of two")
-		next := <-entering(t.Context(), newDouble(t, clients[1], "/d", 2))
-		require.NoError(t, next.err)
-		require.NoError(t, (<-again).err)
-	})
+	for name, lost := range map[string]bool{"all is answered": false, "the answer to our delete is lost": true} {
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			a, b := w.Client(), w.Client()
+			first, second := enterBoth(t, a, b, "/d")
+			if first.Path() > second.Path() { // the first by name waits for the others
+				first, second, a, b = second, first, b, a
+			}
+			session := testbed.Session(t, b)
+			answer := w.Server.BlockReplies(zktest.OnSession(session.ID()), zktest.OnOp("delete"))
+			left := testbed.Go(func() error { return second.Leave(t.Context()) })
+			<-answer.Arrived()
+			if lost {
+				w.Server.CutConnections()
+			}
+			gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnOp("getChildren2"))
+			answer.Open()
+			require.NoError(t, first.Leave(t.Context()))
+			again := entering(t.Context(), newDouble(t, a, "/d", 2))
+			time.Sleep(time.Second) // virtual time, in which its node is made
+			gate.Open()
+			require.NoError(t, <-left)
+			require.Empty(t, again, "one of two")
+			enter(t, b, "/d", 2)
+			inside(t, again)
+		})
+	}
 }
 
 // TestALeaveDoesNotSpin counts the requests of a leave that waits (CURATOR-536).
 func TestALeaveDoesNotSpin(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		one := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 2))
-		two := <-entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 2))
-		require.NoError(t, two.err)
-		first := <-one
-		require.NoError(t, first.err)
+		one, two := enterBoth(t, w.Client(), w.Client(), "/d")
 		w.Server.ResetCounts()
-		short := testbed.Timeout(t, time.Minute)
-		require.ErrorIs(t, first.entry.Leave(short), context.DeadlineExceeded)
+		require.ErrorIs(t, one.Leave(testbed.Timeout(t, time.Minute)), context.DeadlineExceeded)
 		require.Less(t, w.Server.Requests().Requests["getChildren2"], 3)
-		require.NoError(t, two.entry.Leave(testbed.Context(t)))
+		require.NoError(t, two.Leave(testbed.Context(t)))
 	})
 }
 
@@ -411,9 +380,7 @@ func TestAReadyThatIsCarriedOutLateLetsNobodyPass(t *testing.T) {
 		one := entering(t.Context(), newDouble(t, c, "/d", 1))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
 		w.Server.Freeze(session.ID())
-		entered := testbed.Receive(t, one, "the member")
-		require.NoError(t, entered.err)
-		leave(t, entered.entry)
+		leave(t, inside(t, one))
 		gate.Open()
 		synctest.Wait()
 		require.Empty(t, left(t, w.Server, "/d"))
@@ -428,16 +395,14 @@ func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
 		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath("/d/ready"))
 		one := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 1))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
-		names := testbed.ServerChildren(t, w.Server, "/d")
-		for _, name := range names {
+		for _, name := range testbed.ServerChildren(t, w.Server, "/d") {
 			require.NoError(t, w.Server.Delete("/d/"+name))
 		}
 		gate.Open()
-		entered := testbed.Receive(t, one, "the member")
-		require.NoError(t, entered.err)
-		require.NoError(t, entered.entry.Context().Err())
-		require.Contains(t, left(t, w.Server, "/d"), path.Base(entered.entry.Path()))
-		leave(t, entered.entry)
+		entry := inside(t, one)
+		require.NoError(t, entry.Context().Err())
+		require.Contains(t, left(t, w.Server, "/d"), path.Base(entry.Path()))
+		leave(t, entry)
 		idle(t, w.Server)
 	})
 }
@@ -447,8 +412,7 @@ func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
 func TestAReadyThatNobodyIsInsideOfLetsNobodyPass(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath("/d/ready"))
-		short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
+		short := testbed.Timeout(t, 2*time.Second)
 		one := entering(short, newDouble(t, w.Client(), "/d", 2))
 		time.Sleep(time.Second) // virtual time
 		two := entering(short, newDouble(t, w.Client(), "/d", 2))
@@ -457,10 +421,7 @@ func TestAReadyThatNobodyIsInsideOfLetsNobodyPass(t *testing.T) {
 		require.ErrorIs(t, (<-two).err, context.DeadlineExceeded)
 		gate.Open()
 		require.Equal(t, []string{"ready"}, left(t, w.Server, "/d"))
-		short, cancel = context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err := newDouble(t, w.Client(), "/d", 2).Enter(short)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		givesUp(t, newDouble(t, w.Client(), "/d", 2))
 		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
@@ -470,36 +431,20 @@ func TestAReadyThatNobodyIsInsideOfLetsNobodyPass(t *testing.T) {
 func TestAServerThatIsBehindHasNoReadyDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		leader, _ := testbed.Leader(t, cluster)
+		leader, followers := testbed.Leader(t, cluster)
 		require.NoError(t, leader.Create("/d", nil))
 		require.NoError(t, leader.Create("/d/ready", nil))
 		time.Sleep(time.Second) // virtual time
-		client := func(server *zktest.Server) *framework.Client {
-			c, err := framework.New([]string{server.Addr()}, framework.WithDialer(cluster.DialContext))
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = c.Close() })
-			require.NoError(t, c.Sync(t.Context()))
-			return c
-		}
-		follower := cluster.Members()[0]
-		if follower == leader {
-			follower = cluster.Members()[1]
-		}
-		late, others := client(follower), client(leader)
-		require.NoError(t, cluster.Lag(follower, time.Second))
-		one := entering(t.Context(), newDouble(t, others, "/d", 2))
-		two, err := newDouble(t, others, "/d", 2).Enter(t.Context())
-		require.NoError(t, err)
-		first := <-one
-		require.NoError(t, first.err)
+		late, others := testbed.ClientOf(t, followers[0]), testbed.ClientOf(t, leader)
+		testbed.CatchUp(t, late)
+		require.NoError(t, cluster.Lag(followers[0], time.Second))
+		one, two := enterBoth(t, others, others, "/d")
 		third := entering(t.Context(), newDouble(t, late, "/d", 2))
 		for range 40 {
 			time.Sleep(100 * time.Millisecond) // virtual time
 			require.True(t, leader.Exists("/d/ready"))
 		}
-		came := <-third
-		require.NoError(t, came.err)
-		leave(t, first.entry, two, came.entry)
+		leave(t, one, two, inside(t, third))
 	})
 }
 
@@ -512,13 +457,10 @@ func TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed(t *testing.T) {
 		one := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
 		time.Sleep(time.Second) // virtual time
 		w.Server.Freeze(session.ID())
-		_, err := newDouble(t, crashed, "/d", 2).Enter(t.Context())
-		require.NoError(t, err)
+		enter(t, crashed, "/d", 2)
 		require.NoError(t, crashed.Close())
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
-		entered := testbed.Receive(t, one, "the member")
-		require.NoError(t, entered.err)
-		leave(t, entered.entry)
+		leave(t, inside(t, one))
 		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
@@ -534,8 +476,7 @@ func idle(t *testing.T, server *zktest.Server) {
 // TestAMemberThatGivesUpDependsOnNoSession gives up in Enter.
 func TestAMemberThatGivesUpDependsOnNoSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		short := testbed.Timeout(t, time.Second)
-		one := entering(short, newDouble(t, w.Client(), "/d", 2))
+		one := entering(testbed.Timeout(t, time.Second), newDouble(t, w.Client(), "/d", 2))
 		synctest.Wait()
 		require.Len(t, testbed.ServerChildren(t, w.Server, "/d"), 1, "it has come")
 		require.ErrorIs(t, testbed.Receive(t, one, "the end of Enter").err, context.DeadlineExceeded)
@@ -547,16 +488,11 @@ func TestAMemberThatGivesUpDependsOnNoSession(t *testing.T) {
 // TestAMemberThatLeavesDependsOnNoSession gives up in Leave. Its context has ended before.
 func TestAMemberThatLeavesDependsOnNoSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		first := entering(t.Context(), newDouble(t, w.Client(), "/d", 2))
-		two, err := newDouble(t, w.Client(), "/d", 2).Enter(t.Context())
-		require.NoError(t, err)
-		one := <-first
-		require.NoError(t, one.err)
-		short := testbed.Timeout(t, time.Second)
-		left := testbed.Go(func() error { return one.entry.Leave(short) })
+		one, two := enterBoth(t, w.Client(), w.Client(), "/d")
+		left := testbed.Go(func() error { return one.Leave(testbed.Timeout(t, time.Second)) })
 		synctest.Wait()
 		require.Empty(t, left, "the other one is inside")
-		require.Equal(t, barrier.ErrLeft, context.Cause(one.entry.Context()))
+		require.Equal(t, barrier.ErrLeft, context.Cause(one.Context()))
 		require.ErrorIs(t, testbed.Receive(t, left, "the end of Leave"), context.DeadlineExceeded)
 		leave(t, two)
 		idle(t, w.Server)
@@ -568,8 +504,7 @@ func TestAMemberThatLeavesDependsOnNoSession(t *testing.T) {
 func TestAMemberThatSomebodyDeletesLeaves(t *testing.T) {
 	for name, more := range map[string][]string{"its node": nil, "all": {"/d/ready", "/d"}} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
-			e, err := newDouble(t, w.Client(), "/d", 1).Enter(t.Context())
-			require.NoError(t, err)
+			e := enter(t, w.Client(), "/d", 1)
 			for _, path := range append([]string{e.Path()}, more...) {
 				require.NoError(t, w.Server.Delete(path))
 			}

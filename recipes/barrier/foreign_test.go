@@ -1,7 +1,6 @@
 package barrier_test
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -24,14 +23,11 @@ func TestDouble_AForeignChildIsNotAMember(t *testing.T) {
 		for _, name := range []string{"config", "_c_5a3fb5b1-8666-4ea0-97e3-cedcc039252f-lock-0000000000", "0123456789", "zz"} {
 			require.NoError(t, w.Server.Create("/d/"+name, []byte("x")))
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		_, err := newDouble(t, client, "/d", 2).Enter(ctx)
-		cancel()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		givesUp(t, newDouble(t, client, "/d", 2))
 		require.Equal(t, 1, strings.Count(logged.String(), "path=/d/0123456789"), logged.String())
 
-		first, second := entering(t.Context(), newDouble(t, client, "/d", 2)), entering(t.Context(), newDouble(t, w.Client(), "/d", 2))
-		leave(t, testbed.Receive(t, first, "the first").entry, testbed.Receive(t, second, "the second").entry)
+		one, two := enterBoth(t, client, w.Client(), "/d")
+		leave(t, one, two)
 		require.Len(t, left(t, w.Server, "/d"), 4, "the foreign children")
 	})
 }
@@ -40,10 +36,9 @@ func TestDouble_AForeignChildIsNotAMember(t *testing.T) {
 func TestDouble_BesideKazoo(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		require.NoError(t, w.Server.Create("/d/5a3fb5b186664ea097e3cedcc039252f", nil))
-		entered := testbed.Receive(t, entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 2)), "the second member")
-		require.NoError(t, entered.err)
+		entry := enter(t, w.Client(), "/d", 2)
 		require.NoError(t, w.Server.Delete("/d/5a3fb5b186664ea097e3cedcc039252f"))
-		leave(t, entered.entry)
+		leave(t, entry)
 	})
 }
 
@@ -84,13 +79,4 @@ func TestEnter_AfterAnOpeningOfUnknownOutcome(t *testing.T) {
 			}
 		}, zktest.WithLatency(time.Millisecond))
 	}
-}
-
-func TestNew_RefusesANilOption(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		_, err := barrier.New(w.Client(), "/b", nil)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = barrier.NewDouble(w.Client(), "/b", 2, nil)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-	})
 }

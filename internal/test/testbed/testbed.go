@@ -167,14 +167,17 @@ type Refusal struct{ server *zktest.Server }
 // Store lets the server refuse credentials, or accept them.
 func (r Refusal) Store(refuses bool) { r.server.RefuseCredentials(refuses) }
 
-// Busy lets a server refuse to read nodes, like an overloaded server, until stop is called. Each
-// request takes a millisecond.
-func Busy(server *zktest.Server) (stop func()) {
-	undelay := server.Delay(time.Millisecond, zktest.OnOp("getData"))
+// Busy lets a server refuse the requests of ops, or the reads of nodes, like an overloaded server,
+// until stop is called. Each of these requests takes a millisecond.
+func Busy(server *zktest.Server, ops ...string) (stop func()) {
+	if len(ops) == 0 {
+		ops = []string{"getData"}
+	}
+	undelay := server.Delay(time.Millisecond, zktest.OnOp(ops...))
 	restore := server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
 		header := proto.ReplyHeader{Xid: int32(binary.BigEndian.Uint32(answer[4:])), Code: proto.Throttled}
 		return proto.Seal(header.Append(proto.Begin(64)))
-	}, zktest.OnOp("getData"))
+	}, zktest.OnOp(ops...))
 	return func() {
 		restore()
 		undelay()
