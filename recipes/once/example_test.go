@@ -62,20 +62,10 @@ func nightly(ctx context.Context, client *framework.Client) error {
 
 // A service with several instances runs a job each hour, in one of them.
 func ExampleOnce_Run() {
-	ctx, stop := context.WithTimeout(context.Background(), 3*time.Second) // instead of a signal
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second) // instead of a signal
+	defer cancel()
+	client, stop := newClient()
 	defer stop()
-	server, err := zktest.Start()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	client, err := framework.New([]string{server.Addr()})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
 
 	job, err := once.New(client, "/billing/cleanup", once.WithMissed(30*time.Minute))
 	if err != nil {
@@ -93,18 +83,8 @@ func ExampleOnce_Run() {
 
 // A transfer that is part of the transaction of the record happens exactly once.
 func ExampleCommit() {
-	server, err := zktest.Start()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	client, err := framework.New([]string{server.Addr()})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
+	client, stop := newClient()
+	defer stop()
 	ctx := context.Background()
 	if _, err := client.Create(ctx, "/balance", []byte("100")); err != nil {
 		fmt.Println(err)
@@ -140,18 +120,8 @@ func ExampleCommit() {
 
 // Reports are sent at most once an hour, whichever process requests one, and the last 100 are remembered.
 func ExampleWithMinInterval() {
-	server, err := zktest.Start() // instead of a real ensemble
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	client, err := framework.New([]string{server.Addr()})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
+	client, stop := newClient()
+	defer stop()
 
 	reports, err := once.New(client, "/billing/reports", once.WithMinInterval(time.Hour), once.WithKeep(100))
 	if err != nil {
@@ -173,4 +143,17 @@ func ExampleWithMinInterval() {
 	// Output:
 	// sent for request-1
 	// request-2 is too soon
+}
+
+// newClient returns a client of a server in this process.
+func newClient() (client *framework.Client, stop func()) {
+	server, err := zktest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() { client.Close(); server.Close() }
 }

@@ -51,13 +51,20 @@ func recorded(s *zktest.Server, key string) int {
 	return strings.Count(string(data), `"key":"`+key+`"`)
 }
 
+// committedOnce requires that the key is recorded once, and that its operations are carried out
+// once.
+func committedOnce(t *testing.T, s *zktest.Server) {
+	t.Helper()
+	require.Equal(t, 1, recorded(s, "key"))
+	require.Len(t, testbed.ServerData(t, s, counterPath), 1)
+}
+
 // TestAnyRequestFailing has each request of a call fail. The result is true: the success is
 // recorded and its operations are carried out once, or neither. The next call leaves one record.
 func TestAnyRequestFailing(t *testing.T) {
-	type call func(o *once.Once, ctx context.Context, key string, f func(context.Context) error) (once.Record, error)
 	for _, c := range []struct {
 		name string
-		do   call
+		do   method
 		opts []once.Option
 		held bool
 	}{
@@ -70,14 +77,12 @@ func TestAnyRequestFailing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 				s.Spare(true)
-				_, err := s.Other.Create(testbed.Context(t), counterPath, []byte{})
-				require.NoError(t, err)
+				testbed.Create(t, s.Other, counterPath, []byte{})
 				subject, other := newOnce(t, s.Subject, faultPath, c.opts...), newOnce(t, s.Other, faultPath, c.opts...)
 				if c.held {
 					m, err := mutex.New(s.Other, faultPath)
 					require.NoError(t, err)
-					hold, err := m.Acquire(testbed.Context(t))
-					require.NoError(t, err)
+					hold := testbed.Acquire(t, m)
 					time.AfterFunc(time.Second, func() { assert.NoError(t, hold.Release()) })
 				}
 				s.Spare(false)
@@ -86,8 +91,7 @@ func TestAnyRequestFailing(t *testing.T) {
 				method, _, _ := strings.Cut(c.name, " ")
 				testbed.Listed(t, subject, method, err)
 				s.Spare(true)
-				letters, err2 := s.Server.Get(counterPath)
-				require.NoError(t, err2)
+				letters := testbed.ServerData(t, s.Server, counterPath)
 				require.Len(t, letters, recorded(s.Server, "key"), "a record and the operations are one")
 				switch {
 				case err == nil:
@@ -105,10 +109,7 @@ func TestAnyRequestFailing(t *testing.T) {
 				}
 				_, err = other.Do(testbed.Context(t), "key", count.increment(t, s.Other))
 				require.NoError(t, err)
-				require.Equal(t, 1, recorded(s.Server, "key"))
-				letters, err = s.Server.Get(counterPath)
-				require.NoError(t, err)
-				require.Len(t, letters, 1, "exactly once")
+				committedOnce(t, s.Server)
 				testbed.Eventually(t, func() bool {
 					children, err := s.Server.Children(faultPath)
 					return err == nil && len(children) == 1 || len(children) == 2 && c.opts != nil
@@ -129,27 +130,22 @@ func onRecording() zktest.Match {
 // TestRecordingIsRepeated loses requests and replies of the recording, several of them.
 func TestRecordingIsRepeated(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"requests": zktest.FailBefore, "replies": zktest.LoseReply} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				client := w.Client(framework.WithRetryPolicy(retry.Never()))
-				require.NoError(t, w.Server.Create(counterPath, nil))
-				o := newOnce(t, client, faultPath)
-				ran(t, o, "before")
-				var faults []*zktest.Injection
-				for range 7 {
-					faults = append(faults, w.Server.Inject(fault, 0, onRecording()))
-				}
-				var count counter
-				r, err := o.Do(testbed.Context(t), "key", count.increment(t, client))
-				require.NoError(t, err)
-				require.True(t, r.Ran)
-				require.NotZero(t, r.At)
-				require.True(t, faults[0].Met())
-				require.Equal(t, 1, recorded(w.Server, "key"))
-				letters, err := w.Server.Get(counterPath)
-				require.NoError(t, err)
-				require.Len(t, letters, 1)
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			client := w.Client(framework.WithRetryPolicy(retry.Never()))
+			require.NoError(t, w.Server.Create(counterPath, nil))
+			o := newOnce(t, client, faultPath)
+			ran(t, o, "before")
+			var faults []*zktest.Injection
+			for range 7 {
+				faults = append(faults, w.Server.Inject(fault, 0, onRecording()))
+			}
+			var count counter
+			r, err := o.Do(testbed.Context(t), "key", count.increment(t, client))
+			require.NoError(t, err)
+			require.True(t, r.Ran)
+			require.NotZero(t, r.At)
+			require.True(t, faults[0].Met())
+			committedOnce(t, w.Server)
 		})
 	}
 }
@@ -199,59 +195,50 @@ func TestRecordingAfterTheSession(t *testing.T) {
 		{"applied, and the record replaced since", zktest.ExpireAfter, true, isReplaced, true},
 		{"not applied, and more than are kept have succeeded since", zktest.ExpireBefore, false, 4, true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				client, second := w.Client(), w.Client()
-				o, other := newOnce(t, client, faultPath, once.WithKeep(3)), newOnce(t, second, faultPath, once.WithKeep(3))
-				ran(t, other, "before")
-				s, err := client.Session(testbed.Context(t))
-				require.NoError(t, err)
-				fault := w.Server.Inject(c.fault, 0, onRecording())
-				theirs, err := second.Session(testbed.Context(t))
-				require.NoError(t, err)
-				// The first client looks for its record when the others have succeeded.
-				gate := w.Server.Block(zktest.OnOp("delete", "getData"), zktest.On(func(r zktest.Request) bool {
-					return fault.Met() && r.Session != s.ID() && r.Session != theirs.ID()
-				}))
-				type result struct {
-					once.Record
-					error
-				}
-				results := make(chan result, 1)
-				go func() {
-					r, err := o.Do(context.Background(), "key", succeed)
-					results <- result{r, err}
-				}()
-				testbed.Receive(t, gate.Arrived(), "the look for the record")
-				for i := range max(c.between, 0) {
-					ran(t, other, string(rune('a'+i)))
-				}
-				switch c.between {
-				case isForgotten:
-					require.NoError(t, other.Forget(testbed.Context(t), "key"))
-				case isDeleted, isReplaced:
-					require.NoError(t, w.Server.Delete(faultPath+"/once"))
-					if c.between == isReplaced {
-						ran(t, other, "another")
-					}
-				}
-				gate.Open()
-				r := testbed.Receive(t, results, "the result")
-				require.True(t, r.Ran, "%v", r.error)
-				require.Equal(t, c.unknown, retry.Unknown(r.error))
-				if c.recorded && !c.unknown {
-					require.NoError(t, r.error)
-					require.NotZero(t, r.At)
-					return
-				}
-				testbed.OneOp(t, r.error, "do", faultPath)
-				require.ErrorIs(t, r.error, framework.ErrSessionLost)
-				if c.unknown {
-					require.ErrorContains(t, r.error, "not known to be recorded")
-				} else {
-					require.ErrorContains(t, r.error, "succeeded, but not recorded")
-				}
+		testbed.RunWorld(t, c.name, func(t *testing.T, w *testbed.World) {
+			client, second := w.Client(), w.Client()
+			o, other := newOnce(t, client, faultPath, once.WithKeep(3)), newOnce(t, second, faultPath, once.WithKeep(3))
+			ran(t, other, "before")
+			mine, theirs := testbed.Session(t, client), testbed.Session(t, second)
+			fault := w.Server.Inject(c.fault, 0, onRecording())
+			// The first client looks for its record when the others have succeeded.
+			gate := w.Server.Block(zktest.OnOp("delete", "getData"), zktest.On(func(r zktest.Request) bool {
+				return fault.Met() && r.Session != mine.ID() && r.Session != theirs.ID()
+			}))
+			var r once.Record
+			result := testbed.Go(func() (err error) {
+				r, err = o.Do(context.Background(), "key", succeed)
+				return err
 			})
+			testbed.Receive(t, gate.Arrived(), "the look for the record")
+			for i := range max(c.between, 0) {
+				ran(t, other, string(rune('a'+i)))
+			}
+			switch c.between {
+			case isForgotten:
+				require.NoError(t, other.Forget(testbed.Context(t), "key"))
+			case isDeleted, isReplaced:
+				require.NoError(t, w.Server.Delete(faultPath+"/once"))
+				if c.between == isReplaced {
+					ran(t, other, "another")
+				}
+			}
+			gate.Open()
+			err := testbed.Receive(t, result, "the result")
+			require.True(t, r.Ran, "%v", err)
+			require.Equal(t, c.unknown, retry.Unknown(err))
+			if c.recorded && !c.unknown {
+				require.NoError(t, err)
+				require.NotZero(t, r.At)
+				return
+			}
+			testbed.OneOp(t, err, "do", faultPath)
+			require.ErrorIs(t, err, framework.ErrSessionLost)
+			if c.unknown {
+				require.ErrorContains(t, err, "not known to be recorded")
+			} else {
+				require.ErrorContains(t, err, "succeeded, but not recorded")
+			}
 		})
 	}
 }
@@ -261,8 +248,7 @@ func TestALostLockIsNotRecorded(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
-		s, err := client.Session(testbed.Context(t))
-		require.NoError(t, err)
+		s := testbed.Session(t, client)
 		r, err := o.Do(testbed.Context(t), "key", func(ctx context.Context) error {
 			require.NoError(t, w.Server.ExpireSession(s.ID()))
 			<-ctx.Done()
@@ -302,15 +288,12 @@ func TestALateLossIsNotRecorded(t *testing.T) {
 		})
 		require.Error(t, err)
 		require.False(t, retry.Unknown(err), "%v", err)
-		require.Equal(t, 1, recorded(w.Server, "key"))
-		letters, err := w.Server.Get(counterPath)
-		require.NoError(t, err)
-		require.Len(t, letters, 1)
+		committedOnce(t, w.Server)
 	})
 }
 
 // TestWaitersNoticeASuccessAtOnce has another contender between the runner and the waiters, which
-// holds the lock for an hour: the waiters return before.
+// holds the lock for a minute: the waiters return before.
 func TestWaitersNoticeASuccessAtOnce(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		runner := newOnce(t, w.Client(), faultPath)
@@ -322,7 +305,7 @@ func TestWaitersNoticeASuccessAtOnce(t *testing.T) {
 		var held sync.WaitGroup
 		_, err = runner.Do(testbed.Context(t), "key", func(context.Context) error {
 			held.Go(func() {
-				assert.NoError(t, m.Do(context.Background(), func(context.Context) error { time.Sleep(time.Hour); return nil }))
+				assert.NoError(t, m.Do(context.Background(), func(context.Context) error { time.Sleep(time.Minute); return nil }))
 			})
 			time.Sleep(time.Second) // virtual time, until it is in the queue
 			for range n {
@@ -354,15 +337,12 @@ func TestASuccessBetweenTheLookAndTheLock(t *testing.T) {
 		client := w.Client()
 		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
 		ran(t, other, "before")
-		s, err := client.Session(testbed.Context(t))
-		require.NoError(t, err)
-		gate := w.Server.Block(zktest.OnCreate(), zktest.On(func(r zktest.Request) bool { return r.Session == s.ID() }))
-		called := make(chan error, 1)
-		go func() {
+		gate := w.Server.Block(zktest.OnCreate(), zktest.OnSession(testbed.Session(t, client).ID()))
+		called := testbed.Go(func() error {
 			r, err := o.Do(context.Background(), "key", never(t))
 			assert.False(t, r.Ran)
-			called <- err
-		}()
+			return err
+		})
 		testbed.Receive(t, gate.Arrived(), "the create")
 		ran(t, other, "key")
 		gate.Open()

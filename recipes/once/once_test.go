@@ -49,6 +49,19 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// call is Do or TryDo.
+type (
+	call   = func(ctx context.Context, key string, f func(context.Context) error) (once.Record, error)
+	method = func(o *once.Once, ctx context.Context, key string, f func(context.Context) error) (once.Record, error)
+)
+
+// newJob returns a job at a new path, with a client of its own.
+func newJob(t *testing.T, bed *testbed.Bed, opts ...once.Option) (o *once.Once, client *framework.Client, path string) {
+	t.Helper()
+	client, path = bed.Client(t), testbed.Path(t)
+	return newOnce(t, client, path, opts...), client, path
+}
+
 func newOnce(t *testing.T, client *framework.Client, path string, opts ...once.Option) *once.Once {
 	t.Helper()
 	o, err := once.New(client, path, opts...)
@@ -82,7 +95,7 @@ func ran(t *testing.T, o *once.Once, key string) once.Record {
 // done requires that the key is recorded.
 func done(t *testing.T, o *once.Once, key string) once.Record {
 	t.Helper()
-	for _, do := range []func(context.Context, string, func(context.Context) error) (once.Record, error){o.Do, o.TryDo} {
+	for _, do := range []call{o.Do, o.TryDo} {
 		r, err := do(testbed.Context(t), key, never(t))
 		require.NoError(t, err)
 		require.False(t, r.Ran)
@@ -90,6 +103,24 @@ func done(t *testing.T, o *once.Once, key string) once.Record {
 	r, err := o.Do(testbed.Context(t), key, never(t))
 	require.NoError(t, err)
 	return r
+}
+
+func records(t *testing.T, o *once.Once) []once.Record {
+	t.Helper()
+	all, err := o.Records(testbed.Context(t))
+	require.NoError(t, err)
+	return all
+}
+
+// refused requires that neither Do nor TryDo calls its function, and returns the error of Do.
+func refused(t *testing.T, o *once.Once, key string, want error) error {
+	t.Helper()
+	_, err := o.TryDo(testbed.Context(t), key, never(t))
+	require.ErrorIs(t, err, want)
+	_, err = o.Do(testbed.Context(t), key, never(t))
+	require.ErrorIs(t, err, want)
+	testbed.OneOp(t, err, "do", o.Path())
+	return err
 }
 
 // noLock requires that the job's lock has no node.
@@ -163,8 +194,7 @@ func aMutexExcludes(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	m, err := mutex.New(bed.Client(t), path)
 	require.NoError(t, err)
-	hold, err := m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := testbed.Acquire(t, m)
 	o := newOnce(t, bed.Client(t), path)
 	_, err = o.TryDo(testbed.Context(t), "a", never(t))
 	require.ErrorIs(t, err, once.ErrRunning)
@@ -176,9 +206,7 @@ func aMutexExcludes(t *testing.T, bed *testbed.Bed) {
 		return nil
 	})
 	require.NoError(t, err)
-	hold, err = m.Acquire(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, hold.Release())
+	require.NoError(t, testbed.Acquire(t, m).Release())
 }
 
 func tryDoNamesTheRunner(t *testing.T, bed *testbed.Bed) {
@@ -191,7 +219,7 @@ func tryDoNamesTheRunner(t *testing.T, bed *testbed.Bed) {
 		require.ErrorIs(t, err, once.ErrRunning)
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		require.ErrorContains(t, err, "by host-7:42")
-		for _, nested := range []func(context.Context, string, func(context.Context) error) (once.Record, error){runner.Do, runner.TryDo} {
+		for _, nested := range []call{runner.Do, runner.TryDo} {
 			_, err = nested(ctx, "b", never(t))
 			require.ErrorIs(t, err, framework.ErrBadArgument, "two keys never overlap")
 		}
@@ -204,9 +232,7 @@ func tryDoNamesTheRunner(t *testing.T, bed *testbed.Bed) {
 }
 
 func aFailureIsNotRecorded(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	o := newOnce(t, client, path)
+	o, client, path := newJob(t, bed)
 	bad := &framework.OpError{Op: "get", Path: "/x", Err: errors.New("bad")}
 	r, err := o.Do(testbed.Context(t), "a", func(context.Context) error { return bad })
 	require.Equal(t, error(bad), err, "the function's own error")
@@ -216,9 +242,7 @@ func aFailureIsNotRecorded(t *testing.T, bed *testbed.Bed) {
 }
 
 func aCanceledCallIsNotRecorded(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	o := newOnce(t, client, path)
+	o, client, path := newJob(t, bed)
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	r, err := o.Do(ctx, "a", func(ctx context.Context) error {
 		cancel()
@@ -235,9 +259,7 @@ func aCanceledCallIsNotRecorded(t *testing.T, bed *testbed.Bed) {
 }
 
 func panicsRelease(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	o := newOnce(t, client, path)
+	o, client, path := newJob(t, bed)
 	require.PanicsWithValue(t, "oops", func() {
 		_, _ = o.Do(testbed.Context(t), "a", func(context.Context) error { panic("oops") })
 	})
@@ -252,14 +274,11 @@ func panicsRelease(t *testing.T, bed *testbed.Bed) {
 }
 
 func commitsOnce(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	o := newOnce(t, client, path)
+	o, client, path := newJob(t, bed)
 	target := path + "-target"
-	_, err := client.Create(testbed.Context(t), target, []byte("0"), framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, target, []byte("0"), framework.ContainerParents())
 	var after context.Context
-	_, err = o.Do(testbed.Context(t), "a", func(ctx context.Context) error {
+	_, err := o.Do(testbed.Context(t), "a", func(ctx context.Context) error {
 		after = ctx
 		op := &zk.SetDataRequest{Path: target, Data: []byte("1"), Version: 0}
 		require.NoError(t, once.Commit(ctx, op, &zk.CreateRequest{Path: target + "-new", Data: []byte("x")}))
@@ -276,13 +295,9 @@ func commitsOnce(t *testing.T, bed *testbed.Bed) {
 		return err
 	})
 	require.NoError(t, err)
-	data, stat, err := client.Get(testbed.Context(t), target)
-	require.NoError(t, err)
-	require.Equal(t, "1", string(data))
-	require.EqualValues(t, 1, stat.Version)
-	found, _, err := client.Exists(testbed.Context(t), target+"-new")
-	require.NoError(t, err)
-	require.False(t, found)
+	require.Equal(t, "1", testbed.Get(t, client, target))
+	require.EqualValues(t, 1, testbed.Stat(t, client, target).Version)
+	require.False(t, testbed.Exists(t, client, target+"-new"))
 	require.ErrorIs(t, once.Commit(after, &zk.DeleteRequest{Path: target, Version: -1}), lock.ErrReleased)
 	require.ErrorIs(t, once.Commit(testbed.Context(t), &zk.DeleteRequest{Path: target, Version: -1}), framework.ErrBadArgument)
 	_, err = once.Hold(testbed.Context(t))
@@ -290,9 +305,7 @@ func commitsOnce(t *testing.T, bed *testbed.Bed) {
 }
 
 func refusedCommit(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	o := newOnce(t, client, path)
+	o, client, path := newJob(t, bed)
 	ran(t, o, "before")
 	r, err := o.Do(testbed.Context(t), "a", func(ctx context.Context) error {
 		return once.Commit(ctx, &zk.CreateRequest{Path: path + "-new"}, &zk.CheckVersionRequest{Path: path, Version: 77})
@@ -304,19 +317,14 @@ func refusedCommit(t *testing.T, bed *testbed.Bed) {
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, 1, refused.Index)
 	require.False(t, retry.Unknown(err))
-	found, _, err := client.Exists(testbed.Context(t), path+"-new")
-	require.NoError(t, err)
-	require.False(t, found)
+	require.False(t, testbed.Exists(t, client, path+"-new"))
 	noLock(t, client, path)
 	ran(t, o, "a")
 }
 
 func forgottenKeysRun(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	o := newOnce(t, bed.Client(t), path)
-	none, err := o.Records(testbed.Context(t))
-	require.NoError(t, err)
-	require.Empty(t, none)
+	o, client, path := newJob(t, bed)
+	require.Empty(t, records(t, o))
 	require.NoError(t, o.Forget(testbed.Context(t), "a"))
 	a, b := ran(t, o, "a"), ran(t, o, "b")
 	require.NoError(t, o.Forget(testbed.Context(t), "c"))
@@ -324,18 +332,13 @@ func forgottenKeysRun(t *testing.T, bed *testbed.Bed) {
 	require.Equal(t, b.At, done(t, o, "b").At, "a write of the record changes no time")
 	again := ran(t, o, "a")
 	require.False(t, again.At.Before(a.At))
-	all, err := o.Records(testbed.Context(t))
-	require.NoError(t, err)
 	again.Ran, b.Ran = false, false
-	require.Equal(t, []once.Record{again, b}, all)
-	data, _, err := bed.Client(t).Get(testbed.Context(t), path+"/once")
-	require.NoError(t, err)
-	require.Regexp(t, `^{"n":3,"done":\[{"by":"[^}]*},{"key":"b"`, string(data))
+	require.Equal(t, []once.Record{again, b}, records(t, o))
+	require.Regexp(t, `^{"n":3,"done":\[{"by":"[^}]*},{"key":"b"`, testbed.Get(t, client, path+"/once"))
 }
 
 func theLastAreKept(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	o := newOnce(t, bed.Client(t), path, once.WithKeep(2))
+	o, _, _ := newJob(t, bed, once.WithKeep(2))
 	for _, key := range []string{"a", "b", "c"} {
 		ran(t, o, key)
 	}
@@ -345,66 +348,45 @@ func theLastAreKept(t *testing.T, bed *testbed.Bed) {
 }
 
 func foreignData(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	o := newOnce(t, client, path)
+	o, client, path := newJob(t, bed)
 	for i, text := range []string{"", "127.0.0.1", "{}", `{"n":-1,"done":[]}`, `{"n":1}`, `{"n":"1","done":[]}`, `[]`, `{"n":1,"done":{}}`, `null`} {
-		_, err := client.Create(testbed.Context(t), path+"/once", []byte(text), framework.ContainerParents(), framework.OrSet())
-		require.NoError(t, err)
-		_, err = o.Do(testbed.Context(t), "a", never(t))
-		require.ErrorIs(t, err, once.ErrBadValue, text)
-		testbed.OneOp(t, err, "do", path)
-		_, err = o.TryDo(testbed.Context(t), "a", never(t))
-		require.ErrorIs(t, err, once.ErrBadValue, text)
-		_, err = o.Records(testbed.Context(t))
+		testbed.Create(t, client, path+"/once", []byte(text), framework.ContainerParents(), framework.OrSet())
+		refused(t, o, "a", once.ErrBadValue)
+		_, err := o.Records(testbed.Context(t))
 		require.ErrorIs(t, err, once.ErrBadValue, text)
 		require.ErrorIs(t, o.Forget(testbed.Context(t), "a"), once.ErrBadValue, text)
 		require.ErrorIs(t, o.Run(testbed.Context(t), once.Every(time.Hour), func(context.Context, time.Time) error { return nil }), once.ErrBadValue)
-		data, stat, err := client.Get(testbed.Context(t), path+"/once")
-		require.NoError(t, err)
-		require.Equal(t, text, string(data))
-		require.EqualValues(t, i, stat.Version)
+		require.Equal(t, text, testbed.Get(t, client, path+"/once"))
+		require.EqualValues(t, i, testbed.Stat(t, client, path+"/once").Version)
 	}
 }
 
 func unknownFieldsStay(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	o := newOnce(t, client, path)
-	_, err := client.Create(testbed.Context(t), path+"/once", []byte(
+	o, client, path := newJob(t, bed)
+	testbed.Create(t, client, path+"/once", []byte(
 		`{"later":[1,2], "n":7, "done":[ {"new":"kind"}, 5, {"key":"a<b","by":"x","id":"i","more":true} ]}`), framework.ContainerParents())
-	require.NoError(t, err)
 	a := done(t, o, "a<b")
 	b := ran(t, o, "b")
-	data, _, err := client.Get(testbed.Context(t), path+"/once")
-	require.NoError(t, err)
+	data := testbed.Get(t, client, path+"/once")
 	prefix := `{"n":8,"done":[{"new":"kind"},5,{"key":"a<b","by":"x","id":"i","more":true,"at":"` + a.At.Format(time.RFC3339Nano) + `"},{"key":"b","by":"` + b.By
-	require.True(t, strings.HasPrefix(string(data), prefix), "%s\n%s", prefix, data)
-	require.True(t, strings.HasSuffix(string(data), `],"later":[1,2]}`), "%s", data)
-	all, err := o.Records(testbed.Context(t))
-	require.NoError(t, err)
-	require.Len(t, all, 2)
+	require.True(t, strings.HasPrefix(data, prefix), "%s\n%s", prefix, data)
+	require.True(t, strings.HasSuffix(data, `],"later":[1,2]}`), data)
+	require.Len(t, records(t, o), 2)
 }
 
 func noRightToWrite(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	owner := bed.Client(t, framework.WithAuth("digest", []byte("owner:secret")))
 	ran(t, newOnce(t, owner, path), "before")
-	_, err := owner.SetACL(testbed.Context(t), path+"/once", append(zk.WorldACL(zk.PermRead), zk.AuthACL(zk.PermAll)...))
-	require.NoError(t, err)
+	testbed.SetACL(t, owner, path+"/once", append(zk.WorldACL(zk.PermRead), zk.AuthACL(zk.PermAll)...))
 	client := bed.Client(t)
 	for _, opts := range [][]once.Option{nil, {once.WithMinInterval(time.Nanosecond)}} {
 		o := newOnce(t, client, path, opts...)
 		done(t, o, "before")
 		for range 2 {
-			_, err = o.Do(testbed.Context(t), "a", never(t))
-			require.ErrorIs(t, err, zk.ErrNoAuth)
-			require.ErrorContains(t, err, `write node "once"`)
-			testbed.OneOp(t, err, "do", path)
+			require.ErrorContains(t, refused(t, o, "a", zk.ErrNoAuth), `write node "once"`)
 		}
-		_, err = o.TryDo(testbed.Context(t), "a", never(t))
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		err = o.Run(testbed.Context(t), once.Every(time.Hour), func(context.Context, time.Time) error { return nil })
+		err := o.Run(testbed.Context(t), once.Every(time.Hour), func(context.Context, time.Time) error { return nil })
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	}
 	noLock(t, client, path)
@@ -413,22 +395,15 @@ func noRightToWrite(t *testing.T, bed *testbed.Bed) {
 	// A record that the client creates itself, and is not permitted to write.
 	path = testbed.Path(t)
 	readers := bed.Client(t, framework.WithACLProvider(func(string) []zk.ACL { return zk.WorldACL(zk.PermAll &^ zk.PermWrite) }))
-	_, err = newOnce(t, readers, path).Do(testbed.Context(t), "a", never(t))
-	require.ErrorIs(t, err, zk.ErrNoAuth)
+	refused(t, newOnce(t, readers, path), "a", zk.ErrNoAuth)
 }
 
 func minInterval(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t)
-	patient := newOnce(t, client, path, once.WithMinInterval(time.Hour))
+	patient, client, path := newJob(t, bed, once.WithMinInterval(time.Hour))
 	hasty := newOnce(t, client, path, once.WithMinInterval(time.Nanosecond))
 	ran(t, patient, "a")
 	done(t, patient, "a")
-	_, err := patient.Do(testbed.Context(t), "b", never(t))
-	testbed.OneOp(t, err, "do", path)
-	require.ErrorIs(t, err, once.ErrTooSoon)
-	_, err = patient.TryDo(testbed.Context(t), "b", never(t))
-	require.ErrorIs(t, err, once.ErrTooSoon)
+	err := refused(t, patient, "b", once.ErrTooSoon)
 	require.Regexp(t, `too soon after the last success \((59m.*|1h0m0)s left\)`, err.Error())
 	noLock(t, client, path)
 	testbed.Eventually(t, func() bool { // the servers' time has milliseconds
@@ -438,9 +413,8 @@ func minInterval(t *testing.T, bed *testbed.Bed) {
 }
 
 func concurrentWrites(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client, operator := bed.Client(t), newOnce(t, bed.Client(t), path)
-	o := newOnce(t, client, path)
+	o, client, path := newJob(t, bed)
+	operator := newOnce(t, bed.Client(t), path)
 	ran(t, o, "a")
 	ran(t, o, "b")
 	r, err := o.Do(testbed.Context(t), "c", func(ctx context.Context) error {
@@ -460,15 +434,13 @@ func concurrentWrites(t *testing.T, bed *testbed.Bed) {
 
 	// Data of another program that appear during the function are not overwritten.
 	r, err = o.Do(testbed.Context(t), "e", func(ctx context.Context) error {
-		_, err := client.Set(testbed.Context(t), path+"/once", []byte("foreign"))
-		return err
+		testbed.Set(t, client, path+"/once", []byte("foreign"))
+		return nil
 	})
 	require.ErrorIs(t, err, once.ErrBadValue)
 	require.True(t, r.Ran)
 	require.False(t, retry.Unknown(err))
-	data, _, err := client.Get(testbed.Context(t), path+"/once")
-	require.NoError(t, err)
-	require.Equal(t, "foreign", string(data))
+	require.Equal(t, "foreign", testbed.Get(t, client, path+"/once"))
 }
 
 func compressing(t *testing.T, bed *testbed.Bed) {
@@ -480,9 +452,7 @@ func compressing(t *testing.T, bed *testbed.Bed) {
 		return once.Commit(ctx, &zk.CreateRequest{Path: path + "-result", Data: []byte(text)})
 	})
 	require.NoError(t, err)
-	data, _, err := client.Get(testbed.Context(t), path+"-result")
-	require.NoError(t, err)
-	require.Equal(t, text, string(data))
+	require.Equal(t, text, testbed.Get(t, client, path+"-result"))
 	done(t, newOnce(t, bed.Client(t), path), "a")
 }
 
@@ -526,7 +496,7 @@ func TestBadArguments(t *testing.T) {
 	o := newOnce(t, client, "/job")
 	require.Equal(t, "/job", o.Path())
 	for _, key := range []string{"", strings.Repeat("x", 256), strings.Repeat("x", 1<<20), "a\nb", "a\x00", "\xff"} {
-		for op, do := range map[string]func(context.Context, string, func(context.Context) error) (once.Record, error){"do": o.Do, "try": o.TryDo} {
+		for op, do := range map[string]call{"do": o.Do, "try": o.TryDo} {
 			_, err := do(t.Context(), key, never(t))
 			require.ErrorIs(t, err, framework.ErrBadArgument)
 			testbed.OneOp(t, err, op, "/job")
@@ -560,7 +530,5 @@ func TestTheLargestRecordFits(t *testing.T) {
 		r := ran(t, o, fmt.Sprint(i, strings.Repeat(`"`, 253)))
 		require.NotContains(t, r.By, "\n")
 	}
-	data, err := server.Get("/job/once")
-	require.NoError(t, err)
-	require.Greater(t, len(data), 15_000, "the limit is not generous")
+	require.Greater(t, len(testbed.ServerData(t, server, "/job/once")), 15_000, "the limit is not generous")
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -46,21 +45,18 @@ func TestEntriesThatDelayNothing(t *testing.T) {
 		"forgotten by a clock set back": {`{"by":"x","id":"j","at":"2100-01-01T00:00:00Z"}`, true},
 		"recorded by a clock set back":  {`{"key":"b","by":"x","id":"j","at":"2100-01-01T00:00:00Z"}`, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				write(t, w.Server, faultPath, `{"n":2,"done":[{"key":"a","by":"x","id":"i","at":"1999-12-31T00:00:00Z"},`+c.newest+`]}`)
-				o := newOnce(t, w.Client(), faultPath, once.WithMinInterval(time.Minute))
-				if c.future {
-					_, err := o.Do(testbed.Context(t), "key", never(t))
-					require.ErrorContains(t, err, "1m0s left")
-					time.Sleep(time.Minute) // virtual time: what the error says is left
-				}
-				ran(t, o, "key")
-				all, err := o.Records(testbed.Context(t))
-				require.NoError(t, err)
-				require.Equal(t, "key", all[0].Key)
-				require.Equal(t, once.Record{Key: "a", By: "x", At: time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC)}, all[len(all)-1])
-			})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			write(t, w.Server, faultPath, `{"n":2,"done":[{"key":"a","by":"x","id":"i","at":"1999-12-31T00:00:00Z"},`+c.newest+`]}`)
+			o := newOnce(t, w.Client(), faultPath, once.WithMinInterval(time.Minute))
+			if c.future {
+				_, err := o.Do(testbed.Context(t), "key", never(t))
+				require.ErrorContains(t, err, "1m0s left")
+				time.Sleep(time.Minute) // virtual time: what the error says is left
+			}
+			ran(t, o, "key")
+			all := records(t, o)
+			require.Equal(t, "key", all[0].Key)
+			require.Equal(t, once.Record{Key: "a", By: "x", At: time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC)}, all[len(all)-1])
 		})
 	}
 }
@@ -97,13 +93,10 @@ func TestForgetRemovesOneSuccess(t *testing.T) {
 		client := w.Client()
 		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
 		ran(t, other, "key")
-		s, err := client.Session(testbed.Context(t))
-		require.NoError(t, err)
-		mine := zktest.On(func(r zktest.Request) bool { return r.Session == s.ID() })
+		mine := zktest.OnSession(testbed.Session(t, client).ID())
 		lost := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("setData"), mine)
 		again := w.Server.Block(zktest.OnOp("setData", "getData"), mine, zktest.On(func(zktest.Request) bool { return lost.Met() }))
-		forgotten := make(chan error, 1)
-		go func() { forgotten <- o.Forget(context.Background(), "key") }()
+		forgotten := testbed.Go(func() error { return o.Forget(context.Background(), "key") })
 		testbed.Receive(t, again.Arrived(), "the second request")
 		ran(t, other, "key")
 		again.Open()
@@ -119,55 +112,44 @@ func TestNumbersStartAgain(t *testing.T) {
 		"":             nil,
 		"with a delay": {once.WithLock(lock.WithLockDelay(time.Second))},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				client := w.Client(framework.WithCompression())
-				o := newOnce(t, client, faultPath, opts...)
-				a := ran(t, o, "a")
-				since := time.Now()
-				time.Sleep(time.Hour) // virtual time between two successes
-				b := ran(t, o, "b")
-				for i, next := range []int32{1 << 30, 2147483647} {
-					time.Sleep(time.Hour) // virtual time between two successes
-					require.NoError(t, w.Server.SetSequence(faultPath, next))
-					if next == 1<<30 { // not while another contender is in the queue
-						m, err := mutex.New(w.Client(), faultPath)
-						require.NoError(t, err)
-						hold, err := m.Acquire(testbed.Context(t))
-						require.NoError(t, err)
-						_, err = o.TryDo(testbed.Context(t), "c", never(t))
-						require.ErrorIs(t, err, once.ErrRunning)
-						require.NoError(t, hold.Release())
-					} else {
-						_, err := o.Do(testbed.Context(t), "c", never(t))
-						require.ErrorIs(t, err, lock.ErrSequenceExhausted)
-					}
-					r, err := o.Do(testbed.Context(t), fmt.Sprint(i), func(ctx context.Context) error {
-						hold, err := once.Hold(ctx)
-						require.NoError(t, err)
-						assert.NotContains(t, hold.Path(), "-2147483647")
-						return nil
-					})
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			o := newOnce(t, w.Client(framework.WithCompression()), faultPath, opts...)
+			a := ran(t, o, "a")
+			since := time.Now()
+			time.Sleep(time.Minute) // virtual time between two successes
+			b := ran(t, o, "b")
+			node := func(key string) (path string) { // of the call's lock
+				r, err := o.Do(testbed.Context(t), key, func(ctx context.Context) error {
+					hold, err := once.Hold(ctx)
+					path = hold.Path()
+					return err
+				})
+				require.NoError(t, err)
+				require.True(t, r.Ran)
+				return path
+			}
+			for i, next := range []int32{1 << 30, 2147483647} {
+				time.Sleep(time.Minute) // virtual time between two successes
+				require.NoError(t, w.Server.SetSequence(faultPath, next))
+				if next == 1<<30 { // not while another contender is in the queue
+					m, err := mutex.New(w.Client(), faultPath)
 					require.NoError(t, err)
-					require.True(t, r.Ran)
-					r, err = o.Do(testbed.Context(t), fmt.Sprint(i, " again"), func(ctx context.Context) error {
-						hold, err := once.Hold(ctx)
-						require.NoError(t, err)
-						assert.Contains(t, hold.Path(), "-lock-000000000")
-						return nil
-					})
-					require.NoError(t, err)
-					require.True(t, r.Ran)
+					hold := testbed.Acquire(t, m)
+					_, err = o.TryDo(testbed.Context(t), "c", never(t))
+					require.ErrorIs(t, err, once.ErrRunning)
+					require.NoError(t, hold.Release())
+				} else {
+					_, err := o.Do(testbed.Context(t), "c", never(t))
+					require.ErrorIs(t, err, lock.ErrSequenceExhausted)
 				}
-				all, err := o.Records(testbed.Context(t))
-				require.NoError(t, err)
-				require.Len(t, all, 6)
-				a.Ran, b.Ran = false, false
-				require.Equal(t, []once.Record{b, a}, all[4:])
-				data, err := w.Server.Get(faultPath + "/once")
-				require.NoError(t, err)
-				require.Contains(t, string(data), `"since":"`+since.UTC().Format(time.RFC3339))
-			})
+				require.NotContains(t, node(fmt.Sprint(i)), "-2147483647")
+				require.Contains(t, node(fmt.Sprint(i, " again")), "-lock-000000000")
+			}
+			all := records(t, o)
+			require.Len(t, all, 6)
+			a.Ran, b.Ran = false, false
+			require.Equal(t, []once.Record{b, a}, all[4:])
+			require.Contains(t, testbed.ServerData(t, w.Server, faultPath+"/once"), `"since":"`+since.UTC().Format(time.RFC3339))
 		})
 	}
 }
@@ -179,9 +161,7 @@ func TestNumbersStartAgainBetweenFirings(t *testing.T) {
 		o := newOnce(t, w.Client(), faultPath)
 		var c calls
 		run := func(d time.Duration) {
-			ctx, cancel := context.WithTimeout(t.Context(), d)
-			defer cancel()
-			require.ErrorIs(t, o.Run(ctx, once.Every(time.Hour), c.job(t, 0)), context.DeadlineExceeded)
+			require.ErrorIs(t, o.Run(testbed.Timeout(t, d), once.Every(time.Hour), c.job(t, 0)), context.DeadlineExceeded)
 		}
 		run(30 * time.Minute)
 		require.Empty(t, c.take())

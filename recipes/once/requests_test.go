@@ -60,7 +60,7 @@ func TestRequests(t *testing.T) {
 		o := newOnce(t, client, "/job")
 		timed := newOnce(t, client, "/job", once.WithMinInterval(time.Millisecond))
 		key := 0
-		do := func(call func(ctx context.Context, key string, f func(context.Context) error) (once.Record, error)) []string {
+		do := func(call call) []string {
 			time.Sleep(2 * time.Second) // virtual time: a path that is used soon again is not listed
 			key++
 			tr.take()
@@ -76,7 +76,7 @@ func TestRequests(t *testing.T) {
 		require.Equal(t, []string{"getData", "create", "getChildren2", "multi", "multi"}, do(timed.Do))
 		require.Equal(t, []string{"getData", "getChildren2", "create", "getChildren2", "multi", "multi"}, do(timed.TryDo))
 
-		for _, call := range []func(ctx context.Context, key string, f func(context.Context) error) (once.Record, error){o.Do, o.TryDo, timed.Do} {
+		for _, call := range []call{o.Do, o.TryDo, timed.Do} {
 			r, err := call(testbed.Context(t), "1", never(t))
 			require.NoError(t, err)
 			require.False(t, r.Ran)
@@ -87,11 +87,10 @@ func TestRequests(t *testing.T) {
 		other := newOnce(t, w.Client(), "/job")
 		gate := w.Server.Block(zktest.OnCreate())
 		tr.take()
-		result := make(chan error, 1)
-		go func() {
+		result := testbed.Go(func() error {
 			_, err := o.Do(context.Background(), "late", succeed)
-			result <- err
-		}()
+			return err
+		})
 		testbed.Receive(t, gate.Arrived(), "the create")
 		require.NoError(t, other.Forget(testbed.Context(t), "2"))
 		gate.Open()

@@ -78,8 +78,7 @@ func (c *calls) job(t *testing.T, d time.Duration) func(context.Context, time.Ti
 // run starts Run until the returned function is called.
 func run(t *testing.T, o *once.Once, next func(time.Time) time.Time, f func(context.Context, time.Time) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- o.Run(ctx, next, f) }()
+	ended := testbed.Go(func() error { return o.Run(ctx, next, f) })
 	return func() {
 		t.Helper()
 		cancel()
@@ -91,42 +90,29 @@ func run(t *testing.T, o *once.Once, next func(time.Time) time.Time, f func(cont
 
 // In a bubble the time begins at midnight UTC on 1 January 2000.
 
-func TestAFleetRunsEachFiringOnce(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		var c calls
-		time.Sleep(30 * time.Minute)
-		for range 4 {
-			defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Hour), c.job(t, time.Minute))()
-			time.Sleep(time.Second)
-		}
-		time.Sleep(30 * time.Minute)
-		require.Equal(t, []string{"01:00"}, c.take())
-		time.Sleep(3 * time.Hour)
-		require.Equal(t, []string{"02:00", "03:00", "04:00"}, c.take())
-	})
-}
-
 func TestALongRunLeadsToOneCall(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		var c calls
 		for range 3 {
-			defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Hour), c.job(t, 150*time.Minute))()
+			defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Minute), c.job(t, 150*time.Second))()
 		}
-		time.Sleep(9*time.Hour + time.Minute)
-		// 01:00 runs until 03:30, 03:00 until 06:00, 06:00 until 08:30, 08:00 until 11:00.
-		require.Equal(t, []string{"01:00", "03:00", "06:00", "08:00"}, c.take())
-		time.Sleep(2 * time.Hour) // at 11:01
-		require.Equal(t, []string{"11:00"}, c.take(), "08:00 has run until 11:00")
+		time.Sleep(9*time.Minute + time.Second)
+		// 00:01 runs until 00:03:30, 00:03 until 00:06, 00:06 until 00:08:30, 00:08 until 00:11.
+		require.Equal(t, []string{"00:01", "00:03", "00:06", "00:08"}, c.take())
+		time.Sleep(2 * time.Minute) // at 00:11:01
+		require.Equal(t, []string{"00:11"}, c.take(), "00:08 has run until 00:11")
 	})
 }
 
 func TestAnOutageLeadsToOneCall(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		var c calls
-		stop := run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Minute), c.job(t, time.Second))
+		client := w.Client()
+		stop := run(t, newOnce(t, client, "/job"), once.Every(time.Minute), c.job(t, time.Second))
 		time.Sleep(90 * time.Second)
 		require.Equal(t, []string{"00:01"}, c.take())
 		stop()
+		require.NoError(t, client.Close())
 		time.Sleep(100 * time.Hour)
 		defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Minute), c.job(t, time.Second))()
 		time.Sleep(10 * time.Second)
@@ -170,10 +156,10 @@ func TestRestartsMoreFrequentThanFirings(t *testing.T) {
 		var c calls
 		client := w.Client()
 		for range 10 {
-			stop := run(t, newOnce(t, client, "/job"), once.Every(time.Hour), c.job(t, time.Second))
-			time.Sleep(59 * time.Minute)
+			stop := run(t, newOnce(t, client, "/job"), once.Every(time.Minute), c.job(t, time.Second))
+			time.Sleep(50 * time.Second)
 			stop()
-			time.Sleep(time.Minute + time.Second)
+			time.Sleep(10*time.Second + 100*time.Millisecond)
 		}
 		require.Len(t, c.take(), 9)
 	})
@@ -194,9 +180,7 @@ func TestOthersTakeOver(t *testing.T) {
 		defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Hour), c.job(t, time.Second))()
 		time.Sleep(time.Minute)
 		require.Empty(t, c.take())
-		s, err := first.Session(testbed.Context(t))
-		require.NoError(t, err)
-		require.NoError(t, w.Server.ExpireSession(s.ID()))
+		require.NoError(t, w.Server.ExpireSession(testbed.Session(t, first).ID()))
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"01:00"}, c.take())
 	})
@@ -232,12 +216,11 @@ func TestRunPassesAPanicOn(t *testing.T) {
 		require.PanicsWithValue(t, "oops", func() {
 			_ = o.Run(context.Background(), once.Every(time.Minute), func(context.Context, time.Time) error { panic("oops") })
 		})
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
+		var all sync.WaitGroup
+		all.Go(func() {
 			_ = o.Run(context.Background(), once.Every(time.Minute), func(context.Context, time.Time) error { runtime.Goexit(); return nil })
-		}()
-		<-ended
+		})
+		all.Wait()
 		noLock(t, client, "/job")
 		var c calls
 		defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Minute), c.job(t, 0))()
@@ -305,11 +288,10 @@ func TestFiringsOfADayInAnyOrderOfRestarts(t *testing.T) {
 		for i := range 5 {
 			client := w.Client()
 			all.Go(func() {
-				for j := range 10 {
-					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(7*i+13*j+5)*time.Minute)
-					err := newOnce(t, client, "/job").Run(ctx, once.Every(10*time.Minute), f)
+				for j := range 6 {
+					ctx := testbed.Timeout(t, time.Duration(7*i+13*j+5)*6*time.Second)
+					err := newOnce(t, client, "/job").Run(ctx, once.Every(time.Minute), f)
 					assert.ErrorIs(t, err, context.DeadlineExceeded)
-					cancel()
 				}
 			})
 		}
@@ -327,26 +309,20 @@ func TestForgetBesideRun(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		o := newOnce(t, w.Client(), "/job")
 		var c calls
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- o.Run(ctx, once.Every(time.Hour), c.job(t, 0)) }()
+		defer run(t, o, once.Every(time.Hour), c.job(t, 0))()
 		time.Sleep(90 * time.Minute) // virtual time: the firing of 01:00 is over
 		require.Equal(t, []string{"01:00"}, c.take())
-		all, err := o.Records(ctx)
-		require.NoError(t, err)
+		all := records(t, o)
 		require.Len(t, all, 1)
-		require.NoError(t, o.Forget(ctx, all[0].Key))
+		require.NoError(t, o.Forget(t.Context(), all[0].Key))
 		time.Sleep(10 * time.Minute) // virtual time, in which it must not run again
 		require.Empty(t, c.take())
 
-		later, stop := context.WithTimeout(ctx, 10*time.Minute)
-		defer stop()
+		later := testbed.Timeout(t, 10*time.Minute)
 		require.ErrorIs(t, newOnce(t, w.Client(), "/job").Run(later, once.Every(time.Hour), c.job(t, 0)), context.DeadlineExceeded)
 		require.Equal(t, []string{"01:00"}, c.take())
 		time.Sleep(30 * time.Minute) // virtual time: the firing of 02:00 is over
 		require.Equal(t, []string{"02:00"}, c.take())
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
 	})
 }
 
@@ -354,8 +330,7 @@ func TestForgetBesideRun(t *testing.T) {
 func TestRun_InAViewOfALostSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		session, err := client.Session(testbed.Context(t))
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		o := newOnce(t, client.In(session), faultPath)
 		fired := make(chan time.Time, 1)
 		done := testbed.Go(func() error {

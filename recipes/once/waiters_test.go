@@ -43,8 +43,7 @@ func waiterWorld(t *testing.T, w *testbed.World, runner string, others int, faul
 	client := w.Client()
 	first := newOnce(t, client, faultPath)
 	ran(t, first, "before")
-	session, err := client.Session(testbed.Context(t))
-	require.NoError(t, err)
+	session := testbed.Session(t, client)
 	key := "key"
 	if runner == "runs another key" {
 		key = "another"
@@ -88,20 +87,18 @@ func waiterWorld(t *testing.T, w *testbed.World, runner string, others int, faul
 	for _, s := range w.Server.Sessions() {
 		spared[s.ID] = true
 	}
-	mine, err := subject.Session(testbed.Context(t))
-	require.NoError(t, err)
-	delete(spared, mine.ID())
+	delete(spared, testbed.Session(t, subject).ID())
 	injected := w.Server.Inject(fault, n, zktest.On(func(r zktest.Request) bool { return !spared[r.Session] }))
 	wait(subject)
 	if runner == "dies" {
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
 	}
 	close(finish)
-	time.Sleep(2 * time.Minute) // virtual time: another contender's requests release what LoseWakeup withholds
+	time.Sleep(30 * time.Second) // virtual time: another contender's requests release what LoseWakeup withholds
 	met = injected.Met()
 	w.Server.ClearFaults()
 	all.Wait()
-	_, err = first.Do(testbed.Context(t), "key", succeed)
+	_, err := first.Do(testbed.Context(t), "key", succeed)
 	require.NoError(t, err)
 	require.Equal(t, 1, recorded(w.Server, "key"))
 	if runner == "succeeds" {
@@ -109,16 +106,13 @@ func waiterWorld(t *testing.T, w *testbed.World, runner string, others int, faul
 	} else {
 		require.Less(t, count.calls.Load(), int32(3))
 	}
-	children, err := w.Server.Children(faultPath)
-	require.NoError(t, err)
-	require.Equal(t, []string{"once"}, children)
+	require.Equal(t, []string{"once"}, testbed.ServerChildren(t, w.Server, faultPath))
 	return met
 }
 
 // TestCancelingAtAnyRequest cancels a call while one of its requests, or the reply, is held.
 func TestCancelingAtAnyRequest(t *testing.T) {
-	type call func(o *once.Once, ctx context.Context, key string, f func(context.Context) error) (once.Record, error)
-	for name, do := range map[string]call{"Do": (*once.Once).Do, "TryDo": (*once.Once).TryDo} {
+	for name, do := range map[string]method{"Do": (*once.Once).Do, "TryDo": (*once.Once).TryDo} {
 		for _, replies := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, replies %v", name, replies), func(t *testing.T) {
 				met := true
@@ -128,28 +122,20 @@ func TestCancelingAtAnyRequest(t *testing.T) {
 						require.NoError(t, w.Server.Create(counterPath, nil))
 						client := w.Client()
 						o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
-						s, err := client.Session(testbed.Context(t))
-						require.NoError(t, err)
 						seen := 0
-						nth := zktest.On(func(r zktest.Request) bool {
-							if r.Session == s.ID() {
-								seen++
-							}
-							return r.Session == s.ID() && seen == n+1
-						})
+						nth := zktest.On(func(zktest.Request) bool { seen++; return seen == n+1 })
 						hold := w.Server.Block
 						if replies {
 							hold = w.Server.BlockReplies
 						}
-						gate := hold(nth)
+						gate := hold(zktest.OnSession(testbed.Session(t, client).ID()), nth)
 						ctx, cancel := context.WithCancel(t.Context())
 						defer cancel()
 						var count counter
-						result := make(chan error, 1)
-						go func() {
+						result := testbed.Go(func() error {
 							_, err := do(o, ctx, "key", count.increment(t, client))
-							result <- err
-						}()
+							return err
+						})
 						synctest.Wait()
 						select {
 						case <-gate.Arrived():
@@ -166,15 +152,10 @@ func TestCancelingAtAnyRequest(t *testing.T) {
 							require.ErrorIs(t, err, context.Canceled)
 							require.Zero(t, recorded(w.Server, "key"))
 						}
-						_, err = other.Do(testbed.Context(t), "key", count.increment(t, client))
+						_, err := other.Do(testbed.Context(t), "key", count.increment(t, client))
 						require.NoError(t, err)
-						letters, err := w.Server.Get(counterPath)
-						require.NoError(t, err)
-						require.Len(t, letters, 1)
-						testbed.Eventually(t, func() bool {
-							children, err := w.Server.Children(faultPath)
-							return err == nil && len(children) == 1
-						}, "no node of the lock is left")
+						committedOnce(t, w.Server)
+						noLock(t, client, faultPath)
 					})
 				}
 			})

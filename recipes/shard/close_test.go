@@ -22,17 +22,16 @@ func TestRun_EndsSoonWithoutAServer(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		done := make(chan error, 1)
 		var calls atomic.Int32
-		go func() {
-			done <- m.Run(ctx, func(ctx context.Context, _ int) error {
+		done := testbed.Go(func() error {
+			return m.Run(ctx, func(ctx context.Context, _ int) error {
 				calls.Add(1)
 				<-ctx.Done()
 				time.Sleep(3 * time.Second) // virtual time: the work ends
 				calls.Add(-1)
 				return nil
 			})
-		}()
+		})
 		time.Sleep(30 * time.Second) // virtual time, in which the member owns all shards
 		require.EqualValues(t, 4, calls.Load())
 		w.Server.RefuseConnections(true)
@@ -57,21 +56,18 @@ func TestRun_EndsSoonWithoutAServer(t *testing.T) {
 func TestRun_InAViewOfALostSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		session, err := client.Session(testbed.Context(t))
-		require.NoError(t, err)
+		session := testbed.Session(t, client)
 		m, err := shard.New(client.In(session), "/s", "a", 4)
 		require.NoError(t, err)
 		idle, err := shard.New(client.In(session), "/s", "b", 4, shard.WithWeight(1))
 		require.NoError(t, err)
-		done := make(chan error, 2)
 		work := func(ctx context.Context, _ int) error { <-ctx.Done(); return nil }
-		go func() { done <- m.Run(t.Context(), work) }()
-		go func() { done <- idle.Run(t.Context(), work) }()
+		done := testbed.Go(func() error { return m.Run(t.Context(), work) })
+		idleDone := testbed.Go(func() error { return idle.Run(t.Context(), work) })
 		testbed.Eventually(t, func() bool { return len(m.Owned())+len(idle.Owned()) == 4 }, "the members own all shards")
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
-		for range 2 {
-			require.ErrorIs(t, testbed.Receive(t, done, "the end of Run"), framework.ErrSessionLost)
-		}
+		require.ErrorIs(t, testbed.Receive(t, done, "the end of Run"), framework.ErrSessionLost)
+		require.ErrorIs(t, testbed.Receive(t, idleDone, "the end of Run"), framework.ErrSessionLost)
 		require.ErrorIs(t, m.Run(t.Context(), work), framework.ErrSessionLost, "at once")
 	})
 }

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -38,9 +39,9 @@ func requireBalanced(t *testing.T, p []string, w map[string]int) {
 	t.Helper()
 	owned, sum := make(map[string]int), 0
 	for _, id := range p {
-		require.Contains(t, w, id)
 		owned[id]++
 	}
+	require.Subset(t, slices.Collect(maps.Keys(w)), slices.Collect(maps.Keys(owned)))
 	for _, weight := range w {
 		sum += weight
 	}
@@ -48,31 +49,6 @@ func requireBalanced(t *testing.T, p []string, w map[string]int) {
 		require.InDelta(t, float64(len(p)*weight)/float64(sum), owned[id], 0.9999, id)
 	}
 	require.Equal(t, p, rebalanced(p, w))
-}
-
-func TestRebalanced_OneMemberMoreOrFewer(t *testing.T) {
-	for _, n := range []int{1, 16, 64, 1000} {
-		for m := 1; m <= 20; m++ {
-			w := equalWeights(m)
-			p := rebalanced(make([]string, n), w)
-			requireBalanced(t, p, w)
-			bound := (n + m - 1) / m
-			for gone := range w {
-				rest := equalWeights(m)
-				delete(rest, gone)
-				if len(rest) == 0 {
-					continue
-				}
-				fewer := rebalanced(p, rest)
-				requireBalanced(t, fewer, rest)
-				require.LessOrEqual(t, moved(p, fewer), bound, "%d shards, one of %d members left", n, m)
-			}
-			w["new"] = 1
-			more := rebalanced(p, w)
-			requireBalanced(t, more, w)
-			require.LessOrEqual(t, moved(p, more), bound, "%d shards, %d members, one joined", n, m)
-		}
-	}
 }
 
 // With equal weights, n shards and m members, n%m members may keep one shard more than n/m.
@@ -93,13 +69,15 @@ func TestRebalanced_MovesNoMoreThanNeeded(t *testing.T) {
 				kept++
 			}
 		}
-		require.Equal(t, len(p)-kept, moved(p, rebalanced(p, w)), "%v among %d", p, len(w))
+		next := rebalanced(p, w)
+		require.Equal(t, len(p)-kept, moved(p, next), "%v among %d", p, len(w))
+		requireBalanced(t, next, w)
 	}
 }
 
 func TestRebalanced_AnyHistory(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
+	for range 100 {
 		p, w := make([]string, 1+random.IntN(100)), map[string]int{}
 		for range 30 {
 			if id := fmt.Sprintf("m%d", random.IntN(12)); w[id] > 0 && len(w) > 1 {
@@ -111,11 +89,6 @@ func TestRebalanced_AnyHistory(t *testing.T) {
 			requireBalanced(t, p, w)
 		}
 	}
-}
-
-func TestRebalanced_NoMembers(t *testing.T) {
-	p := rebalanced(make([]string, 8), equalWeights(2))
-	require.Equal(t, make([]string, 8), rebalanced(p, nil))
 }
 
 // history is a random world of plans: members of equal weight join, leave, die, drain and return,
@@ -145,14 +118,13 @@ func (h *history) step(event string, most int) {
 	if !reflect.DeepEqual(next, again) {
 		require.Equal(h, next, again, "%s: a plan is kept", event)
 	}
-	count, moves := make(map[string]int), 0
+	moves := 0
 	for shard, id := range next.Owners {
 		m, here := h.g[id]
 		_, away := h.away[id]
 		if !(here && m.weight > 0 || away || len(h.takers()) == 0) {
 			require.Fail(h, "an owner that is neither present nor absent within its grace", "%s: shard %d belongs to %q", event, shard, id)
 		}
-		count[id]++
 		if was := h.p.Owners[shard]; was != id && was != "" {
 			if _, away := h.away[was]; away {
 				require.Fail(h, "a reserved shard has moved", "%s: shard %d of %q", event, shard, was)
@@ -163,11 +135,7 @@ func (h *history) step(event string, most int) {
 		}
 	}
 	if takers := h.takers(); len(takers) > 0 {
-		low, high := len(next.Owners), 0
-		for _, id := range takers {
-			low, high = min(low, count[id]), max(high, count[id])
-		}
-		require.LessOrEqual(h, high-low, 1+2*len(next.Refused), "%s: %v", event, next)
+		require.LessOrEqual(h, next.spread(takers), 1+2*len(next.Refused), "%s: %v", event, next)
 	}
 	require.Equal(h, len(h.away) > 0, wake > 0, event)
 	h.p = next
@@ -219,7 +187,7 @@ func TestNext_MovesNoMoreThanPromised(t *testing.T) {
 				h.g[id] = present{1, h.grace()}
 				p := h.p
 				h.step("returns", -1)
-				if !slices.Contains(p.Owners, "") && balanced(p, h.takers()) {
+				if !slices.Contains(p.Owners, "") && p.spread(h.takers()) <= 1 {
 					require.Equal(h, p.Owners, h.p.Owners, "nothing moves")
 					h.seen["returns, and nothing moves"]++
 				}
@@ -257,14 +225,14 @@ func TestNext_MovesNoMoreThanPromised(t *testing.T) {
 	}
 }
 
-// balanced reports whether the shards of these members differ by at most one.
-func balanced(p plan, ids []string) bool {
+// spread returns by how many shards these members differ at most.
+func (p plan) spread(ids []string) int {
 	load := p.load()
 	counts := make([]int, 0, len(ids))
 	for _, id := range ids {
 		counts = append(counts, load[id])
 	}
-	return len(ids) > 0 && slices.Max(counts)-slices.Min(counts) <= 1
+	return slices.Max(counts) - slices.Min(counts)
 }
 
 // A shard that all refuse has been with each of them once, and stays with the last one.

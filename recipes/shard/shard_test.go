@@ -7,12 +7,10 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +95,14 @@ func (o *oracle) owned() map[string]int {
 		}
 	}
 	return owned
+}
+
+// total returns how many shards have an owner.
+func (o *oracle) total() (sum int) {
+	for _, n := range o.owned() {
+		sum += n
+	}
+	return sum
 }
 
 // takeMoves returns the number of moves since it was called before.
@@ -189,10 +195,8 @@ func TestRun_BalancesAsMembersJoinLeaveAndCrash(t *testing.T) {
 		require.ErrorIs(w, b.leave(), context.Canceled)
 		w.settled(map[string]int{"a": 5, "c": 5})
 		require.Equal(w, 3, w.oracle.takeMoves())
-		session, err := c.client.Session(testbed.Context(w.T))
-		require.NoError(w, err)
 		w.oracle.forced = true
-		require.NoError(w, w.server.ExpireSession(session.ID()))
+		require.NoError(w, w.server.ExpireSession(w.session(c)))
 		time.Sleep(time.Second) // in virtual time
 		w.settled(map[string]int{"a": 5, "c": 5})
 	})
@@ -229,9 +233,7 @@ func TestNew_RestartWithinTheSessionKeepsTheShards(t *testing.T) {
 		dead := w.join("b", 8)
 		w.settled(map[string]int{"a": 4, "b": 4})
 		w.oracle.takeMoves()
-		session, err := dead.client.Session(testbed.Context(w.T))
-		require.NoError(w, err)
-		w.server.Freeze(session.ID()) // for good: the process has crashed, and its session lives on
+		w.server.Freeze(w.session(dead)) // for good: the process has crashed, and its session lives on
 		w.join("b", 8)
 		w.settled(map[string]int{"a": 4, "b": 4})
 		require.Zero(w, w.oracle.takeMoves())
@@ -244,23 +246,19 @@ func TestDrain_HandsOverOneByOne(t *testing.T) {
 		b := w.join("b", 12)
 		w.settled(map[string]int{"a": 6, "b": 6})
 		w.oracle.takeMoves()
-		var most int
 		states, stop := context.WithCancel(w.Context())
-		observed := make(chan struct{})
-		go func() {
-			defer close(observed)
+		most := testbed.Go(func() (most int) {
 			for state, err := range b.Observe(states) {
-				if err != nil {
-					return
+				if err == nil {
+					most = max(most, 12-len(state.Owned)-w.oracle.owned()["a"])
 				}
-				most = max(most, 12-len(state.Owned)-w.oracle.owned()["a"])
 			}
-		}()
+			return most
+		})
 		require.NoError(w, b.Drain(testbed.Context(w.T)))
 		stop()
-		<-observed
 		require.NoError(w, <-b.ended)
-		require.LessOrEqual(w, most, 2, "one moves, and one has its new owner, whose function is about to run")
+		require.LessOrEqual(w, <-most, 2, "one moves, and one has its new owner, whose function is about to run")
 		w.settled(map[string]int{"a": 12})
 		require.Equal(w, 6, w.oracle.takeMoves())
 	}, zktest.WithLatency(time.Millisecond))
@@ -276,8 +274,7 @@ func TestDrain_WaitsForTheNewOwnerOfEachShard(t *testing.T) {
 			return r.Session == session && strings.HasPrefix(r.Path, "/ingest/shards/")
 		}))
 		defer campaigns.Open()
-		drained := make(chan error, 1)
-		go func() { drained <- b.Drain(testbed.Context(w.T)) }()
+		drained := testbed.Go(func() error { return b.Drain(testbed.Context(w.T)) })
 		time.Sleep(2 * time.Second) // in virtual time
 		require.Len(w, b.Owned(), 2, "the others stay until the first has its new owner")
 		campaigns.Open()
@@ -610,8 +607,7 @@ func TestNew_Refusals(t *testing.T) {
 		require.False(w, w.server.Exists("/ingest"), "nothing was written")
 
 		running, stop := context.WithCancel(ctx)
-		ended := make(chan error)
-		go func() { ended <- m.Run(running, w.oracle.work("a")) }()
+		ended := testbed.Go(func() error { return m.Run(running, w.oracle.work("a")) })
 		synctest.Wait()
 		require.ErrorIs(w, m.Run(ctx, w.oracle.work("a")), shard.ErrRunning)
 		other, err := shard.New(client, "/ingest", "b", 5)
@@ -641,8 +637,17 @@ func TestRun_Requests(t *testing.T) {
 			}
 			return sum == shards
 		}
-		// measure counts the requests until the group is balanced again, beside pings and those
-		// that members at rest send.
+		// counted returns the number of requests since the counts were reset, beside pings.
+		counted := func() (sum int) {
+			for op, count := range w.server.Requests().Requests {
+				if op != "ping" {
+					sum += count
+				}
+			}
+			return sum
+		}
+		// measure counts the requests until the group is balanced again, beside those that members
+		// at rest send.
 		heartbeats := 0
 		measure := func(what string, change func()) (took time.Duration) {
 			w.server.ResetCounts()
@@ -653,28 +658,16 @@ func TestRun_Requests(t *testing.T) {
 			}
 			took = time.Since(began)
 			synctest.Wait()
-			requests, moves := -int(took/time.Second)*heartbeats, w.oracle.takeMoves()
-			for op, count := range w.server.Requests().Requests {
-				if op != "ping" {
-					requests += count
-				}
-			}
+			requests, moves := counted()-int(took/time.Second)*heartbeats, w.oracle.takeMoves()
 			t.Logf("%s: %d requests, %d moves, %v", what, requests, moves, took)
 			if heartbeats > 0 {
 				require.Less(w, requests, 12*moves+4*members, what)
 			}
 			return took
 		}
-		var crashed atomic.Bool
-		var lost member // cannot connect again after a crash
+		client, die := w.mortal()
 		require.Less(w, measure("start", func() {
-			lost = w.joinWith(w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				if crashed.Load() {
-					return nil, errors.New("crashed")
-				}
-				return w.server.DialContext(ctx, network, address)
-			})), "m000", shards, w.oracle.work("m000"))
-			running["m000"] = lost
+			running["m000"] = w.joinWith(client, "m000", shards, w.oracle.work("m000"))
 			for i := 1; i < members; i++ {
 				id := fmt.Sprintf("m%03d", i)
 				running[id] = w.join(id, shards)
@@ -683,18 +676,12 @@ func TestRun_Requests(t *testing.T) {
 		time.Sleep(time.Minute) // in virtual time
 		w.server.ResetCounts()
 		time.Sleep(time.Minute) // in virtual time
-		for op, count := range w.server.Requests().Requests {
-			if op != "ping" {
-				heartbeats += count
-			}
-		}
-		heartbeats /= 60
+		heartbeats = counted() / 60
 		t.Logf("at rest: %d requests a second", heartbeats)
 
 		measure("a member crashes, and its session of 10 s expires", func() {
 			delete(running, "m000")
-			crashed.Store(true)
-			w.server.Freeze(w.session(lost))
+			die()
 		})
 		require.Less(w, measure("a member joins", func() { running["new"] = w.join("new", shards) }), time.Second)
 		began := time.Now()
@@ -727,8 +714,7 @@ func TestRun_OutlivesItsPlan(t *testing.T) {
 	}
 	acl := func(path string, perms int32) func(w world, c *framework.Client) {
 		return func(w world, c *framework.Client) {
-			_, err := c.SetACL(testbed.Context(w.T), path, zk.WorldACL(perms))
-			require.NoError(w, err)
+			testbed.SetACL(w.T, c, path, zk.WorldACL(perms))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -799,8 +785,7 @@ func TestNew_RefusesAnIDThatDoesNotFitThePlan(t *testing.T) {
 		// With another limit, the planner says so, and the owners go on.
 		w.joinWith(w.client(), strings.Repeat("x", 200), 64, w.oracle.work("x"))
 		time.Sleep(time.Minute) // in virtual time
-		owned := w.oracle.owned()
-		require.Equal(w, 64, owned["a"]+owned["b"]+owned["x"])
+		require.Equal(w, 64, w.oracle.total())
 	})
 }
 
@@ -816,11 +801,9 @@ func TestRun_EndsIfTheRightsAreMissingAtItsStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w world) {
-				client, ctx := w.client(), testbed.Context(w.T)
-				_, err := client.Create(ctx, c.path, nil, framework.PersistentParents())
-				require.NoError(w, err)
-				_, err = client.SetACL(ctx, c.path, zk.WorldACL(c.perms))
-				require.NoError(w, err)
+				client := w.client()
+				testbed.Create(w.T, client, c.path, nil, framework.PersistentParents())
+				testbed.SetACL(w.T, client, c.path, zk.WorldACL(c.perms))
 				a := w.joinWith(client, "a", 8, w.oracle.work("a"))
 				require.ErrorIs(w, testbed.Receive(w.T, a.ended, "the end"), zk.ErrNoAuth)
 				require.NotContains(w, w.server.Tree(), "/a")
