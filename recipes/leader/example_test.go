@@ -59,16 +59,8 @@ func Example() {
 // The health check of a service with one active instance. The process knows from its own term
 // whether it leads, without a request. It is unhealthy while it has no connection.
 func Example_health() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, done := newClient()
+	defer done()
 	e, err := leader.New(client, "/scheduler/leader", leader.WithID("host-7"))
 	if err != nil {
 		log.Fatal(err)
@@ -113,16 +105,8 @@ func Example_health() {
 // published elsewhere is written with the term's guard, so a late leader cannot replace the address
 // of its successor.
 func Example_address() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, done := newClient()
+	defer done()
 	ctx := context.Background()
 
 	const published = "/scheduler-address"
@@ -181,16 +165,8 @@ func Example_address() {
 }
 
 func ExampleElection_Observe() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, done := newClient()
+	defer done()
 	ctx := context.Background()
 
 	e, err := leader.New(client, "/scheduler/leader", leader.WithID("host-7"))
@@ -273,16 +249,8 @@ func ExampleElection_Campaign() {
 
 // A LeaderSelector is a mutex on the same path, in Java and here. So the holder of the mutex leads.
 func ExampleWithSelector() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, done := newClient()
+	defer done()
 	ctx := context.Background()
 
 	e, err := leader.New(client, "/batch", leader.WithSelector(), leader.WithID("host-7"))
@@ -305,4 +273,17 @@ func ExampleWithSelector() {
 	// Output:
 	// host-7 leads
 	// the mutex is held: true
+}
+
+// newClient returns a client of a server in this process.
+func newClient() (client *framework.Client, done func()) {
+	server, err := zktest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() { client.Close(); server.Close() }
 }

@@ -84,10 +84,7 @@ func TestCampaignWithAnyRequestFailing(t *testing.T) {
 func TestWaitingCampaignWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, s scenario) {
 		ahead := campaign(t, s.other)
-		c := testbed.Go(func() result {
-			term, err := s.subject.Campaign(testbed.Context(t))
-			return result{term, err}
-		})
+		c := campaigns(testbed.Context(t), s.subject)
 		participants(t, s.other, 2)
 		waiting(t, c)
 		require.NoError(t, ahead.Release())

@@ -18,9 +18,8 @@ import (
 // children reads the nodes below path with their data, by name without protection.
 func children(t *testing.T, client *framework.Client, path string) map[string]string {
 	t.Helper()
-	names := testbed.Children(t, client, path)
 	nodes := make(map[string]string)
-	for _, child := range names {
+	for _, child := range testbed.Children(t, client, path) {
 		data, stat, err := client.Get(testbed.Context(t), framework.Join(path, child))
 		require.NoError(t, err)
 		require.NotZero(t, stat.EphemeralOwner)
@@ -31,32 +30,25 @@ func children(t *testing.T, client *framework.Client, path string) map[string]st
 	return nodes
 }
 
-func latchNodes(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	client := bed.Client(t, framework.WithDefaultData([]byte("default")))
-	a := campaign(t, electionOn(t, client, path))
-	b := electionOn(t, client, path, leader.WithID("host-7"))
-	ctx, cancel := context.WithCancel(testbed.Context(t))
-	c := campaigning(t, ctx, b, 2)
-	require.Equal(t, map[string]string{"latch-0000000000": "", "latch-0000000001": "host-7"}, children(t, client, path))
-	cancel()
-	require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
-	require.NoError(t, a.Release())
-}
+func latchNodes(t *testing.T, bed *testbed.Bed) { nodes(t, bed, "latch-", "") }
 
 func selectorNodes(t *testing.T, bed *testbed.Bed) {
+	nodes(t, bed, "lock-", "default", leader.WithSelector())
+}
+
+// nodes checks the nodes of a candidate without an id, whose data are first, and of one with an id.
+func nodes(t *testing.T, bed *testbed.Bed, name, first string, opts ...leader.Option) {
 	path := testbed.Path(t)
 	client := bed.Client(t, framework.WithDefaultData([]byte("default")))
-	first := electionOn(t, client, path, leader.WithSelector())
-	a := campaign(t, first)
-	require.Equal(t, "default", a.ID())
-	b := electionOn(t, client, path, leader.WithID("host-7"), leader.WithSelector())
+	e := electionOn(t, client, path, opts...)
+	a := campaign(t, e)
+	require.Equal(t, first, a.ID())
 	ctx, cancel := context.WithCancel(testbed.Context(t))
-	c := campaigning(t, ctx, b, 2)
-	require.Equal(t, map[string]string{"lock-0000000000": "default", "lock-0000000001": "host-7"}, children(t, client, path))
-	require.Equal(t, []string{"default", "host-7"}, ids(participants(t, first, 2)))
+	c := campaigning(t, ctx, electionOn(t, client, path, append(opts, leader.WithID("host-7"))...), 2)
+	require.Equal(t, map[string]string{name + "0000000000": first, name + "0000000001": "host-7"}, children(t, client, path))
+	require.Equal(t, []string{first, "host-7"}, ids(participants(t, e, 2)))
 	cancel()
-	require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
+	givenUp(t, c, context.Canceled)
 	require.NoError(t, a.Release())
 }
 
@@ -72,8 +64,7 @@ func twoElections(t *testing.T, bed *testbed.Bed) {
 		require.Equal(t, id, who.ID)
 	}
 	require.NoError(t, a.Release())
-	_, err := latch.Leader(testbed.Context(t))
-	require.ErrorIs(t, err, leader.ErrNoLeader)
+	noLeader(t, latch)
 	require.NoError(t, b.Release())
 }
 

@@ -86,12 +86,17 @@ type result struct {
 // campaigning starts a campaign and waits until the election has n participants.
 func campaigning(t *testing.T, ctx context.Context, e *leader.Election, n int) <-chan result {
 	t.Helper()
-	done := testbed.Go(func() result {
+	done := campaigns(ctx, e)
+	participants(t, e, n)
+	return done
+}
+
+// campaigns starts a campaign.
+func campaigns(ctx context.Context, e *leader.Election) <-chan result {
+	return testbed.Go(func() result {
 		term, err := e.Campaign(ctx)
 		return result{term, err}
 	})
-	participants(t, e, n)
-	return done
 }
 
 // participants waits until there are n, and returns them.
@@ -113,15 +118,37 @@ func elected(t *testing.T, c <-chan result) *leader.Term {
 	return r.term
 }
 
+// givenUp waits for a campaign to fail.
+func givenUp(t *testing.T, c <-chan result, want error) error {
+	t.Helper()
+	err := testbed.Receive(t, c, "the end of the campaign").err
+	require.ErrorIs(t, err, want)
+	return err
+}
+
 // waiting checks that a campaign has not ended.
 func waiting(t *testing.T, c <-chan result) {
 	t.Helper()
-	select {
-	case r := <-c:
-		require.FailNow(t, "campaign ended", "%v", r.err)
-	default:
-	}
+	require.Empty(t, c, "campaign ended")
 }
+
+// token returns the fencing token of a term.
+func token(t *testing.T, term *leader.Term) int64 {
+	t.Helper()
+	n, err := term.FencingToken(testbed.Context(t))
+	require.NoError(t, err)
+	return n
+}
+
+// noLeader checks that an election has no leader.
+func noLeader(t *testing.T, e *leader.Election, why ...any) {
+	t.Helper()
+	_, err := e.Leader(testbed.Context(t))
+	require.ErrorIs(t, err, leader.ErrNoLeader, why...)
+}
+
+// onlyOwner is an ACL that permits nothing to other clients.
+var onlyOwner = framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}})
 
 func ids(ps []leader.Participant) (list []string) {
 	for _, p := range ps {
@@ -185,7 +212,7 @@ func leaverElectsNobody(t *testing.T, bed *testbed.Bed) {
 	third, _ := newElection(t, bed, path)
 	stays := campaigning(t, testbed.Context(t), third, 3)
 	cancel()
-	require.ErrorIs(t, testbed.Receive(t, left, "the end of the campaign").err, context.Canceled)
+	givenUp(t, left, context.Canceled)
 	require.Len(t, participants(t, e, 2), 2)
 	testbed.CatchUp(t, client)
 	waiting(t, stays)
@@ -196,21 +223,17 @@ func leaverElectsNobody(t *testing.T, bed *testbed.Bed) {
 
 func unusedPath(t *testing.T, bed *testbed.Bed) {
 	e, _ := newElection(t, bed, testbed.Path(t))
-	_, err := e.Leader(testbed.Context(t))
-	require.ErrorIs(t, err, leader.ErrNoLeader)
-	ps, err := e.Participants(testbed.Context(t))
-	require.NoError(t, err)
-	require.Empty(t, ps)
+	noLeader(t, e)
+	participants(t, e, 0)
 	require.NoError(t, campaign(t, e).Release())
-	_, err = e.Leader(testbed.Context(t))
-	require.ErrorIs(t, err, leader.ErrNoLeader, "all have left")
+	noLeader(t, e, "all have left")
 }
 
 func refusedGetsTheError(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	dir, _ := framework.Split(path)
 	owner := bed.Client(t, framework.WithAuth("digest", []byte("me:secret")))
-	testbed.Create(t, owner, dir, nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
+	testbed.Create(t, owner, dir, nil, onlyOwner)
 	e, _ := newElection(t, bed, path)
 	_, err := e.Campaign(testbed.Context(t))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
@@ -246,13 +269,11 @@ func sameParticipants(t *testing.T, bed *testbed.Bed) {
 		who, err := e.Leader(ctx)
 		require.NoError(t, err)
 		require.Equal(t, ps[0], who)
-		token, err := first.FencingToken(ctx)
-		require.NoError(t, err)
-		require.Equal(t, token, who.Token)
+		require.Equal(t, token(t, first), who.Token)
 	}
 	cancel()
 	for _, c := range others {
-		require.Error(t, testbed.Receive(t, c, "the end of the campaign").err)
+		givenUp(t, c, context.Canceled)
 	}
 	require.NoError(t, first.Release())
 }
@@ -319,7 +340,7 @@ func closing(t *testing.T, bed *testbed.Bed) {
 	follower, followers := newElection(t, bed, path)
 	c := campaigning(t, testbed.Context(t), follower, 2)
 	require.NoError(t, followers.Close())
-	require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, framework.ErrClosed)
+	givenUp(t, c, framework.ErrClosed)
 	participants(t, e, 1)
 	require.NoError(t, term.Err(), "the leader still leads")
 	require.NoError(t, client.Close())
@@ -348,9 +369,7 @@ func cancelledIsPassedOver(t *testing.T, bed *testbed.Bed) {
 	participants(t, first, 3)
 	gaveUp := errors.New("gave up")
 	cancel(gaveUp)
-	err := testbed.Receive(t, left, "the end of the campaign").err
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, gaveUp)
+	require.ErrorIs(t, givenUp(t, left, context.Canceled), gaveUp)
 	require.NoError(t, term.Release())
 	again := campaigning(t, testbed.Context(t), first, 2)
 	close(stop)
@@ -409,18 +428,18 @@ func TestReconnectsInQuickSuccessionMakeOneLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var inside, terms atomic.Int32
-		ended := make(chan error, 3)
+		var all sync.WaitGroup
 		for range 3 {
 			e := w.election()
-			go func() {
-				ended <- e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+			all.Go(func() {
+				assert.ErrorIs(t, e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
 					terms.Add(1)
 					assert.EqualValues(t, 1, inside.Add(1), "two leaders")
 					<-ctx.Done()
 					inside.Add(-1)
 					return ctx.Err()
-				})
-			}()
+				}), context.Canceled)
+			})
 		}
 		for pause := range 40 {
 			w.soon()
@@ -434,9 +453,7 @@ func TestReconnectsInQuickSuccessionMakeOneLeader(t *testing.T) {
 		require.Len(t, w.nodes(), 3, "one node for each candidate")
 		require.Greater(t, terms.Load(), int32(40), "the connection's loss ends a term")
 		cancel()
-		for range 3 {
-			require.ErrorIs(t, testbed.Receive(t, ended, "the end"), context.Canceled)
-		}
+		all.Wait()
 		require.Empty(t, w.nodes())
 	})
 }
@@ -452,7 +469,7 @@ func TestSessionThatEndsDuringALookIsNoDeadEnd(t *testing.T) {
 		old := w.session(client)
 		gate := w.server.Block(zktest.OnSession(old), zktest.OnPath("/election"))
 		cancel() // the third looks again
-		require.Error(t, testbed.Receive(t, second, "the end of the campaign").err)
+		givenUp(t, second, context.Canceled)
 		synctest.Wait()
 		require.NoError(t, w.server.ExpireSession(old))
 		gate.Open()
@@ -480,7 +497,7 @@ func TestCandidatesKeepTheirNodesWhenOthersGo(t *testing.T) {
 		require.NoError(t, err)
 		w.server.ResetCounts()
 		cancel()
-		require.Error(t, testbed.Receive(t, second, "the end of the campaign").err)
+		givenUp(t, second, context.Canceled)
 		w.soon()
 		require.NoError(t, first.Release())
 		term := elected(t, third)
@@ -501,10 +518,7 @@ func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 		e := electionOn(t, client, "/election", leader.WithID("the same"))
 		old := campaign(t, e)
 		id := w.session(client)
-		allow := func(perms int32) {
-			acl := []zk.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}
-			testbed.SetACL(t, w.client(), "/election", acl)
-		}
+		allow := func(perms int32) { testbed.SetACL(t, w.client(), "/election", zk.WorldACL(perms)) }
 		allow(zk.PermAll &^ zk.PermDelete) // the library deletes what it knows to be old
 		w.server.Freeze(id)
 		testbed.Receive(t, old.Done(), "the end of the term")
@@ -582,22 +596,16 @@ func TestProofBelongsToItsTerm(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		e := w.election()
 		first := campaign(t, e)
-		token, err := first.FencingToken(t.Context())
-		require.NoError(t, err)
+		early := token(t, first)
 		require.NoError(t, first.Release())
 		second := campaign(t, e)
 		require.NoError(t, second.Release())
 		third := campaign(t, e)
 
-		again, err := first.FencingToken(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, token, again)
-		_, err = second.FencingToken(t.Context())
+		require.Equal(t, early, token(t, first))
+		_, err := second.FencingToken(t.Context())
 		require.ErrorIs(t, err, lock.ErrReleased, "it was never asked for")
-		require.ErrorIs(t, err, lock.ErrReleased, "the cause of the term's end")
-		newest, err := third.FencingToken(t.Context())
-		require.NoError(t, err)
-		require.Greater(t, newest, token)
+		require.Greater(t, token(t, third), early)
 		paths := map[string]bool{first.Path(): true, second.Path(): true, third.Path(): true}
 		require.Len(t, paths, 3)
 		require.ErrorIs(t, second.Release(), lock.ErrReleased, "and does not hit the third")
@@ -621,42 +629,13 @@ func TestCancelledCreateLeavesNoNode(t *testing.T) {
 			c := w.campaigning(ctx, e)
 			testbed.Receive(w.T, gate.Arrived(), "the create")
 			cancel()
-			require.ErrorIs(w, testbed.Receive(w.T, c, "the end of the campaign").err, context.Canceled)
+			givenUp(w.T, c, context.Canceled)
 			gate.Open()
 			require.NoError(w, campaign(w.T, other).Release(), "the election goes on")
 			w.soon()
 			require.Empty(w, w.nodes())
 		})
 	}
-}
-
-// Vitess zk2topo: a create whose reply was lost left a ghost, which led.
-func TestCreateWithoutReplyMakesOneCandidate(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		e, other := w.election(), w.election()
-		lost := w.server.Inject(zktest.LoseReply, 0, zktest.OnCreate(), zktest.OnPath("/election/"))
-		term := campaign(t, e)
-		require.True(t, lost.Met())
-		w.soon()
-		require.Len(t, w.nodes(), 1)
-		next := w.campaigning(t.Context(), other)
-		if term.Err() == nil {
-			require.NoError(t, term.Release())
-		}
-		require.NoError(t, elected(t, next).Release())
-	})
-}
-
-// Vitess zk2topo: leadership was returned before there was a watch on the own node.
-func TestNodeDeletedRightAfterTheCampaignEndsTheTerm(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		stranger := w.client()
-		term := campaign(t, w.election())
-		require.NoError(t, stranger.Delete(t.Context(), term.Path()))
-		testbed.Receive(t, term.Done(), "the end of the term")
-		require.ErrorIs(t, term.Err(), lock.ErrNodeDeleted)
-		require.ErrorIs(t, term.Release(), lock.ErrNodeDeleted)
-	})
 }
 
 // etcd #19597: a campaign did not end with its session, and returned as the leader of a session
@@ -687,12 +666,10 @@ func TestDeletedCandidateJoinsAgain(t *testing.T) {
 		for range 20 { // more often than any retry policy allows
 			w.soon()
 			require.Len(t, w.nodes(), 2, "the leader and the candidate, which has joined again")
-			for _, name := range slices.Clone(w.nodes()) {
-				path := framework.Join("/election", name)
-				if path == first.Path() {
-					continue
+			for _, name := range w.nodes() {
+				if path := framework.Join("/election", name); path != first.Path() {
+					require.NoError(t, stranger.Delete(t.Context(), path))
 				}
-				require.NoError(t, stranger.Delete(t.Context(), path))
 			}
 		}
 		require.NoError(t, first.Release())
@@ -711,9 +688,8 @@ func TestErrorsThatCannotHealAreReturned(t *testing.T) {
 		w.soon()
 		require.Empty(t, w.nodes())
 
-		testbed.SetACL(t, w.client(), "/", []zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}})
-		other := electionOn(t, w.client(), "/other")
-		_, err = other.Campaign(t.Context())
+		testbed.SetACL(t, w.client(), "/", zk.WorldACL(zk.PermRead))
+		_, err = electionOn(t, w.client(), "/other").Campaign(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.False(t, errors.Is(err, context.Canceled))
 	})
@@ -723,14 +699,14 @@ func TestErrorsThatCannotHealAreReturned(t *testing.T) {
 func TestAnErrorNamesOneOperationAndOnePath(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		owner := w.client(framework.WithAuth("digest", []byte("me:secret")))
-		testbed.Create(t, owner, "/election", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "auth"}}))
+		testbed.Create(t, owner, "/election", nil, onlyOwner)
 		nothing := func(context.Context, *leader.Term) error { return nil }
 		e := w.election()
-		_, campaign := e.Campaign(t.Context())
+		_, campaigned := e.Campaign(t.Context())
 		_, who := e.Leader(t.Context())
 		_, all := e.Participants(t.Context())
 		for op, err := range map[string]error{
-			"campaign":     campaign,
+			"campaign":     campaigned,
 			"leader":       who,
 			"participants": all,
 			"run":          e.Run(t.Context(), nothing),
@@ -744,8 +720,7 @@ func TestAnErrorNamesOneOperationAndOnePath(t *testing.T) {
 		testbed.OneOp(t, err, "election", "/election")
 
 		client := w.client()
-		term, err := electionOn(t, client, "/other").Campaign(t.Context())
-		require.NoError(t, err)
+		term := campaign(t, electionOn(t, client, "/other"))
 		require.NoError(t, client.Close())
 		testbed.OneOp(t, term.Release(), "release", term.Path())
 		_, err = term.FencingToken(t.Context())

@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -74,8 +75,7 @@ func TestAPathWithOtherNodesOnlyHasNoLeader(t *testing.T) {
 		for _, name := range []string{"lock-0000000000", "latch-", "latch-x", "latch-12", "other"} {
 			testbed.Create(t, client, "/election/"+name, nil, framework.PersistentParents())
 		}
-		_, err := e.Leader(t.Context())
-		require.ErrorIs(t, err, leader.ErrNoLeader)
+		noLeader(t, e)
 		o := observe(t, testbed.Context(t), e)
 		require.False(t, o.state().Elected)
 		term := campaign(t, e)
@@ -100,66 +100,28 @@ func TestNumbersAtTheirEndAreAnError(t *testing.T) {
 	})
 }
 
-// TestObserverDoesNotMissWhoComesWhileItSetsItsWatch has the first candidate join between the list
-// and the watch.
+// TestObserverDoesNotMissWhoComesWhileItSetsItsWatch has the first candidate join between the list,
+// which may not find the path, and the watch.
 func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client, candidate := w.client(), w.election()
-		require.NoError(t, campaign(t, candidate).Release()) // the path exists
-		var lists atomic.Int32
-		second := func(zktest.Request) bool { return lists.Add(1) > 1 }
-		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp("getChildren", "getChildren2"), zktest.On(second))
-		states := make(chan leader.State, 1)
-		go func() {
-			for s, err := range electionOn(t, client, "/election").Observe(testbed.Context(t)) {
-				if err == nil {
-					states <- s
-				}
-				return
+	for name, exists := range map[string]bool{"the path exists": true, "the election begins": false} {
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client, candidate := w.client(), w.election()
+			watch, lists := zktest.OnOp("exists"), atomic.Int32{}
+			if exists {
+				require.NoError(t, campaign(t, candidate).Release())
+				watch = zktest.On(func(r zktest.Request) bool { // the second list
+					return strings.HasPrefix(r.Op, "getChildren") && lists.Add(1) > 1
+				})
 			}
-		}()
-		testbed.Receive(t, gate.Arrived(), "the second list")
-		term := campaign(t, candidate)
-		gate.Open()
-		require.Equal(t, term.Path(), testbed.Receive(t, states, "the state").Leader.Path)
-		require.NoError(t, term.Release())
-	})
-}
-
-// TestObserverIsGivenTheNextLeader changes the leader while the observer is busy.
-func TestObserverIsGivenTheNextLeader(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		o := observe(t, testbed.Context(t), w.election())
-		first := campaign(t, w.election())
-		require.Equal(t, first.Path(), o.state().Leader.Path)
-		next := w.campaigning(t.Context(), w.election())
-		require.NoError(t, first.Release())
-		second := elected(t, next)
-		require.Equal(t, second.Path(), o.state().Leader.Path)
-		require.NoError(t, second.Release())
-		require.Equal(t, leader.State{}, o.state())
-	})
-}
-
-// TestObserverDoesNotMissAnElectionThatBegins has the path created between the list, which does not
-// find it, and the watch.
-func TestObserverDoesNotMissAnElectionThatBegins(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client, candidate := w.client(), w.election()
-		gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp("exists"))
-		states := make(chan leader.State, 1)
-		go func() {
-			for s, err := range electionOn(t, client, "/election").Observe(testbed.Context(t)) {
-				if err == nil {
-					states <- s
-				}
-				return
-			}
-		}()
-		testbed.Receive(t, gate.Arrived(), "the watch")
-		term := campaign(t, candidate)
-		gate.Open()
-		require.Equal(t, term.Path(), testbed.Receive(t, states, "the state").Leader.Path)
-		require.NoError(t, term.Release())
-	})
+			gate := w.server.Block(zktest.OnSession(w.session(client)), watch)
+			state := testbed.Go(func() leader.State {
+				return observe(t, testbed.Context(t), electionOn(t, client, "/election")).state()
+			})
+			testbed.Receive(t, gate.Arrived(), "the watch")
+			term := campaign(t, candidate)
+			gate.Open()
+			require.Equal(t, term.Path(), testbed.Receive(t, state, "the state").Leader.Path)
+			require.NoError(t, term.Release())
+		})
+	}
 }

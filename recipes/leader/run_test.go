@@ -1,7 +1,6 @@
 package leader_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -124,6 +123,8 @@ func TestRunGoesOn(t *testing.T) {
 		"when its node is deleted": func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error {
 			assert.NoError(w, client.Delete(w.Context(), term.Path()))
 			<-ctx.Done()
+			assert.ErrorIs(w, term.Err(), lock.ErrNodeDeleted)
+			assert.ErrorIs(w, term.Release(), lock.ErrNodeDeleted)
 			return nil
 		},
 		"when its node is deleted and nobody looks": func(w world, client *framework.Client, ctx context.Context, term *leader.Term) error {
@@ -152,7 +153,7 @@ func TestRunGoesOn(t *testing.T) {
 			require.Equal(t, 4, terms)
 			w.soon()
 			require.Empty(t, w.nodes())
-			require.Equal(t, name == "when the work fails after a loss", bytes.Contains([]byte(log.String()), []byte("half done")), "%s", &log)
+			require.Equal(t, name == "when the work fails after a loss", strings.Contains(log.String(), "half done"), "%s", &log)
 		})
 	}
 }
@@ -200,9 +201,8 @@ func TestRunReturns(t *testing.T) {
 		},
 		"a node that cannot be deleted": {
 			func(w world, client *framework.Client, _ context.CancelFunc, _ context.Context) error {
-				acl := []zk.ACL{{Perms: zk.PermAll &^ zk.PermDelete, Scheme: "world", ID: "anyone"}}
-				_, err := client.SetACL(w.Context(), "/election", acl)
-				return err
+				testbed.SetACL(w.T, client, "/election", zk.WorldACL(zk.PermAll&^zk.PermDelete))
+				return nil
 			},
 			[]error{zk.ErrNoAuth}, nil,
 		},
@@ -303,8 +303,7 @@ func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 		e := w.election()
-		term, err := e.Campaign(ctx)
-		require.NoError(t, err)
+		term := elected(t, campaigns(ctx, e))
 		cancel()
 		synctest.Wait()
 		require.NoError(t, term.Err())
@@ -441,7 +440,7 @@ func (s stuck) Handle(_ context.Context, r slog.Record) error {
 // TestALogThatStandsStillDoesNotKeepTheNode blocks the log at each message about work that overruns
 // its term.
 func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
-	for _, at := range []string{"function goes on", "function returned"} {
+	for _, at := range []string{"function still running", "function returned"} {
 		virtualRun(t, at, func(t *testing.T, w world) {
 			log := stuck{at, make(chan struct{})}
 			goOn := sync.OnceFunc(func() { close(log.goOn) })
@@ -543,18 +542,13 @@ func TestRunPausesAfterShortTerms(t *testing.T) {
 // TestAnOrderedShutdownSaysNothingElse ends the context of candidates that wait behind a leader.
 func TestAnOrderedShutdownSaysNothingElse(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		_, err := w.election().Campaign(t.Context())
-		require.NoError(t, err)
+		campaign(t, w.election())
 		ctx, cancel := context.WithCancel(t.Context())
-		campaign := w.campaigning(ctx, w.election())
-		run := make(chan error, 1)
-		go func() {
-			run <- w.election().Run(ctx, func(context.Context, *leader.Term) error { return nil })
-		}()
-		synctest.Wait()
+		waits := w.campaigning(ctx, w.election())
+		runs := run(ctx, w.election(), func(context.Context, *leader.Term) error { return nil })
 		cancel()
-		require.EqualError(t, (<-campaign).err, "campaign /election: context canceled")
-		require.EqualError(t, <-run, "run /election: context canceled")
+		require.EqualError(t, (<-waits).err, "campaign /election: context canceled")
+		require.EqualError(t, <-runs, "run /election: context canceled")
 	})
 }
 
@@ -562,46 +556,36 @@ func TestAnOrderedShutdownSaysNothingElse(t *testing.T) {
 // they cannot.
 func TestWhatIsLoggedInAnOutage(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		var lines bytes.Buffer
-		client := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		var log journal
+		client := w.client(log.logger())
 		e := electionOn(t, client, "/election")
-		_, err := e.Campaign(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		campaign := w.campaigning(ctx, e)
-		w.server.Stop()
-		time.Sleep(5 * time.Minute) // virtual time, in which nothing can join
-		cancel()
-		require.ErrorIs(t, (<-campaign).err, zk.ErrNoServer)
+		campaign(t, e)
+		c := w.campaigning(testbed.Timeout(t, 5*time.Minute), e)
+		w.server.Stop() // nothing can join
+		givenUp(t, c, zk.ErrNoServer)
 		require.NoError(t, client.Close())
 		synctest.Wait()
-		require.Contains(t, lines.String(), `msg="leadership lost"`)
-		require.NotContains(t, lines.String(), "rejoins")
+		require.Contains(t, log.String(), `msg="leadership lost"`)
+		require.NotContains(t, log.String(), "rejoins")
 	})
 }
 
 // An error of the function that only wraps the end of its context is not logged.
 func TestRun_DoesNotLogTheEndOfTheContext(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		var log bytes.Buffer
-		c := w.Client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		e, err := leader.New(c, "/leader")
-		require.NoError(t, err)
+	virtual(t, func(t *testing.T, w world) {
+		var log journal
+		c := w.client(log.logger())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		leads, ended := make(chan struct{}, 2), make(chan error, 1)
-		go func() {
-			ended <- e.Run(ctx, func(ctx context.Context, _ *leader.Term) error {
-				leads <- struct{}{}
-				<-ctx.Done()
-				_, _, err := c.Get(ctx, "/")
-				return fmt.Errorf("work: %w", err)
-			})
-		}()
+		leads := make(chan struct{}, 2)
+		ended := run(ctx, electionOn(t, c, "/election"), func(ctx context.Context, _ *leader.Term) error {
+			leads <- struct{}{}
+			<-ctx.Done()
+			_, _, err := c.Get(ctx, "/")
+			return fmt.Errorf("work: %w", err)
+		})
 		<-leads
-		session := testbed.Session(t, c)
-		require.NoError(t, w.Server.ExpireSession(session.ID()))
+		require.NoError(t, w.server.ExpireSession(w.session(c)))
 		<-leads
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
@@ -628,8 +612,7 @@ func TestCampaign_InsideATermOfTheElection(t *testing.T) {
 			}
 			require.Len(t, w.nodes(), 1)
 		}
-		term, err := one.Campaign(t.Context())
-		require.NoError(t, err)
+		term := campaign(t, one)
 		late := func(term *leader.Term) context.Context { // it would wait for itself
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(term.Context()), time.Hour)
 			t.Cleanup(cancel)
@@ -637,15 +620,13 @@ func TestCampaign_InsideATermOfTheElection(t *testing.T) {
 		}
 		inside(late(term))
 		require.NoError(t, term.Release())
-		limited := testbed.Timeout(t, time.Hour)
-		require.NoError(t, one.Lead(limited, func(ctx context.Context, _ *leader.Term) error { inside(ctx); return nil }))
+		require.NoError(t, one.Lead(testbed.Timeout(t, time.Hour), func(ctx context.Context, _ *leader.Term) error { inside(ctx); return nil }))
 
-		term, err = two.Campaign(late(term))
-		require.NoError(t, err, "the term is over")
+		term = elected(t, campaigns(late(term), two)) // the term is over
 		w.server.CutConnections()
 		testbed.Receive(t, term.Done(), "the suspension")
 		began := time.Now()
-		_, err = one.Campaign(late(term))
+		_, err := one.Campaign(late(term))
 		require.ErrorIs(t, err, framework.ErrSuspended, "its node exists until Release")
 		require.Zero(t, time.Since(began), "at once")
 		_ = term.Release()

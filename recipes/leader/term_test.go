@@ -15,8 +15,7 @@ import (
 // term has ended, although its node still exists until the leader deletes it.
 func TestALossIsReportedAlsoIfNobodyElseLed(t *testing.T) {
 	virtualRun(t, "by Release", func(t *testing.T, w world) {
-		term, err := w.election().Campaign(t.Context())
-		require.NoError(t, err)
+		term := campaign(t, w.election())
 		w.server.CutConnections()
 		testbed.Receive(t, term.Done(), "the end of the term")
 		require.ErrorIs(t, term.Release(), framework.ErrSuspended)

@@ -3,7 +3,6 @@ package leader_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,7 +17,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -45,14 +43,10 @@ func virtualRun(t *testing.T, name string, test func(t *testing.T, w world)) {
 
 // unconnected returns a client whose connection was not awaited.
 func (w world) unconnected() *framework.Client {
-	client, err := framework.New(w.server.Servers(),
-		framework.WithDialer(w.server.DialContext),
+	return testbed.ClientOf(w.T, w.server,
 		framework.WithSessionTimeout(10*time.Second),
 		framework.WithConnectionTimeout(time.Second),
 		framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
-	require.NoError(w, err)
-	w.Cleanup(func() { client.Close() })
-	return client
 }
 
 func (w world) election(opts ...leader.Option) *leader.Election {
@@ -61,10 +55,7 @@ func (w world) election(opts ...leader.Option) *leader.Election {
 
 // campaigning starts a campaign, and returns when all goroutines wait.
 func (w world) campaigning(ctx context.Context, e *leader.Election) <-chan result {
-	done := testbed.Go(func() result {
-		term, err := e.Campaign(ctx)
-		return result{term, err}
-	})
+	done := campaigns(ctx, e)
 	synctest.Wait()
 	return done
 }
@@ -81,64 +72,13 @@ func (w world) nodes() []string {
 
 // session returns the id of a client's session.
 func (w world) session(client *framework.Client) int64 {
-	session, err := client.Session(testbed.Context(w.T))
-	require.NoError(w, err)
-	return session.ID()
+	return testbed.Session(w.T, client).ID()
 }
 
 // soon waits until everything in progress has ended.
 func (w world) soon() {
 	time.Sleep(time.Second) // virtual time
 	synctest.Wait()
-}
-
-// TestEachGainHasOneEnd has ten candidates lead twice each: the first time they release, the second
-// time their client is closed.
-func TestEachGainHasOneEnd(t *testing.T) { // CUR-LDR-04
-	virtual(t, func(t *testing.T, w world) {
-		const n = 10
-		var gains, released, closed, others, leading atomic.Int32
-		var all sync.WaitGroup
-		for range n {
-			client := w.client()
-			e := electionOn(t, client, "/election")
-			lead := func(giveUp func(*leader.Term)) {
-				term, err := e.Campaign(t.Context())
-				if !assert.NoError(t, err) {
-					return
-				}
-				gains.Add(1)
-				assert.EqualValues(t, 1, leading.Add(1), "alone")
-				context.AfterFunc(term.Context(), func() {
-					switch {
-					case errors.Is(term.Err(), lock.ErrReleased):
-						released.Add(1)
-					case errors.Is(term.Err(), framework.ErrClosed):
-						closed.Add(1)
-					default:
-						others.Add(1)
-					}
-				})
-				time.Sleep(time.Second) // virtual time, in which another would meet us
-				leading.Add(-1)
-				giveUp(term)
-			}
-			all.Go(func() {
-				lead(func(term *leader.Term) { assert.NoError(t, term.Release()) })
-				lead(func(term *leader.Term) {
-					assert.NoError(t, client.Close())
-					assert.ErrorIs(t, term.Release(), framework.ErrClosed)
-				})
-			})
-		}
-		all.Wait()
-		synctest.Wait()
-		require.EqualValues(t, 2*n, gains.Load())
-		require.EqualValues(t, n, released.Load())
-		require.EqualValues(t, n, closed.Load())
-		require.Zero(t, others.Load())
-		require.Empty(t, w.nodes())
-	})
 }
 
 func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
@@ -190,7 +130,7 @@ func TestClosingBeforeTheConnectionIsThereEndsTheCampaign(t *testing.T) { // CUR
 		client := w.unconnected()
 		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
 		require.NoError(t, client.Close())
-		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, framework.ErrClosed)
+		givenUp(t, c, framework.ErrClosed)
 		require.NoError(t, w.server.Restart())
 		w.soon()
 		require.Empty(t, w.server.Tree(), "no attempt is made afterwards")
@@ -202,16 +142,14 @@ func TestAWaitInVainSaysWhetherThereWasAServer(t *testing.T) {
 		holder, e := w.election(), w.election()
 		term := campaign(t, holder)
 		try := func() error {
-			ctx := testbed.Timeout(t, 3*time.Second)
-			_, err := e.Campaign(ctx)
+			_, err := e.Campaign(testbed.Timeout(t, 3*time.Second))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			return err
 		}
 		require.NotErrorIs(t, try(), zk.ErrNoServer, "somebody else leads")
 		w.server.Stop()
 		require.ErrorIs(t, try(), zk.ErrNoServer)
-		ctx := testbed.Timeout(t, 3*time.Second)
-		for _, err := range e.Observe(ctx) {
+		for _, err := range e.Observe(testbed.Timeout(t, 3*time.Second)) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, zk.ErrNoServer)
 		}
@@ -319,15 +257,13 @@ func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 			w.server.CutConnections()
 			time.Sleep(refusal) // virtual time: the refusal lasts as long as the case says
 			waiting(t, c)
-			short := testbed.Timeout(t, time.Second)
-			_, err := e.Campaign(short)
+			_, err := e.Campaign(testbed.Timeout(t, time.Second))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason is in the error")
 			refuses.Store(false)
 			w.soon()
 			require.NoError(t, first.Release())
-			term := elected(t, c)
-			require.NoError(t, term.Release())
+			require.NoError(t, elected(t, c).Release())
 			w.soon()
 			require.Empty(t, w.nodes())
 		})
@@ -352,8 +288,7 @@ func TestACampaignThatIsGivenUpAtALossSaysSo(t *testing.T) {
 		client := w.client(framework.WithRetryPolicy(func() retry.BackOff { return stops(cancel) }))
 		c := w.campaigning(ctx, electionOn(t, client, "/election"))
 		require.NoError(t, w.server.ExpireSession(w.session(client)))
-		err := testbed.Receive(t, c, "the end of the campaign").err
-		require.ErrorIs(t, err, context.Canceled)
+		givenUp(t, c, context.Canceled)
 		require.NoError(t, first.Release())
 	})
 }
@@ -370,9 +305,7 @@ func TestACandidateIsNotTiedToAnotherTermsSession(t *testing.T) {
 		defer cancel()
 		e := electionOn(t, client, "/election")
 		require.Equal(t, leader.State{}, observe(t, ctx, e).state())
-		term, err := e.Campaign(ctx)
-		require.NoError(t, err)
-		require.NoError(t, term.Release())
+		require.NoError(t, elected(t, campaigns(ctx, e)).Release())
 	})
 }
 
@@ -387,18 +320,13 @@ func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 		w.server.CutConnections()
 		synctest.Wait()
 		c := w.campaigning(t.Context(), e)
-		observed := make(chan error, 1)
-		go func() {
-			for _, err := range e.Observe(t.Context()) {
-				observed <- err
-			}
-		}()
+		observed := testbed.Go(func() error { return observe(t, t.Context(), e).end() })
 		time.Sleep(20 * time.Second) // virtual time: the pauses grow
 		synctest.Wait()
 		began := time.Now()
 		require.NoError(t, client.Close())
 		closing := time.Since(began) // it looks for a server, to end the session
-		require.ErrorIs(t, testbed.Receive(t, c, "the end of the campaign").err, framework.ErrClosed)
+		givenUp(t, c, framework.ErrClosed)
 		require.ErrorIs(t, testbed.Receive(t, observed, "the end of the observation"), framework.ErrClosed)
 		require.Equal(t, closing, time.Since(began))
 	})
@@ -409,18 +337,15 @@ func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 func TestNodeOfALostSessionStaysUntilTheWorkHasReturned(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithErrorPolicy(connstate.LostEndsHold))
-		done := make(chan error, 1)
-		working := make(chan struct{})
 		work, finish := context.WithCancel(t.Context())
 		defer finish()
-		go func() {
-			done <- electionOn(t, client, "/election").Lead(t.Context(), func(context.Context, *leader.Term) error {
-				close(working)
+		done := testbed.Go(func() error {
+			return electionOn(t, client, "/election").Lead(t.Context(), func(context.Context, *leader.Term) error {
 				<-work.Done()
 				return nil
 			})
-		}()
-		<-working
+		})
+		synctest.Wait()
 		names, first := w.nodes(), w.session(client)
 		require.Len(t, names, 1)
 		w.server.Freeze(first)

@@ -36,7 +36,7 @@ var electionBugs = []mutation{
 		name:  "an observer keeps showing the previous leader",
 		file:  "recipes/leader/observe.go",
 		edits: []edit{{old: "s == o.last {", new: "s.Elected == o.last.Elected && s.Stale == o.last.Stale {"}},
-		pkg:   "recipes/leader", test: "TestObserverIsGivenTheNextLeader",
+		pkg:   "recipes/leader", test: "TestElection/inprocess/observers_see_each_leader_and_nobody",
 	},
 	{
 		name:  "an observer may go back in time in a new session",
