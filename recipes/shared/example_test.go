@@ -33,16 +33,8 @@ func (i *ids) take(ctx context.Context) (int64, error) {
 
 // A service that gives out ids.
 func ExampleReserve() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, done := newClient()
+	defer done()
 	ctx := context.Background()
 
 	next, err := shared.Int64(client, "/orders/next")
@@ -66,16 +58,8 @@ func ExampleReserve() {
 
 // A counter that all processes share.
 func ExampleInt64() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, done := newClient()
+	defer done()
 	ctx := context.Background()
 
 	stock, err := shared.Int64(client, "/stock")
@@ -109,16 +93,8 @@ func ExampleInt64() {
 }
 
 func ExampleValue_Update() {
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, done := newClient()
+	defer done()
 
 	visits, err := shared.Int64(client, "/visits", shared.WithMutex("/visits-mutex"))
 	if err != nil {
@@ -140,16 +116,8 @@ func ExampleValue_Update() {
 // value. Data that are not valid are reported, and the service keeps its last configuration.
 func ExampleJSON() {
 	type limits struct{ Rate int }
-	server, err := zktest.Start() // a ZooKeeper server in this process
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client, err := framework.New(server.Servers())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
+	client, done := newClient()
+	defer done()
 	ctx := context.Background()
 
 	value, err := shared.JSON[limits](client, "/config/limits")
@@ -179,4 +147,17 @@ func ExampleJSON() {
 	// 10
 	// kept the last limits
 	// 20
+}
+
+// newClient returns a client of a server in this process.
+func newClient() (client *framework.Client, done func()) {
+	server, err := zktest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = framework.New(server.Servers())
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() { client.Close(); server.Close() }
 }

@@ -55,6 +55,13 @@ func TestShared(t *testing.T) {
 	})
 }
 
+func int32s(t *testing.T, client *framework.Client, path string) *shared.Value[int32] {
+	t.Helper()
+	v, err := shared.Int32(client, path)
+	require.NoError(t, err)
+	return v
+}
+
 func int64s(t *testing.T, client *framework.Client, path string, opts ...shared.Option) *shared.Value[int64] {
 	t.Helper()
 	v, err := shared.Int64(client, path, opts...)
@@ -67,6 +74,27 @@ func get[T any](t *testing.T, v *shared.Value[T]) T {
 	x, _, err := v.Get(testbed.Context(t))
 	require.NoError(t, err)
 	return x
+}
+
+func versionOf[T any](t *testing.T, v *shared.Value[T]) shared.Version {
+	t.Helper()
+	_, version, err := v.Get(testbed.Context(t))
+	require.NoError(t, err)
+	return version
+}
+
+// add updates a number, and returns the new one.
+func add(t *testing.T, v *shared.Value[int64], n int64) int64 {
+	t.Helper()
+	x, err := v.Update(testbed.Context(t), plus(n))
+	require.NoError(t, err)
+	return x
+}
+
+// two returns a number on a client, and the same on another one.
+func two(t *testing.T, w *testbed.World, client *framework.Client, path string, opts ...shared.Option) (v, other *shared.Value[int64]) {
+	t.Helper()
+	return int64s(t, client, path, opts...), int64s(t, w.Client(), path)
 }
 
 func plus(n int64) func(int64) (int64, error) {
@@ -86,10 +114,7 @@ func firstContentWins(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	path := testbed.Path(t)
 	one, other := bed.Client(t), bed.Client(t)
-	a, err := shared.Int32(one, path)
-	require.NoError(t, err)
-	b, err := shared.Int32(other, path)
-	require.NoError(t, err)
+	a, b := int32s(t, one, path), int32s(t, other, path)
 	require.NoError(t, a.CompareAndSwap(ctx, shared.Version{}, 10))
 	testbed.CatchUp(t, other)
 	require.ErrorIs(t, b.CompareAndSwap(ctx, shared.Version{}, 20), shared.ErrChanged)
@@ -120,20 +145,18 @@ func comparesAndSets(t *testing.T, bed *testbed.Bed) {
 }
 
 func setAndRead(t *testing.T, bed *testbed.Bed) {
-	v, err := shared.Int32(bed.Client(t), testbed.Path(t))
-	require.NoError(t, err)
+	v := int32s(t, bed.Client(t), testbed.Path(t))
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	heard := make(chan int32, 10)
-	ended := make(chan error, 1)
-	go func() {
+	ended := testbed.Go(func() error {
 		for n, err := range v.Observe(ctx) {
 			if err != nil {
-				ended <- err
-				return
+				return err
 			}
 			heard <- n
 		}
-	}()
+		return nil
+	})
 	require.Zero(t, testbed.Receive(t, heard, "the present value"))
 	for _, n := range []int32{1, 2, 10, math.MinInt32} {
 		require.NoError(t, v.Set(ctx, n))
@@ -141,7 +164,7 @@ func setAndRead(t *testing.T, bed *testbed.Bed) {
 		require.Equal(t, n, testbed.Receive(t, heard, "the change"))
 	}
 	cancel()
-	err = testbed.Receive(t, ended, "the end")
+	err := testbed.Receive(t, ended, "the end")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "observe "+v.Path())
 }
@@ -149,8 +172,7 @@ func setAndRead(t *testing.T, bed *testbed.Bed) {
 func watchFires(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	v, err := shared.Int32(client, testbed.Path(t))
-	require.NoError(t, err)
+	v := int32s(t, client, testbed.Path(t))
 	for n := range int32(3) {
 		x, version, watch, err := v.GetW(ctx)
 		require.NoError(t, err)
@@ -160,18 +182,17 @@ func watchFires(t *testing.T, bed *testbed.Bed) {
 		testbed.Receive(t, watch.Done(), "the watch")
 	}
 	testbed.Set(t, client, v.Path(), []byte("bad"))
-	_, _, _, err = v.GetW(ctx)
+	_, _, _, err := v.GetW(ctx)
 	require.ErrorIs(t, err, shared.ErrBadValue)
 	testbed.OneOp(t, err, "get", v.Path())
 }
 
 func eachValueInOrder(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	path := testbed.Path(t)
 	var heard []chan int64
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(testbed.Context(t))
 	defer cancel()
 	for range 5 {
 		v, c := int64s(t, bed.Client(t), path), make(chan int64, 100)
@@ -199,16 +220,14 @@ func swaps(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	v := int64s(t, bed.Client(t), testbed.Path(t))
 	require.NoError(t, v.Set(ctx, 0))
-	_, first, err := v.Get(ctx)
-	require.NoError(t, err)
+	first := versionOf(t, v)
 	for n := range int64(3) {
-		_, version, err := v.Get(ctx)
-		require.NoError(t, err)
+		version := versionOf(t, v)
 		require.True(t, version.Exists())
 		require.NoError(t, v.CompareAndSwap(ctx, version, n))
 		require.ErrorIs(t, v.CompareAndSwap(ctx, version, 99), shared.ErrChanged)
 	}
-	err = v.CompareAndSwap(ctx, first, 99)
+	err := v.CompareAndSwap(ctx, first, 99)
 	require.ErrorIs(t, err, shared.ErrChanged)
 	require.ErrorContains(t, err, "swap "+v.Path())
 	require.EqualValues(t, 2, get(t, v))
@@ -238,19 +257,14 @@ func updates(t *testing.T, bed *testbed.Bed) {
 }
 
 func neverSet(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
 	v := int64s(t, client, testbed.Path(t))
-	x, version, err := v.Get(ctx)
-	require.NoError(t, err)
-	require.Zero(t, x)
-	require.False(t, version.Exists())
+	require.Zero(t, get(t, v))
+	require.False(t, versionOf(t, v).Exists())
 	require.False(t, testbed.Exists(t, client, v.Path()))
 	testbed.Create(t, client, v.Path(), []byte{}, framework.ContainerParents())
-	x, version, err = v.Get(ctx)
-	require.NoError(t, err)
-	require.Zero(t, x)
-	require.True(t, version.Exists())
+	require.Zero(t, get(t, v))
+	require.True(t, versionOf(t, v).Exists())
 }
 
 func reserves(t *testing.T, bed *testbed.Bed) {
@@ -262,10 +276,8 @@ func reserves(t *testing.T, bed *testbed.Bed) {
 		require.NoError(t, err)
 		require.Equal(t, want, first)
 	}
-	_, stat, err := client.Get(ctx, v.Path())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, stat.Version, "two writes")
-	_, err = shared.Reserve(ctx, v, 0)
+	require.EqualValues(t, 1, testbed.Stat(t, client, v.Path()).Version, "two writes")
+	_, err := shared.Reserve(ctx, v, 0)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	require.NoError(t, v.Set(ctx, math.MaxInt64-5))
 	_, err = shared.Reserve(ctx, v, 6)
@@ -276,18 +288,17 @@ func reserves(t *testing.T, bed *testbed.Bed) {
 }
 
 func setsWithoutLooking(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	path := testbed.Path(t)
 	counter, zero := int64s(t, bed.Client(t), path), int64s(t, bed.Client(t), path)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range 30 {
-			_, err := counter.Update(ctx, plus(1))
+			_, err := counter.Update(testbed.Context(t), plus(1))
 			assert.NoError(t, err)
 		}
 	})
 	for range 30 {
-		require.NoError(t, zero.Set(ctx, 0))
+		require.NoError(t, zero.Set(testbed.Context(t), 0))
 	}
 	wg.Wait()
 	require.LessOrEqual(t, get(t, counter), int64(30))
@@ -324,8 +335,7 @@ func increments(t *testing.T, bed *testbed.Bed) {
 func badValues(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	small, err := shared.Int32(client, testbed.Path(t))
-	require.NoError(t, err)
+	small := int32s(t, client, testbed.Path(t))
 	large := int64s(t, client, small.Path())
 	heard := make(chan error, 10)
 	go func() {
@@ -380,8 +390,7 @@ func madeAgain(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	v := int64s(t, client, testbed.Path(t)+"/x")
 	require.NoError(t, v.Set(ctx, 7))
-	_, version, err := v.Get(ctx)
-	require.NoError(t, err)
+	version := versionOf(t, v)
 	bare(t, client, v.Path())
 	require.NoError(t, client.Delete(ctx, v.Path()))
 	require.Zero(t, get(t, v))
@@ -429,17 +438,15 @@ func TestChangesThroughAnOutage(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var heard []int64
-		done := make(chan error, 1)
-		v, writer := int64s(t, w.Client(), "/a"), int64s(t, w.Client(), "/a")
-		go func() {
+		v, writer := two(t, w, w.Client(), "/a")
+		done := testbed.Go(func() (last error) {
 			for x, err := range v.Observe(ctx) {
-				if err != nil {
-					done <- err
-					continue
+				if last = err; err == nil {
+					heard = append(heard, x)
 				}
-				heard = append(heard, x)
 			}
-		}()
+			return last
+		})
 		time.Sleep(time.Second)
 		require.NoError(t, writer.Set(t.Context(), 1))
 		time.Sleep(time.Second)
@@ -462,8 +469,7 @@ func TestChangesThroughAnOutage(t *testing.T) {
 
 func TestAnUpdateThatIsOvertakenTakesTurns(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		v := int64s(t, w.Client(), "/a", shared.WithMutex("/mutex"))
-		other := int64s(t, w.Client(), "/a")
+		v, other := two(t, w, w.Client(), "/a", shared.WithMutex("/mutex"))
 		calls := 0
 		x, err := v.Update(testbed.Context(t), func(x int64) (int64, error) {
 			if calls++; calls <= 5 {
@@ -487,7 +493,7 @@ func TestAnUpdateThatIsOvertakenTakesTurns(t *testing.T) {
 func TestUpdate_InsideItsMutex(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		v, other := int64s(t, client, "/a", shared.WithMutex("/mutex")), int64s(t, w.Client(), "/a")
+		v, other := two(t, w, client, "/a", shared.WithMutex("/mutex"))
 		m, err := mutex.New(client, "/mutex")
 		require.NoError(t, err)
 		calls := 0
@@ -508,13 +514,11 @@ func TestUpdate_InsideItsMutex(t *testing.T) {
 // TestAnUpdateThatWaitsForTheMutexNamesItself: the error names the update, and nothing was written.
 func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		v, other := int64s(t, w.Client(), "/a", shared.WithMutex("/mutex")), int64s(t, w.Client(), "/a")
+		v, other := two(t, w, w.Client(), "/a", shared.WithMutex("/mutex"))
 		m, err := mutex.New(w.Client(), "/mutex")
 		require.NoError(t, err)
-		_, err = m.Acquire(t.Context())
-		require.NoError(t, err)
-		ctx := testbed.Timeout(t, time.Minute)
-		_, err = v.Update(ctx, func(x int64) (int64, error) {
+		testbed.Acquire(t, m)
+		_, err = v.Update(testbed.Timeout(t, time.Minute), func(x int64) (int64, error) {
 			require.NoError(t, other.Set(t.Context(), x+1))
 			return 100, nil
 		})
@@ -528,7 +532,7 @@ func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
 // TestAnUpdateThatHasTheMutexEndsWithItsContext loses its servers when it has acquired the mutex.
 func TestAnUpdateThatHasTheMutexEndsWithItsContext(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		v, other := int64s(t, w.Client(), "/a", shared.WithMutex("/mutex")), int64s(t, w.Client(), "/a")
+		v, other := two(t, w, w.Client(), "/a", shared.WithMutex("/mutex"))
 		ctx := testbed.Timeout(t, 3*time.Second)
 		calls := 0
 		_, err := v.Update(ctx, func(x int64) (int64, error) {
@@ -544,15 +548,11 @@ func TestAnUpdateThatHasTheMutexEndsWithItsContext(t *testing.T) {
 		})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 4, calls)
-		require.LessOrEqual(t, time.Since(deadlineOf(ctx)), time.Second)
+		deadline, _ := ctx.Deadline()
+		require.LessOrEqual(t, time.Since(deadline), time.Second)
 		w.Server.RefuseConnections(false)
 		testbed.Eventually(t, func() bool { return !held(w.Server) }, "the mutex is free")
 	})
-}
-
-func deadlineOf(ctx context.Context) time.Time {
-	at, _ := ctx.Deadline()
-	return at
 }
 
 // TestAnErrorOfTheFunctionEndsAnUpdate returns the function's error, even an error that Update itself
@@ -570,9 +570,7 @@ func TestAnErrorOfTheFunctionEndsAnUpdate(t *testing.T) {
 			require.False(t, retry.Unknown(err), "nothing was sent")
 			require.Equal(t, 1, calls)
 		}
-		_, version, err := v.Get(t.Context())
-		require.NoError(t, err)
-		require.False(t, version.Exists())
+		require.False(t, versionOf(t, v).Exists())
 	})
 }
 
@@ -591,9 +589,7 @@ func TestAValueThatIsDeletedDuringAnUpdate(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1, x)
 		require.Equal(t, []int64{5, 0}, seen)
-		_, err = v.Update(t.Context(), plus(math.MaxInt64))
-		require.NoError(t, err)
-		require.EqualValues(t, math.MinInt64, get(t, v), "it overflows as an int64 does, and as in Java")
+		require.EqualValues(t, math.MinInt64, add(t, v, math.MaxInt64), "it overflows as an int64 does, and as in Java")
 	})
 }
 
@@ -605,8 +601,7 @@ func TestAValueIsDeletedAfterAWrite(t *testing.T) {
 		v := int64s(t, c, "/a")
 		for n := range int64(10) {
 			for range 5 {
-				_, err := v.Update(t.Context(), plus(1))
-				require.NoError(t, err)
+				add(t, v, 1)
 			}
 			require.NoError(t, v.Set(t.Context(), n))
 			require.NoError(t, c.Delete(t.Context(), "/a"))
@@ -619,22 +614,19 @@ func TestAValueIsDeletedAfterAWrite(t *testing.T) {
 func TestCloseEndsUpdatesAndChanges(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		v, other := int64s(t, c, "/a"), int64s(t, w.Client(), "/a")
-		ended := make(chan error, 2)
-		go func() {
-			for _, err := range v.Observe(context.Background()) {
-				if err != nil {
-					ended <- err
-				}
+		v, other := two(t, w, c, "/a")
+		observed := testbed.Go(func() (last error) {
+			for _, last = range v.Observe(context.Background()) {
 			}
-		}()
-		go func() {
+			return last
+		})
+		updated := testbed.Go(func() error {
 			_, err := v.Update(context.Background(), func(x int64) (int64, error) { return x + 1, other.Set(context.Background(), x+100) })
-			ended <- err
-		}()
+			return err
+		})
 		time.Sleep(time.Minute)
 		require.NoError(t, c.Close())
-		for range 2 {
+		for _, ended := range []<-chan error{observed, updated} {
 			err := testbed.Receive(t, ended, "the end")
 			require.ErrorIs(t, err, framework.ErrClosed)
 			require.False(t, retry.Unknown(err))
@@ -662,9 +654,7 @@ func TestUpdatesInARowSkipTheRead(t *testing.T) {
 		v := int64s(t, c, "/a")
 		count := reads(w.Server)
 		for n := range int64(10) {
-			x, err := v.Update(ctx, plus(1))
-			require.NoError(t, err)
-			require.Equal(t, n+1, x)
+			require.Equal(t, n+1, add(t, v, 1))
 		}
 		require.Equal(t, 3, count(), "the first one creates the node, and two begin the row")
 
@@ -680,9 +670,7 @@ func TestUpdatesInARowSkipTheRead(t *testing.T) {
 
 		time.Sleep(time.Second)
 		count = reads(w.Server)
-		x, err := v.Update(ctx, plus(1))
-		require.NoError(t, err)
-		require.EqualValues(t, 11, x)
+		require.EqualValues(t, 11, add(t, v, 1))
 		require.Equal(t, 1, count(), "a pause ends the row")
 	})
 }
@@ -706,17 +694,14 @@ func TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown(t *testing.T) {
 			return 60
 		},
 		"swapped": func(t *testing.T, v, _ *shared.Value[int64], _ *zktest.Server) int64 {
-			_, version, err := v.Get(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, v.CompareAndSwap(t.Context(), version, 70))
+			require.NoError(t, v.CompareAndSwap(t.Context(), versionOf(t, v), 70))
 			return 70
 		},
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
-			v, other := int64s(t, w.Client(), "/a"), int64s(t, w.Client(), "/a")
+			v, other := two(t, w, w.Client(), "/a")
 			for range 5 {
-				_, err := v.Update(t.Context(), plus(1))
-				require.NoError(t, err)
+				add(t, v, 1)
 			}
 			want := newer(t, v, other, w.Server)
 			x, err := v.Update(t.Context(), func(x int64) (int64, error) {
@@ -732,17 +717,15 @@ func TestAnUpdateNeverBeginsWithSomethingOlderThanWasShown(t *testing.T) {
 // TestAnUpdateInARowIsOvertaken: what another one has written is not lost, and the row is over.
 func TestAnUpdateInARowIsOvertaken(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		v, other := int64s(t, w.Client(), "/a"), int64s(t, w.Client(), "/a")
+		v, other := two(t, w, w.Client(), "/a")
 		for range 5 {
-			_, err := v.Update(t.Context(), plus(1))
-			require.NoError(t, err)
+			add(t, v, 1)
 		}
-		_, err := other.Update(t.Context(), plus(100))
-		require.NoError(t, err)
+		add(t, other, 100)
 		count := reads(w.Server)
 		var seen []int64
 		for range 2 {
-			_, err = v.Update(t.Context(), func(x int64) (int64, error) {
+			_, err := v.Update(t.Context(), func(x int64) (int64, error) {
 				seen = append(seen, x)
 				return x + 1, nil
 			})

@@ -43,8 +43,7 @@ func TestUpdateWithAnyRequestFailing(t *testing.T) {
 				require.True(t, s.Expires, "a lost reply is recognised: %v", err)
 				most++
 			}
-			_, err = other.Update(testbed.Context(t), plus(1))
-			require.NoError(t, err)
+			add(t, other, 1)
 			least, most = least+1, most+1
 		}
 		x := get(t, other)
@@ -66,15 +65,14 @@ func TestSetAndSwapWithAnyRequestFailing(t *testing.T) {
 			}
 		}
 		allowed(v.CompareAndSwap(ctx, shared.Version{}, 1))
-		x, version, err := v.Get(ctx)
-		require.NoError(t, err)
+		version := versionOf(t, v)
 		if version.Exists() { // otherwise the outcome was unknown, and it was not done
-			require.EqualValues(t, 1, x)
+			require.EqualValues(t, 1, get(t, v))
 		}
 		allowed(v.CompareAndSwap(ctx, version, 2))
-		err = v.Set(ctx, 3)
+		err := v.Set(ctx, 3)
 		allowed(testbed.Listed(t, v, "Set", err))
-		if x = get(t, v); err == nil {
+		if x := get(t, v); err == nil {
 			require.EqualValues(t, 3, x)
 		}
 		stat := testbed.ServerStat(t, s.Server, "/n")
@@ -107,15 +105,14 @@ func TestAnEqualWriteOfAnotherIsNotTakenForOurs(t *testing.T) {
 	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			c := w.Client()
-			v, other := int64s(t, c, "/n"), int64s(t, w.Client(), "/n")
+			v, other := two(t, w, c, "/n")
 			require.NoError(t, v.Set(testbed.Context(t), 5))
 			session := testbed.Session(t, c)
 			calls := 0
 			var injected *zktest.Injection
 			x, err := v.Update(testbed.Context(t), func(x int64) (int64, error) {
 				if calls++; calls == 1 {
-					_, err := other.Update(testbed.Context(t), plus(1))
-					require.NoError(t, err)
+					add(t, other, 1)
 					injected = w.Server.Inject(fault, 0, zktest.OnOp("multi"), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
 				}
 				return x + 1, nil
@@ -133,7 +130,7 @@ func TestAnEqualWriteOfAnotherIsNotTakenForOurs(t *testing.T) {
 func TestOvertakenAfterALostReply(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		v, other := int64s(t, c, "/n"), int64s(t, w.Client(), "/n")
+		v, other := two(t, w, c, "/n")
 		require.NoError(t, v.Set(testbed.Context(t), 5))
 		session := testbed.Session(t, c)
 		injected := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnPath("/n"), zktest.OnSession(session.ID()))
@@ -145,9 +142,7 @@ func TestOvertakenAfterALostReply(t *testing.T) {
 			assert.NoError(t, other.Set(context.Background(), 5))
 			w.Server.RefuseConnections(false)
 		}()
-		x, err := v.Update(testbed.Context(t), plus(1))
-		require.NoError(t, err)
-		require.EqualValues(t, 6, x)
+		require.EqualValues(t, 6, add(t, v, 1))
 		require.EqualValues(t, 5, get(t, other))
 	}, zktest.WithProperties(map[string]string{"tickTime": "1000"}))
 }
@@ -164,8 +159,7 @@ func TestAnOutcomeThatNobodyKnows(t *testing.T) {
 		require.EqualValues(t, 6, get(t, v))
 
 		gate := w.Server.BlockReplies(zktest.OnOp("multi"), zktest.OnPath("/n"))
-		ctx := testbed.Timeout(t, time.Second)
-		_, err = v.Update(ctx, plus(1))
+		_, err = v.Update(testbed.Timeout(t, time.Second), plus(1))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, retry.Unknown(err))
 		gate.Open()
@@ -202,9 +196,7 @@ func TestALostReplyOnAKeeper(t *testing.T) {
 			require.NoError(t, v.Set(testbed.Context(t), 0))
 			for n := range int64(3) {
 				injected := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnPath("/deep/down/n"))
-				x, err := v.Update(testbed.Context(t), plus(1))
-				require.NoError(t, err)
-				require.Equal(t, n+1, x)
+				require.Equal(t, n+1, add(t, v, 1))
 				require.True(t, injected.Met())
 			}
 			noChildren(t, w.Server, "/deep/down/n")
@@ -230,7 +222,7 @@ func overtaken(t *testing.T, server *zktest.Server, client *framework.Client, wr
 func TestASetWritesWhateverTheVersion(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		v, other := int64s(t, c, "/n"), int64s(t, w.Client(), "/n")
+		v, other := two(t, w, c, "/n")
 		require.NoError(t, v.Set(t.Context(), 1))
 		w.Server.ResetCounts()
 		require.NoError(t, overtaken(t, w.Server, c, func() error { return v.Set(t.Context(), 3) }, func() {
@@ -247,53 +239,37 @@ func TestASetWritesWhateverTheVersion(t *testing.T) {
 // TestASwapIsDecidedByTheServer has another client write, delete or create the node between the
 // look at the version and the write.
 func TestASwapIsDecidedByTheServer(t *testing.T) {
+	type change func(t *testing.T, other *shared.Value[int64], server *zktest.Server)
+	set := func(n int64) change {
+		return func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
+			require.NoError(t, other.Set(t.Context(), n))
+		}
+	}
+	nothing := func(*testing.T, *shared.Value[int64], *zktest.Server) {}
+	deletes := func(t *testing.T, _ *shared.Value[int64], server *zktest.Server) {
+		require.NoError(t, server.Delete("/n"))
+	}
 	for name, c := range map[string]struct {
-		begins, changes func(t *testing.T, other *shared.Value[int64], server *zktest.Server)
+		begins, changes change
 		now             int64
 		exists          bool
 	}{
-		"written": {
-			func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
-				require.NoError(t, other.Set(t.Context(), 1))
-			},
-			func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
-				require.NoError(t, other.Set(t.Context(), 2))
-			},
-			2, true,
-		},
-		"deleted": {
-			func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
-				require.NoError(t, other.Set(t.Context(), 1))
-			},
-			func(t *testing.T, _ *shared.Value[int64], server *zktest.Server) {
-				require.NoError(t, server.Delete("/n"))
-			},
-			0, false,
-		},
-		"created": {
-			func(*testing.T, *shared.Value[int64], *zktest.Server) {},
-			func(t *testing.T, other *shared.Value[int64], _ *zktest.Server) {
-				require.NoError(t, other.Set(t.Context(), 2))
-			},
-			2, true,
-		},
+		"written": {set(1), set(2), 2, true},
+		"deleted": {set(1), deletes, 0, false},
+		"created": {nothing, set(2), 2, true},
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			subject := w.Client()
-			v, other := int64s(t, subject, "/n"), int64s(t, w.Client(), "/n")
+			v, other := two(t, w, subject, "/n")
 			c.begins(t, other, w.Server)
 			time.Sleep(time.Second) // virtual time, in which the child of the write is deleted
-			_, version, err := v.Get(t.Context())
-			require.NoError(t, err)
-			err = overtaken(t, w.Server, subject, func() error { return v.CompareAndSwap(t.Context(), version, 10) }, func() {
+			before := versionOf(t, v)
+			require.ErrorIs(t, overtaken(t, w.Server, subject, func() error { return v.CompareAndSwap(t.Context(), before, 10) }, func() {
 				synctest.Wait()
 				c.changes(t, other, w.Server)
-			})
-			require.ErrorIs(t, err, shared.ErrChanged)
-			x, version, err := v.Get(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, c.now, x)
-			require.Equal(t, c.exists, version.Exists())
+			}), shared.ErrChanged)
+			require.Equal(t, c.now, get(t, v))
+			require.Equal(t, c.exists, versionOf(t, v).Exists())
 		})
 	}
 }
@@ -310,13 +286,10 @@ func TestValue_Version(t *testing.T) { // Curator's IllegalTrySetVersionExceptio
 		}, zktest.OnOp("getData"), zktest.OnPath("/v"))
 		v, err := shared.Bytes(w.Client(), "/v")
 		require.NoError(t, err)
-		_, version, err := v.Get(t.Context())
-		require.NoError(t, err)
+		before := versionOf(t, v)
 		require.NoError(t, w.Server.Set("/v", []byte("of another client")))
-		require.ErrorIs(t, v.CompareAndSwap(t.Context(), version, []byte("lost")), shared.ErrChanged)
-		_, version, err = v.Get(t.Context())
-		require.NoError(t, err)
-		err = v.CompareAndSwap(t.Context(), version, []byte("lost"))
+		require.ErrorIs(t, v.CompareAndSwap(t.Context(), before, []byte("lost")), shared.ErrChanged)
+		err = v.CompareAndSwap(t.Context(), versionOf(t, v), []byte("lost"))
 		require.ErrorIs(t, err, shared.ErrVersion)
 		require.False(t, retry.Unknown(err))
 		_, err = v.Update(t.Context(), func([]byte) ([]byte, error) {
@@ -336,9 +309,7 @@ func TestValue_Version(t *testing.T) { // Curator's IllegalTrySetVersionExceptio
 func TestInt32_WithoutData(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		require.NoError(t, w.Server.Create("/n", nil))
-		n, err := shared.Int32(w.Client(), "/n")
-		require.NoError(t, err)
-		x, err := n.Update(t.Context(), func(x int32) (int32, error) { return x + 1, nil })
+		x, err := int32s(t, w.Client(), "/n").Update(t.Context(), func(x int32) (int32, error) { return x + 1, nil })
 		require.NoError(t, err)
 		require.EqualValues(t, 1, x)
 	})
