@@ -159,16 +159,9 @@ func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
 		term := campaign(t, w.election())
-		states := make(chan leader.State, 10)
-		go func() {
-			for s, err := range electionOn(t, client, "/election").Observe(t.Context()) {
-				if err != nil {
-					return
-				}
-				states <- s
-			}
-		}()
-		require.True(t, testbed.Receive(t, states, "the leader").Elected)
+		o := observe(t, t.Context(), electionOn(t, client, "/election"))
+		require.True(t, o.state().Elected)
+		next := testbed.Go(o.state)
 		synctest.Wait()
 		session := w.session(client)
 		var asked atomic.Int32
@@ -178,17 +171,14 @@ func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
 			}
 		})
 		for range 10 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := w.election().Campaign(ctx)
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
+			givenUp(t, campaigns(testbed.Timeout(t, time.Second), w.election()), context.DeadlineExceeded)
 		}
 		synctest.Wait()
 		stop()
 		require.Zero(t, asked.Load())
-		require.Empty(t, states)
+		require.Empty(t, next)
 		require.NoError(t, term.Release())
-		require.False(t, testbed.Receive(t, states, "nobody").Elected)
+		require.False(t, testbed.Receive(t, next, "nobody").Elected)
 	})
 }
 

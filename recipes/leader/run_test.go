@@ -315,33 +315,6 @@ func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 	})
 }
 
-// TestWorkEndsBeforeTheNextTermWhenCutOff separates the leader from the servers without closing its
-// connection.
-func TestWorkEndsBeforeTheNextTermWhenCutOff(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client()
-		ended := make(chan time.Time, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := run(ctx, electionOn(t, client, "/election"), func(ctx context.Context, _ *leader.Term) error {
-			<-ctx.Done()
-			select {
-			case ended <- time.Now():
-			default:
-			}
-			return nil
-		})
-		next := w.campaigning(t.Context(), w.election())
-		w.server.Freeze(w.session(client))
-		term := elected(t, next)
-		began := time.Now()
-		require.Less(t, testbed.Receive(t, ended, "the end of the work"), began)
-		w.server.Thaw()
-		require.NoError(t, term.Release())
-		cancel()
-		require.Error(t, testbed.Receive(t, done, "the end"))
-	})
-}
-
 // TestWhatTheWorkSaysBesideTheEndOfItsContext is returned, or logged if the term was lost.
 func TestWhatTheWorkSaysBesideTheEndOfItsContext(t *testing.T) {
 	half := errors.New("half done")

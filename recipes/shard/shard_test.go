@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -420,12 +419,13 @@ func TestRun_WithMaxMoves(t *testing.T) {
 	})
 }
 
-// An error, a panic or a Goexit of one shard's function concerns that shard alone.
+// An error, a panic or a Goexit of one shard's function concerns that shard alone. The function is
+// called again after a pause, and at once if it has returned nil.
 func TestRun_AShardFailsAlone(t *testing.T) {
 	virtual(t, func(w world) {
 		failure := errors.New("disk full")
-		var calls [4][]time.Time
-		a := w.joinWith(w.client(), "a", 4, func(ctx context.Context, shard int) error {
+		var calls [5][]time.Time
+		a := w.joinWith(w.client(), "a", 5, func(ctx context.Context, shard int) error {
 			calls[shard] = append(calls[shard], time.Now())
 			switch {
 			case shard == 1 && len(calls[1]) < 4:
@@ -434,18 +434,21 @@ func TestRun_AShardFailsAlone(t *testing.T) {
 				return failure
 			case shard == 3 && len(calls[3]) < 4:
 				runtime.Goexit()
+			case shard == 4 && len(calls[4]) < 4:
+				return nil
 			}
 			return w.oracle.work("a")(ctx, shard)
 		})
 		time.Sleep(time.Second) // in virtual time
-		require.Equal(w, []int{0}, a.Owned())
+		require.Equal(w, []int{0, 4}, a.Owned())
 		state := w.now(a)
-		require.Equal(w, []int{0, 1, 2, 3}, state.Assigned)
+		require.Equal(w, []int{0, 1, 2, 3, 4}, state.Assigned)
 		require.ErrorIs(w, state.Failing[2], failure)
 		require.ErrorContains(w, state.Failing[1], "nil map")
 		require.ErrorContains(w, state.Failing[3], "Goexit")
-		w.settled(map[string]int{"a": 4})
-		for shard, times := range calls {
+		w.settled(map[string]int{"a": 5})
+		require.Len(w, calls[4], 4, "it was called again")
+		for shard, times := range calls[:4] {
 			for i := 1; i < len(times); i++ {
 				require.Equal(w, time.Second<<(i-1), times[i].Sub(times[i-1]), "shard %d", shard)
 			}
@@ -453,23 +456,7 @@ func TestRun_AShardFailsAlone(t *testing.T) {
 		require.Len(w, w.now(a).Failing, 3)
 		time.Sleep(61 * time.Second) // in virtual time
 		require.Empty(w, w.now(a).Failing, "each has run for a minute")
-		require.Equal(w, 4, w.oracle.began)
-	})
-}
-
-func TestRun_AFunctionThatReturnsIsCalledAgain(t *testing.T) {
-	virtual(t, func(w world) {
-		calls := make(chan int, 100)
-		w.joinWith(w.client(), "a", 1, func(ctx context.Context, shard int) error {
-			select {
-			case calls <- shard:
-			default:
-			}
-			return nil
-		})
-		for range 5 {
-			require.Zero(w, <-calls)
-		}
+		require.Equal(w, 5, w.oracle.began)
 	})
 }
 
@@ -505,66 +492,6 @@ func TestRun_EachRequestFails(t *testing.T) {
 	})
 }
 
-// Members join, leave, drain, and lose their connections and sessions in any order. When that ends,
-// all shards are balanced.
-func TestRun_AnyHistory(t *testing.T) {
-	for seed := range uint64(testlevel.Pick(5, 20, 500)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			virtual(t, func(w world) { w.history(rand.New(rand.NewPCG(seed, 1))) })
-		})
-	}
-}
-
-func (w world) history(random *rand.Rand) {
-	const shards = 13
-	members, next := map[string]member{}, 0
-	leave := func(id string) {
-		m := members[id]
-		delete(members, id)
-		if random.IntN(2) == 0 {
-			require.NoError(w, m.Drain(testbed.Context(w.T)))
-			require.NoError(w, <-m.ended)
-		}
-		_ = m.leave()
-	}
-	for range 25 {
-		ids := slices.Sorted(maps.Keys(members))
-		switch action := random.IntN(5); {
-		case len(ids) < 2 || action == 0 && len(ids) < 6:
-			id := fmt.Sprintf("m%d", next)
-			next++
-			members[id] = w.join(id, shards)
-		case action == 1:
-			leave(ids[random.IntN(len(ids))])
-		case action == 2: // the session of 10 s expires, or does not
-			session := w.session(members[ids[random.IntN(len(ids))]])
-			w.server.Freeze(session)
-			time.AfterFunc(time.Duration(random.IntN(20))*time.Second, func() { w.server.Thaw(session) })
-		case action == 3:
-			w.server.CutConnections()
-		default:
-			time.Sleep(time.Duration(random.IntN(15_000)) * time.Millisecond) // in virtual time
-		}
-	}
-	want := map[string]int{}
-	for id := range members {
-		want[id] = shards / len(members)
-	}
-	for range 1000 {
-		time.Sleep(100 * time.Millisecond) // in virtual time
-		now, sum := w.oracle.owned(), 0
-		for id := range members {
-			if d := now[id] - want[id]; d == 0 || d == 1 {
-				sum += now[id]
-			}
-		}
-		if sum == shards {
-			return
-		}
-	}
-	require.Fail(w, "not balanced", "%v", w.oracle.owned())
-}
-
 // session returns the session of a member, or 0 while it has none.
 func (w world) session(m member) int64 {
 	session, err := m.client.Session(testbed.Context(w.T))
@@ -594,12 +521,20 @@ func TestNew_Refusals(t *testing.T) {
 			{"/ingest", "a", 4, []shard.Option{shard.WithWeight(0)}, framework.ErrBadArgument},
 			{"/ingest", "a", 4, []shard.Option{shard.WithWeight(1001)}, framework.ErrBadArgument},
 			{"/ingest", "a", 4, []shard.Option{shard.WithMaxMoves(0)}, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{shard.WithGrace(0)}, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{shard.WithGrace(-1)}, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{shard.WithGrace(25 * time.Hour)}, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{shard.WithSettling(-1)}, framework.ErrBadArgument},
+			{"/ingest", "a", 4, []shard.Option{shard.WithSettling(time.Hour)}, framework.ErrBadArgument},
 		} {
 			_, err := shard.New(client, c.path, c.id, c.shards, c.opts...)
 			require.ErrorIs(w, err, c.want, "%+v", c)
 		}
 		_, err := shard.New(nil, "/ingest", "a", 4)
 		require.ErrorIs(w, err, framework.ErrBadArgument)
+		_, err = shard.New(client, "/ingest", "host-5a3fb5b1-8666-4ea0-97e3-cedcc039252f", 4, shard.WithGrace(time.Minute))
+		require.ErrorIs(w, err, framework.ErrBadArgument)
+		require.ErrorContains(w, err, "the same after a restart")
 
 		m, err := shard.New(client, "/ingest", "a", 4)
 		require.NoError(w, err)

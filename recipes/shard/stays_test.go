@@ -358,19 +358,3 @@ func TestObserve_NamesAStuckShard(t *testing.T) {
 		require.Len(w, a.Owned(), 2)
 	})
 }
-
-func TestNew_RefusesBadGracesAndSettlings(t *testing.T) {
-	virtual(t, func(w world) {
-		client := w.client()
-		for _, o := range []shard.Option{
-			shard.WithGrace(0), shard.WithGrace(-1), shard.WithGrace(25 * time.Hour),
-			shard.WithSettling(-1), shard.WithSettling(time.Hour),
-		} {
-			_, err := shard.New(client, "/ingest", "a", 4, o)
-			require.ErrorIs(w, err, framework.ErrBadArgument)
-		}
-		_, err := shard.New(client, "/ingest", "host-5a3fb5b1-8666-4ea0-97e3-cedcc039252f", 4, shard.WithGrace(time.Minute))
-		require.ErrorIs(w, err, framework.ErrBadArgument)
-		require.ErrorContains(w, err, "the same after a restart")
-	})
-}

@@ -306,11 +306,14 @@ func TestValue_Version(t *testing.T) { // Curator's IllegalTrySetVersionExceptio
 }
 
 // kazoo's Counter creates its node without data.
-func TestInt32_WithoutData(t *testing.T) {
+func TestNumbers_WithoutData(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
 		require.NoError(t, w.Server.Create("/n", nil))
-		x, err := int32s(t, w.Client(), "/n").Update(t.Context(), func(x int32) (int32, error) { return x + 1, nil })
+		x, err := int32s(t, client, "/n").Update(t.Context(), func(x int32) (int32, error) { return x + 1, nil })
 		require.NoError(t, err)
 		require.EqualValues(t, 1, x)
+		require.NoError(t, w.Server.Set("/n", nil))
+		require.EqualValues(t, 1, add(t, int64s(t, client, "/n"), 1))
 	})
 }

@@ -394,7 +394,7 @@ var recipeBugs = []mutation{
 		name:  "members own shards in elections of their own",
 		file:  "recipes/shard/run.go",
 		edits: []edit{{old: `"shards/" + strconv.Itoa(index)`, new: `"shards/" + r.id + strconv.Itoa(index)`}},
-		pkg:   "recipes/shard", test: "TestRun_AnyHistory",
+		pkg:   "recipes/shard", test: "TestRun_AFunctionThatGoesOnKeepsItsShard",
 		worlds: shards, seed: 51,
 	},
 	{
