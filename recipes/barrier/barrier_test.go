@@ -336,13 +336,14 @@ func TestBadArguments(t *testing.T) {
 			_, err = barrier.NewDouble(c, path, 1)
 			require.ErrorIs(t, err, framework.ErrBadPath)
 		}
-		_, nilClient := barrier.New(nil, "/a")
-		_, none := barrier.NewDouble(c, "/a", 0)
-		_, nilOption := barrier.New(c, "/a", nil)
-		_, nilOptionOfDouble := barrier.NewDouble(c, "/a", 2, nil)
-		for _, err := range []error{nilClient, none, nilOption, nilOptionOfDouble} {
+		bad := func(_ any, err error) {
+			t.Helper()
 			require.ErrorIs(t, err, framework.ErrBadArgument)
 		}
+		bad(barrier.New(nil, "/a"))
+		bad(barrier.New(c, "/a", nil))
+		bad(barrier.NewDouble(c, "/a", 0))
+		bad(barrier.NewDouble(c, "/a", 2, nil))
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, newBarrier(t, c, "/a").Wait(t.Context()), framework.ErrClosed)
 		_, err := newDouble(t, c, "/a", 1).Enter(t.Context())

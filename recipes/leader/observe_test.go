@@ -182,21 +182,6 @@ func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
 	})
 }
 
-// TestAServerThatRefusesCredentialsEndsNoObservation has a server refuse them for a while.
-func TestAServerThatRefusesCredentialsEndsNoObservation(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		refuses := testbed.RefuseCredentials(w.server)
-		e := electionOn(t, w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
-		o := observe(t, testbed.Context(t), e)
-		require.Equal(t, leader.State{}, o.state())
-		refuses.Store(true)
-		w.server.CutConnections()
-		require.Equal(t, leader.State{Stale: true}, o.state())
-		time.AfterFunc(4*time.Second, func() { refuses.Store(false) })
-		require.Equal(t, leader.State{}, o.state())
-	})
-}
-
 // TestAnObserverReportsALossAlsoWhenItHasToLook stops the server when a change must be read: before
 // the read, while the reader is busy, or during the read. The client's retry policy would repeat
 // the read until the server restarts.

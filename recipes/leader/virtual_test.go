@@ -244,8 +244,8 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 	}
 }
 
-// TestAServerThatRefusesCredentialsEndsNoCampaign has a server refuse a waiting candidate's
-// credentials, and accept them again while its session lives, or later.
+// TestAServerThatRefusesCredentialsEndsNoCampaign has a server refuse the credentials of a waiting
+// candidate that also observes, and accept them again while its session lives, or later.
 func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 	for name, refusal := range map[string]time.Duration{"session lives": 4 * time.Second, "session is over": time.Hour} {
 		virtualRun(t, name, func(t *testing.T, w world) {
@@ -253,8 +253,12 @@ func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 			first := campaign(t, electionOn(t, w.client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/election"))
 			e := electionOn(t, w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
 			c := w.campaigning(t.Context(), e)
+			o := observe(t, t.Context(), e)
+			require.True(t, o.state().Elected)
 			refuses.Store(true)
 			w.server.CutConnections()
+			require.True(t, o.state().Stale)
+			observed := testbed.Go(o.state)
 			time.Sleep(refusal) // virtual time: the refusal lasts as long as the case says
 			waiting(t, c)
 			_, err := e.Campaign(testbed.Timeout(t, time.Second))
@@ -262,6 +266,7 @@ func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 			require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason is in the error")
 			refuses.Store(false)
 			w.soon()
+			require.False(t, (<-observed).Stale)
 			require.NoError(t, first.Release())
 			require.NoError(t, elected(t, c).Release())
 			w.soon()

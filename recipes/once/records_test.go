@@ -17,18 +17,6 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// write creates a record node with these data.
-func write(t *testing.T, s *zktest.Server, path, data string) {
-	t.Helper()
-	for i := 1; i < len(path); i++ {
-		if path[i] == '/' && !s.Exists(path[:i]) {
-			require.NoError(t, s.Create(path[:i], nil))
-		}
-	}
-	require.NoError(t, s.Create(path, nil))
-	require.NoError(t, s.Create(path+"/once", []byte(data)))
-}
-
 // TestEntriesThatDelayNothing has records whose newest entry is of another version, or was
 // forgotten. An interval is over all the same, and the times of the other entries stay.
 func TestEntriesThatDelayNothing(t *testing.T) {
@@ -46,7 +34,8 @@ func TestEntriesThatDelayNothing(t *testing.T) {
 		"recorded by a clock set back":  {`{"key":"b","by":"x","id":"j","at":"2100-01-01T00:00:00Z"}`, true},
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
-			write(t, w.Server, faultPath, `{"n":2,"done":[{"key":"a","by":"x","id":"i","at":"1999-12-31T00:00:00Z"},`+c.newest+`]}`)
+			record := `{"n":2,"done":[{"key":"a","by":"x","id":"i","at":"1999-12-31T00:00:00Z"},` + c.newest + `]}`
+			require.NoError(t, w.Server.Create(faultPath+"/once", []byte(record)))
 			o := newOnce(t, w.Client(), faultPath, once.WithMinInterval(time.Minute))
 			if c.future {
 				_, err := o.Do(testbed.Context(t), "key", never(t))
@@ -67,7 +56,7 @@ func TestNoRoomIsFoundBeforeTheFunction(t *testing.T) {
 	const limit = 20_000
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		o := newOnce(t, w.Client(framework.WithMaxRequest(limit)), faultPath, once.WithKeep(10))
-		write(t, w.Server, faultPath, `{"n":0,"done":[]}`)
+		require.NoError(t, w.Server.Create(faultPath+"/once", []byte(`{"n":0,"done":[]}`)))
 		refused := 0
 		for size := limit - 1000; size < limit+100; size += 10 {
 			require.NoError(t, w.Server.Set(faultPath+"/once", fmt.Appendf(nil, `{"n":0,"done":[],"later":%q}`, strings.Repeat("x", size))))

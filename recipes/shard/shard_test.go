@@ -168,6 +168,15 @@ func (w world) joinWith(
 	return running
 }
 
+// joinBoth joins two members, a and b, and waits until they own half of the shards each.
+func (w world) joinBoth(shards int, opts ...shard.Option) (a, b member) {
+	w.Helper()
+	a, b = w.join("a", shards, opts...), w.join("b", shards, opts...)
+	w.settled(map[string]int{"a": shards / 2, "b": shards / 2})
+	w.oracle.takeMoves()
+	return a, b
+}
+
 // settled waits until the members own so many shards each.
 func (w world) settled(want map[string]int) {
 	w.Helper()
@@ -228,10 +237,7 @@ func TestRun_Weights(t *testing.T) {
 
 func TestNew_RestartWithinTheSessionKeepsTheShards(t *testing.T) {
 	virtual(t, func(w world) {
-		w.join("a", 8)
-		dead := w.join("b", 8)
-		w.settled(map[string]int{"a": 4, "b": 4})
-		w.oracle.takeMoves()
+		_, dead := w.joinBoth(8)
 		w.server.Freeze(w.session(dead)) // for good: the process has crashed, and its session lives on
 		w.join("b", 8)
 		w.settled(map[string]int{"a": 4, "b": 4})
@@ -241,10 +247,7 @@ func TestNew_RestartWithinTheSessionKeepsTheShards(t *testing.T) {
 
 func TestDrain_HandsOverOneByOne(t *testing.T) {
 	virtual(t, func(w world) {
-		w.join("a", 12)
-		b := w.join("b", 12)
-		w.settled(map[string]int{"a": 6, "b": 6})
-		w.oracle.takeMoves()
+		_, b := w.joinBoth(12)
 		states, stop := context.WithCancel(w.Context())
 		most := testbed.Go(func() (most int) {
 			for state, err := range b.Observe(states) {
@@ -265,9 +268,7 @@ func TestDrain_HandsOverOneByOne(t *testing.T) {
 
 func TestDrain_WaitsForTheNewOwnerOfEachShard(t *testing.T) {
 	virtual(t, func(w world) {
-		a := w.join("a", 6)
-		b := w.join("b", 6)
-		w.settled(map[string]int{"a": 3, "b": 3})
+		a, b := w.joinBoth(6)
 		session := w.session(a)
 		campaigns := w.server.Block(zktest.On(func(r zktest.Request) bool {
 			return r.Session == session && strings.HasPrefix(r.Path, "/ingest/shards/")
@@ -462,9 +463,7 @@ func TestRun_AShardFailsAlone(t *testing.T) {
 
 func TestRun_Outage(t *testing.T) {
 	virtual(t, func(w world) {
-		a := w.join("a", 4)
-		w.join("b", 4)
-		w.settled(map[string]int{"a": 2, "b": 2})
+		a, _ := w.joinBoth(4)
 		w.server.Freeze()
 		time.Sleep(2 * time.Minute) // in virtual time
 		require.Empty(w, w.oracle.owned())
@@ -690,9 +689,7 @@ func TestRun_OutlivesItsPlan(t *testing.T) {
 
 func TestRun_WritesADeletedPlanAgain(t *testing.T) {
 	virtual(t, func(w world) {
-		w.join("a", 4)
-		w.join("b", 4)
-		w.settled(map[string]int{"a": 2, "b": 2})
+		w.joinBoth(4)
 		began := w.oracle.began
 		require.NoError(w, w.server.Delete("/ingest/plan"))
 		time.Sleep(time.Second) // in virtual time

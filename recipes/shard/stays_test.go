@@ -101,10 +101,7 @@ func (w world) mortal() (client *framework.Client, die func()) {
 // A newcomer takes its share from the members that are present.
 func TestWithGrace_ANewcomerTakesNothingThatIsReserved(t *testing.T) {
 	virtual(t, func(w world) {
-		a := w.join("a", 12, shard.WithGrace(time.Minute))
-		w.join("b", 12, shard.WithGrace(time.Minute))
-		w.settled(map[string]int{"a": 6, "b": 6})
-		w.oracle.takeMoves()
+		a, _ := w.joinBoth(12, shard.WithGrace(time.Minute))
 		before := w.now(a).Owned
 		_ = a.leave()
 		w.join("c", 12)
@@ -120,9 +117,7 @@ func TestWithGrace_ANewcomerTakesNothingThatIsReserved(t *testing.T) {
 // Drain has no grace, whatever the option says.
 func TestWithGrace_DrainHasNone(t *testing.T) {
 	virtual(t, func(w world) {
-		a := w.join("a", 8, shard.WithGrace(time.Hour))
-		b := w.join("b", 8, shard.WithGrace(time.Hour))
-		w.settled(map[string]int{"a": 4, "b": 4})
+		a, b := w.joinBoth(8, shard.WithGrace(time.Hour))
 		require.NoError(w, b.Drain(testbed.Context(w.T)))
 		w.settled(map[string]int{"a": 8})
 		require.NoError(w, a.Drain(testbed.Context(w.T)), "the last one")
