@@ -3,7 +3,6 @@ package docs_test
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,15 +20,7 @@ func TestBugs_NameExistingTests(t *testing.T) {
 	commands := regexp.MustCompile("`go test (\\./\\S+) -run ([^`]+)`").FindAllStringSubmatch(document, -1)
 	require.Greater(t, len(commands), 90)
 	for _, c := range commands {
-		files, err := filepath.Glob(filepath.Join(c[1], "*_test.go"))
-		require.NoError(t, err)
-		files = append(files, "internal/test/locksuite/cases.go") // the cases that the locks share
-		var source strings.Builder
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
-			source.Write(text)
-		}
+		source := readAll(t, c[1]+"/*_test.go", "internal/test/locksuite/cases.go") // the cases that the locks share
 		// a table escapes the bar
 		for name := range strings.SplitSeq(strings.Trim(c[2], "'"), `\|`) {
 			name, subtest, found := strings.Cut(name, "/")
@@ -38,7 +29,7 @@ func TestBugs_NameExistingTests(t *testing.T) {
 				assert.True(t, found, "%s: not in process", c[0])
 			}
 			for _, text := range []string{"\nfunc " + name + "(", strings.ReplaceAll(subtest, "_", " ")} {
-				assert.True(t, strings.Contains(source.String(), text), "%s: no test has %q", c[0], text)
+				assert.True(t, strings.Contains(source, text), "%s: no test has %q", c[0], text)
 			}
 		}
 	}

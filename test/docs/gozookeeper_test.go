@@ -42,24 +42,19 @@ func TestLock_CutOffFromAllServers(t *testing.T) {
 				framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return dial("", "", 0) }))
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = client.Close() })
-			m, err := mutex.New(client, "/billing/nightly")
-			require.NoError(t, err)
-			hold, err := m.Acquire(t.Context())
-			require.NoError(t, err)
+			m := testbed.Must(mutex.New(client, "/billing/nightly"))
+			hold := testbed.Must(m.Acquire(t.Context()))
 			return hold.Done()
 		},
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
 			server, between := zktest.NewServer(t, zktest.WithInMemory()), &network{}
 			lost := hold(t, server, between)
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext))
-			require.NoError(t, err)
+			client := testbed.Must(framework.New(server.Servers(), framework.WithDialer(server.DialContext)))
 			defer client.Close()
-			other, err := mutex.New(client, "/billing/nightly")
-			require.NoError(t, err)
+			other := testbed.Must(mutex.New(client, "/billing/nightly"))
 			between.cut(true)
-			next, err := other.Acquire(t.Context())
-			require.NoError(t, err)
+			next := testbed.Must(other.Acquire(t.Context()))
 			if name == "curator" {
 				require.True(t, closed(lost), "two holders")
 				return

@@ -1,9 +1,7 @@
 package docs_test
 
 import (
-	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,12 +15,6 @@ func TestGuarantees_NameExistingTests(t *testing.T) {
 	rows := regexp.MustCompile("(?m)^\\|[^|]+\\| `([a-z/]+)` \\| `(Test\\w+)` \\|$").FindAllStringSubmatch(read(t, "docs/GUARANTEES.md"), -1)
 	require.Greater(t, len(rows), 10)
 	for _, row := range rows {
-		files, err := filepath.Glob(filepath.Join(row[1], "*_test.go"))
-		require.NoError(t, err)
-		var source strings.Builder
-		for _, file := range files {
-			source.WriteString(read(t, file))
-		}
-		assert.Contains(t, source.String(), "\nfunc "+row[2]+"(", "%s has no such test", row[1])
+		assert.Contains(t, readAll(t, row[1]+"/*_test.go"), "\nfunc "+row[2]+"(", "%s has no such test", row[1])
 	}
 }

@@ -18,9 +18,8 @@ import (
 func TestRollingRestart(t *testing.T) {
 	testbed.RunVirtual(t, "of three servers", func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		ctx := within(t)
-		leader, err := cluster.WaitLeader(ctx)
-		require.NoError(t, err)
+		ctx := testbed.Context(t)
+		leader := testbed.Must(cluster.WaitLeader(ctx))
 		var followers []*zktest.Server
 		for _, s := range cluster.Members() {
 			if s != leader {
@@ -28,24 +27,18 @@ func TestRollingRestart(t *testing.T) {
 			}
 		}
 		client := func(servers []string) *framework.Client {
-			client, err := framework.New(servers, framework.WithDialer(cluster.DialContext))
-			require.NoError(t, err)
+			client := testbed.Must(framework.New(servers, framework.WithDialer(cluster.DialContext)))
 			t.Cleanup(func() { _ = client.Close() })
 			return client
 		}
 		holder, waiter := client(cluster.Servers()), client(cluster.Servers())
 		ended := 0
-		lasting, err := mutex.New(holder, "/lasting", lock.WithErrorPolicy(connstate.LostEndsHold))
-		require.NoError(t, err)
-		last, err := lasting.Acquire(ctx)
-		require.NoError(t, err)
+		lasting := testbed.Must(mutex.New(holder, "/lasting", lock.WithErrorPolicy(connstate.LostEndsHold)))
+		last := testbed.Must(lasting.Acquire(ctx))
 		for _, member := range append(followers, leader) {
-			m, err := mutex.New(holder, "/default")
-			require.NoError(t, err)
-			hold, err := m.Acquire(ctx)
-			require.NoError(t, err)
-			on, err := cluster.MemberOf(hold.Session().ID())
-			require.NoError(t, err)
+			m := testbed.Must(mutex.New(holder, "/default"))
+			hold := testbed.Must(m.Acquire(ctx))
+			on := testbed.Must(cluster.MemberOf(hold.Session().ID()))
 
 			member.Stop()
 			if on == member || member == leader {
@@ -61,9 +54,8 @@ func TestRollingRestart(t *testing.T) {
 			}
 			require.NoError(t, last.Err())
 			for _, path := range []string{"/default", "/lasting"} {
-				other, err := mutex.New(waiter, path)
-				require.NoError(t, err)
-				_, err = other.TryAcquire(ctx)
+				other := testbed.Must(mutex.New(waiter, path))
+				_, err := other.TryAcquire(ctx)
 				require.ErrorIs(t, err, lock.ErrNotAcquired, "the node is deleted by Release")
 			}
 			require.NoError(t, hold.Release())

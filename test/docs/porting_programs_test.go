@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/test/transcript"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
 	"github.com/gocurator/curator/recipes/mutex"
@@ -122,30 +121,17 @@ func report(ctx context.Context, client *framework.Client, urgent bool, work fun
 // TestPrograms_MatchTheDocument: each Go program of FROM-JAVA.md is in this file.
 func TestPrograms_MatchTheDocument(t *testing.T) {
 	t.Chdir("../..")
-	document, err := os.ReadFile("docs/FROM-JAVA.md")
-	require.NoError(t, err)
-	source, err := os.ReadFile("test/docs/porting_programs_test.go")
-	require.NoError(t, err)
-	programs := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(document), -1)
+	source, programs := read(t, "test/docs/porting_programs_test.go"), transcript.Blocks(t, "docs/FROM-JAVA.md", "go")
 	require.Len(t, programs, 5)
 	for _, p := range programs {
-		require.Contains(t, string(source), p[1])
+		require.Contains(t, source, p)
 	}
-	require.Equal(t, 4, strings.Count(string(document), "```java\n"))
+	require.Len(t, transcript.Blocks(t, "docs/FROM-JAVA.md", "java"), 4)
 }
 
 func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *framework.Client {
 	t.Helper()
-	client, err := framework.New(server.Servers(), opts...)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+	return testbed.NewClient(t, server.Servers(), opts...)
 }
 
 // patiently calls f with a context that ends after 50 ms, and then with twice the time, until its
@@ -167,24 +153,22 @@ func TestNightly(t *testing.T) {
 	server := zktest.NewServer(t)
 	ran := 0
 	bill := func(context.Context) error { ran++; return nil }
-	require.NoError(t, nightly(within(t), newClient(t, server), bill))
+	require.NoError(t, nightly(testbed.Context(t), newClient(t, server), bill))
 	require.Equal(t, 1, ran)
-	other, err := mutex.New(newClient(t, server), "/billing/nightly")
-	require.NoError(t, err)
-	hold, err := other.Acquire(within(t))
-	require.NoError(t, err)
+	other := testbed.Must(mutex.New(newClient(t, server), "/billing/nightly"))
+	hold := testbed.Must(other.Acquire(testbed.Context(t)))
 	busy := newClient(t, server)
-	_ = patiently(t, within(t), nil, func(short context.Context) error { // another process does it
+	_ = patiently(t, testbed.Context(t), nil, func(short context.Context) error { // another process does it
 		return nightly(short, busy, bill)
 	})
 	require.Equal(t, 1, ran)
 	require.NoError(t, hold.Release())
 
 	client := newClient(t, server)
-	require.NoError(t, client.WaitConnected(within(t)))
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 	server.Freeze()
 	defer server.Thaw()
-	frozen, cancel := context.WithTimeout(within(t), 200*time.Millisecond)
+	frozen, cancel := context.WithTimeout(testbed.Context(t), 200*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, nightly(frozen, client, bill), context.DeadlineExceeded, "nobody knows whether another one does it")
 }
@@ -202,7 +186,7 @@ func TestExport(t *testing.T) {
 	for range 8 {
 		client := newClient(t, server)
 		wg.Go(func() {
-			errs <- export(within(t), client, func(context.Context) error {
+			errs <- export(testbed.Context(t), client, func(context.Context) error {
 				mu.Lock()
 				inside++
 				if most = max(most, inside); most == 3 {
@@ -226,20 +210,18 @@ func TestExport(t *testing.T) {
 
 func TestCatalogue(t *testing.T) {
 	server := zktest.NewServer(t)
-	l, err := rwlock.New(newClient(t, server), "/shop/catalogue")
-	require.NoError(t, err)
+	l := testbed.Must(rwlock.New(newClient(t, server), "/shop/catalogue"))
 	c := &catalogue{l}
-	other, err := rwlock.New(newClient(t, server), "/shop/catalogue")
-	require.NoError(t, err)
+	other := testbed.Must(rwlock.New(newClient(t, server), "/shop/catalogue"))
 	var order []string
 	step := func(name string, readersIn bool) func(context.Context) error {
 		return func(context.Context) error {
 			order = append(order, name)
-			_, err := other.Write().TryAcquire(within(t))
+			_, err := other.Write().TryAcquire(testbed.Context(t))
 			if !errors.Is(err, lock.ErrNotAcquired) {
 				return fmt.Errorf("a writer beside %s: %w", name, err)
 			}
-			hold, err := other.Read().TryAcquire(within(t))
+			hold, err := other.Read().TryAcquire(testbed.Context(t))
 			if readersIn != (err == nil) {
 				return fmt.Errorf("a reader beside %s: %w", name, err)
 			}
@@ -249,24 +231,22 @@ func TestCatalogue(t *testing.T) {
 			return nil
 		}
 	}
-	require.NoError(t, c.refresh(within(t), step("rebuild", false), step("load", true)))
-	require.NoError(t, c.read(within(t), step("read", true)))
+	require.NoError(t, c.refresh(testbed.Context(t), step("rebuild", false), step("load", true)))
+	require.NoError(t, c.read(testbed.Context(t), step("read", true)))
 	require.Equal(t, []string{"rebuild", "load", "read"}, order)
 }
 
 func TestBatch(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	other, err := mutex.New(client, "/warehouse/batch")
-	require.NoError(t, err)
+	other := testbed.Must(mutex.New(client, "/warehouse/batch"))
 	var done []string
-	require.NoError(t, batch(within(t), newClient(t, server), []string{"a", "b", "c", "d"}, func(ctx context.Context, item string) error {
+	require.NoError(t, batch(testbed.Context(t), newClient(t, server), []string{"a", "b", "c", "d"}, func(ctx context.Context, item string) error {
 		done = append(done, item)
 		if item != "b" {
 			return nil
 		}
-		n, err := revocable.RevokeAll(within(t), other)
-		require.NoError(t, err)
+		n := testbed.Must(revocable.RevokeAll(testbed.Context(t), other))
 		require.Equal(t, 1, n)
 		// The holder hears of it a moment later.
 		select {
@@ -276,7 +256,6 @@ func TestBatch(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, []string{"a", "b"}, done)
-	hold, err := other.TryAcquire(within(t))
-	require.NoError(t, err)
+	hold := testbed.Must(other.TryAcquire(testbed.Context(t)))
 	require.NoError(t, hold.Release())
 }

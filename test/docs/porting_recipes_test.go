@@ -28,34 +28,28 @@ import (
 func TestRows_Elections(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	ctx := within(t)
-	e, err := leader.New(client, "/latch", leader.WithID("host-7"))
-	require.NoError(t, err)
+	ctx := testbed.Context(t)
+	e := testbed.Must(leader.New(client, "/latch", leader.WithID("host-7")))
 	require.Equal(t, "host-7", e.ID())
-	_, err = e.Leader(ctx)
+	_, err := e.Leader(ctx)
 	require.ErrorIs(t, err, leader.ErrNoLeader)
 
-	term, err := e.Campaign(ctx)
-	require.NoError(t, err)
+	term := testbed.Must(e.Campaign(ctx))
 	require.NoError(t, term.Err())
 	require.Equal(t, "host-7", term.ID())
 	require.True(t, strings.HasPrefix(term.Path(), "/latch/_c_"))
-	p, err := e.Leader(ctx)
-	require.NoError(t, err)
+	p := testbed.Must(e.Leader(ctx))
 	require.True(t, p.Leads)
 	require.Equal(t, "host-7", p.ID)
-	token, err := term.FencingToken(ctx)
-	require.NoError(t, err)
+	token := testbed.Must(term.FencingToken(ctx))
 	require.Equal(t, p.Token, token)
-	_, err = client.Multi(ctx, term.Guard())
-	require.NoError(t, err)
+	testbed.Must(client.Multi(ctx, term.Guard()))
 
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err = e.Campaign(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	all, err := e.Participants(ctx)
-	require.NoError(t, err)
+	all := testbed.Must(e.Participants(ctx))
 	require.Len(t, all, 1, "who gave up has gone")
 	require.NoError(t, term.Release())
 	require.Error(t, term.Context().Err())
@@ -68,15 +62,14 @@ func TestRows_Elections(t *testing.T) {
 
 func TestRows_LeaderSelector(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": "10"})), framework.WithDefaultData([]byte("host:pid")))
-	ctx := within(t)
+	ctx := testbed.Context(t)
 	e, err := leader.New(client, "/selector", leader.WithSelector(), leader.WithErrorPolicy(connstate.LostEndsHold))
 	require.NoError(t, err)
 	require.Equal(t, "host:pid", e.ID())
 	failure := errors.New("failure")
 	require.ErrorIs(t, e.Lead(ctx, func(context.Context, *leader.Term) error { return failure }), failure)
 
-	m, err := mutex.New(client, "/selector")
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, "/selector"))
 	terms := 0
 	err = e.Run(ctx, func(in context.Context, term *leader.Term) error {
 		terms++
@@ -95,17 +88,15 @@ func TestRows_LeaderSelector(t *testing.T) {
 
 func TestRows_Caches(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	ctx := within(t)
+	ctx := testbed.Context(t)
 	create := func(path, data string) {
-		_, err := client.Create(ctx, path, []byte(data))
-		require.NoError(t, err)
+		testbed.Create(t, client, path, []byte(data))
 	}
 	create("/tree", "{}")
 	create("/tree/a", `{"n": 1}`)
 	create("/tree/a/b", "")
 	open := func(opts ...cache.Option) *cache.Cache {
-		c, err := cache.New(client, "/tree", opts...)
-		require.NoError(t, err)
+		c := testbed.Must(cache.New(client, "/tree", opts...))
 		t.Cleanup(func() { c.Close() })
 		require.NoError(t, c.Sync(ctx))
 		return c
@@ -133,8 +124,7 @@ func TestRows_Caches(t *testing.T) {
 		require.EqualValues(t, 0, child.Stat.Version)
 	}
 	testbed.Eventually(t, func() bool { fresh, _ := c.Current(); return fresh }, "the cache is current")
-	values, err := cache.NewValues(c, cache.JSON[struct{ N int }])
-	require.NoError(t, err)
+	values := testbed.Must(cache.NewValues(c, cache.JSON[struct{ N int }]))
 	require.NotNil(t, values)
 
 	var kinds []cache.Kind
@@ -153,8 +143,7 @@ func TestRows_Caches(t *testing.T) {
 		switch kinds = append(kinds, ch.Kind); ch.Kind {
 		case cache.Created:
 			require.Empty(t, ch.New.Data)
-			_, err := client.Set(ctx, ch.Path, []byte("new"))
-			require.NoError(t, err)
+			testbed.Set(t, client, ch.Path, []byte("new"))
 		case cache.Changed:
 			require.Empty(t, ch.Old.Data)
 			require.Equal(t, "new", string(ch.New.Data))
@@ -171,26 +160,22 @@ func TestRows_Caches(t *testing.T) {
 func TestRows_Nodes(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	client, other := newClient(t, server), newClient(t, server)
-	ctx := within(t)
-	n, err := node.Keep(ctx, client, "/kept", []byte("1"))
-	require.NoError(t, err)
+	ctx := testbed.Context(t)
+	n := testbed.Must(node.Keep(ctx, client, "/kept", []byte("1")))
 	require.Equal(t, "/kept", n.Path())
 	there, _ := n.Present()
 	require.True(t, there)
 	require.NoError(t, n.Problem())
 	require.NoError(t, n.Set(ctx, []byte("2")))
-	data, _, err := client.Get(ctx, "/kept")
-	require.NoError(t, err)
-	require.Equal(t, "2", string(data))
+	require.Equal(t, "2", testbed.Get(t, client, "/kept"))
 
 	_ = patiently(t, ctx, node.ErrTaken, func(short context.Context) error {
 		_, err := node.Keep(short, other, "/kept", nil, node.WithIfTaken(node.Wait))
 		return err
 	})
-	_, err = node.Keep(ctx, other, "/kept", nil, node.WithIfTaken(node.Fail))
+	_, err := node.Keep(ctx, other, "/kept", nil, node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
-	second, err := node.Keep(ctx, other, "/kept", []byte("3"), node.WithIfTaken(node.Replace))
-	require.NoError(t, err)
+	second := testbed.Must(node.Keep(ctx, other, "/kept", []byte("3"), node.WithIfTaken(node.Replace)))
 	require.NoError(t, n.Close())
 	require.NoError(t, second.Close())
 	require.False(t, server.Exists("/kept"))
@@ -206,8 +191,7 @@ func TestRows_Nodes(t *testing.T) {
 	}
 	require.True(t, server.Exists("/ttl"), "Close deletes nothing")
 
-	_, err = client.Create(ctx, "/closed", nil, framework.ACL([]zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/closed", nil, framework.ACL([]zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}))
 	err = patiently(t, ctx, zk.ErrNoAuth, func(short context.Context) error {
 		_, err := node.Keep(short, client, "/closed/n", nil)
 		return err
@@ -217,16 +201,14 @@ func TestRows_Nodes(t *testing.T) {
 
 func TestRows_Groups(t *testing.T) {
 	server := zktest.NewServer(t)
-	ctx := within(t)
-	g, err := node.Join(ctx, newClient(t, server), "/group", "a", []byte("1"))
-	require.NoError(t, err)
+	ctx := testbed.Context(t)
+	g := testbed.Must(node.Join(ctx, newClient(t, server), "/group", "a", []byte("1")))
 	defer g.Close()
 	require.Contains(t, g.Members(), "a")
 	require.NoError(t, g.Problem())
 	there, _ := g.Present()
 	require.True(t, there)
-	second, err := node.Join(ctx, newClient(t, server), "/group", "b", []byte("2"))
-	require.NoError(t, err)
+	second := testbed.Must(node.Join(ctx, newClient(t, server), "/group", "b", []byte("2")))
 	for members, err := range g.Observe(ctx) {
 		require.NoError(t, err)
 		if string(members["b"]) == "3" {
@@ -249,18 +231,16 @@ func TestRows_Groups(t *testing.T) {
 func TestRows_ServiceDiscovery(t *testing.T) {
 	type Meta struct{ Zone string }
 	client := newClient(t, zktest.NewServer(t))
-	ctx := within(t)
+	ctx := testbed.Context(t)
 	d, err := discovery.New[Meta](client, "/services", discovery.WithJavaClass("com.example.Meta"),
 		discovery.WithPaths(func(name string) string { return "/services/" + name }), // which is the default
 		discovery.WithEnabledField(), discovery.WithDownAfter(2, 30*time.Second), discovery.WithGrace(0))
 	require.NoError(t, err)
-	spec, err := discovery.ParseURISpec("{scheme}://{address}:{port}")
-	require.NoError(t, err)
+	spec := testbed.Must(discovery.ParseURISpec("{scheme}://{address}:{port}"))
 	i := discovery.Instance[Meta]{Name: "orders", Address: "10.0.0.7", Port: 8080, URISpec: spec}
 	for _, kind := range []discovery.Type{discovery.Dynamic, discovery.Static, discovery.DynamicSequential} {
 		i.Type = kind
-		reg, err := d.Register(ctx, i)
-		require.NoError(t, err)
+		reg := testbed.Must(d.Register(ctx, i))
 		i.Payload.Zone = "a"
 		require.NoError(t, reg.Update(ctx, i))
 		if kind == discovery.DynamicSequential {
@@ -268,30 +248,25 @@ func TestRows_ServiceDiscovery(t *testing.T) {
 		}
 		require.NoError(t, reg.Close())
 	}
-	i, err = d.Write(ctx, i)
-	require.NoError(t, err)
+	i = testbed.Must(d.Write(ctx, i))
 	require.Equal(t, discovery.Permanent, i.Type)
 	id := i.ID
-	names, err := d.Names(ctx)
-	require.NoError(t, err)
+	names := testbed.Must(d.Names(ctx))
 	require.Equal(t, []string{"orders"}, names)
-	list, err := d.Lookup(ctx, "orders")
-	require.NoError(t, err)
+	list := testbed.Must(d.Lookup(ctx, "orders"))
 	require.Len(t, list, 1, "the permanent one")
 	i, found, err := d.Get(ctx, "orders", id)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, "http://10.0.0.7:80", i.URI(map[string]string{"port": "80"}))
 
-	w, err := d.Watch(ctx, "orders")
-	require.NoError(t, err)
+	w := testbed.Must(d.Watch(ctx, "orders"))
 	defer w.Close()
 	require.Len(t, w.Instances(), 1)
 	testbed.Eventually(t, func() bool { fresh, _ := w.Current(); return fresh }, "the list of instances is current")
 	load := func(*discovery.Instance[Meta]) float64 { return 1 }
 	for _, strategy := range []discovery.Strategy[Meta]{discovery.RoundRobin[Meta], discovery.Random[Meta], discovery.Sticky[Meta](), discovery.LeastLoaded(load)} {
-		i, err := w.Pick(strategy)
-		require.NoError(t, err)
+		i := testbed.Must(w.Pick(strategy))
 		require.Equal(t, id, i.ID)
 	}
 	filter := func(i *discovery.Instance[Meta]) bool { return i.ID != id }
@@ -306,11 +281,9 @@ func TestRows_ServiceDiscovery(t *testing.T) {
 	}
 	_, err = w.Pick(discovery.RoundRobin)
 	require.ErrorIs(t, err, discovery.ErrNoInstance)
-	springs, err := discovery.New[discovery.Metadata](client, "/services")
-	require.NoError(t, err)
+	springs := testbed.Must(discovery.New[discovery.Metadata](client, "/services"))
 	for _, i := range []discovery.Instance[discovery.Metadata]{discovery.Spring("s", "h", 1, nil), discovery.Dubbo("d", "h", 1, nil)} {
-		reg, err := springs.Register(ctx, i)
-		require.NoError(t, err)
+		reg := testbed.Must(springs.Register(ctx, i))
 		require.NoError(t, reg.Close())
 	}
 }
@@ -318,20 +291,17 @@ func TestRows_ServiceDiscovery(t *testing.T) {
 func TestRows_SharedValuesAndBarriers(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	ctx := within(t)
-	v, err := shared.Int64(client, "/n", shared.WithMutex("/mutex"))
-	require.NoError(t, err)
+	ctx := testbed.Context(t)
+	v := testbed.Must(shared.Int64(client, "/n", shared.WithMutex("/mutex")))
 	require.NoError(t, v.CompareAndSwap(ctx, shared.Version{}, 41))
 	require.ErrorIs(t, v.CompareAndSwap(ctx, shared.Version{}, 41), shared.ErrChanged)
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("multi"), zktest.OnPath("/n"))
-	x, err := v.Update(ctx, func(x int64) (int64, error) { return x + 1, nil })
-	require.NoError(t, err)
+	x := testbed.Must(v.Update(ctx, func(x int64) (int64, error) { return x + 1, nil }))
 	require.EqualValues(t, 42, x)
 	server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("multi"), zktest.OnPath("/n"))
-	_, err = v.Update(ctx, func(x int64) (int64, error) { return x, nil })
+	_, err := v.Update(ctx, func(x int64) (int64, error) { return x, nil })
 	require.True(t, retry.Unknown(err))
-	first, err := shared.Reserve(ctx, v, 100)
-	require.NoError(t, err)
+	first := testbed.Must(shared.Reserve(ctx, v, 100))
 	require.EqualValues(t, 42, first)
 	_, version, err := v.Get(ctx)
 	require.NoError(t, err)
@@ -342,32 +312,25 @@ func TestRows_SharedValuesAndBarriers(t *testing.T) {
 		require.EqualValues(t, 1, x)
 		break
 	}
-	count, err := shared.Int32(client, "/n")
-	require.NoError(t, err)
+	count := testbed.Must(shared.Int32(client, "/n"))
 	_, _, err = count.Get(ctx)
 	require.ErrorIs(t, err, shared.ErrBadValue)
-	raw, err := shared.Bytes(client, "/n")
-	require.NoError(t, err)
+	raw := testbed.Must(shared.Bytes(client, "/n"))
 	require.NoError(t, raw.Set(ctx, []byte("{}")))
-	text, err := shared.JSON[map[string]string](client, "/n")
-	require.NoError(t, err)
+	text := testbed.Must(shared.JSON[map[string]string](client, "/n"))
 	_, _, err = text.Get(ctx)
 	require.NoError(t, err)
 
-	b, err := barrier.New(client, "/barrier")
-	require.NoError(t, err)
+	b := testbed.Must(barrier.New(client, "/barrier"))
 	require.NoError(t, b.Set(ctx))
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, b.Wait(short), context.DeadlineExceeded)
-	found, err := b.Remove(ctx)
-	require.NoError(t, err)
+	found := testbed.Must(b.Remove(ctx))
 	require.True(t, found)
 	require.NoError(t, b.Wait(ctx))
-	d, err := barrier.NewDouble(client, "/double", 1)
-	require.NoError(t, err)
-	entry, err := d.Enter(ctx)
-	require.NoError(t, err)
+	d := testbed.Must(barrier.NewDouble(client, "/double", 1))
+	entry := testbed.Must(d.Enter(ctx))
 	require.NoError(t, entry.Context().Err())
 	require.NoError(t, entry.Leave(ctx))
 }

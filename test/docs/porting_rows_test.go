@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/framework/admin"
 	"github.com/gocurator/curator/framework/compressed"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/multilock"
@@ -39,13 +39,7 @@ import (
 // FROM-JAVA-DISCOVERY.md are used in the tests beside it.
 func TestRows_AllTried(t *testing.T) {
 	t.Chdir("../..")
-	document := read(t, "docs/FROM-JAVA.md") + read(t, "docs/FROM-JAVA-DISCOVERY.md")
-	var source strings.Builder
-	for _, file := range []string{"test/docs/porting_rows_test.go", "test/docs/porting_recipes_test.go", "test/docs/porting_programs_test.go"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		source.Write(text)
-	}
+	document, source := readAll(t, "docs/FROM-JAVA*.md"), readAll(t, "test/docs/porting_*_test.go")
 	name := regexp.MustCompile(`\b(?:framework|retry|connstate|lock|mutex|semaphore|rwlock|multilock|revocable|leader|cache|node|discovery|zktest|admin|compressed|sasl|client|hold|server|group|term|m|s|l|e|c|n|g|ch|p|d|w|i|reg|Node|zk)\.([A-Z]\w+)`)
 	tables := 0
 	for line := range strings.Lines(document) {
@@ -54,7 +48,7 @@ func TestRows_AllTried(t *testing.T) {
 		}
 		for _, m := range name.FindAllStringSubmatch(line, -1) {
 			tables++
-			assert.True(t, regexp.MustCompile(`\.`+m[1]+`\b`).MatchString(source.String()), "%s of %s", m[0], line)
+			assert.True(t, regexp.MustCompile(`\.`+m[1]+`\b`).MatchString(source), "%s of %s", m[0], line)
 		}
 	}
 	require.Greater(t, tables, 50)
@@ -62,7 +56,7 @@ func TestRows_AllTried(t *testing.T) {
 
 func TestRows_Client(t *testing.T) {
 	server := zktest.NewServer(t)
-	ctx := within(t)
+	ctx := testbed.Context(t)
 	policy := retry.ExponentialBackoff(10*time.Millisecond, 3)
 	client, err := framework.New(nil,
 		framework.WithRetryPolicy(policy),
@@ -83,8 +77,7 @@ func TestRows_Client(t *testing.T) {
 	require.NoError(t, client.WaitConnected(ctx))
 	defer func() { require.NoError(t, client.Shutdown(ctx)) }()
 	require.Equal(t, connstate.Connected, client.State())
-	secure, err := framework.New([]string{server.Addr()}, framework.WithTLS(&tls.Config{}))
-	require.NoError(t, err)
+	secure := testbed.Must(framework.New([]string{server.Addr()}, framework.WithTLS(&tls.Config{})))
 	defer secure.Close()
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
@@ -97,13 +90,10 @@ func TestRows_Client(t *testing.T) {
 	defer unknown.Close()
 	require.ErrorIs(t, unknown.WaitConnected(ctx), zk.ErrAuthFailed, "the server has no users")
 
-	other, err := client.Namespace("other")
-	require.NoError(t, err)
-	_, err = other.Create(ctx, "/n", nil)
-	require.NoError(t, err)
+	other := testbed.Must(client.Namespace("other"))
+	testbed.Create(t, other, "/n", nil)
 	require.True(t, server.Exists("/other/n"))
-	missing, err := client.Namespace("missing")
-	require.NoError(t, err)
+	missing := testbed.Must(client.Namespace("missing"))
 	_, _, err = missing.Children(ctx, "/")
 	require.ErrorIs(t, err, zk.ErrNoNode, "Java's client makes the namespace for every operation")
 	_, err = missing.Create(ctx, "/a/n", nil)
@@ -112,10 +102,8 @@ func TestRows_Client(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNoNode)
 
 	states := make(chan connstate.State, 10)
-	remove, err := client.Listen(func(s connstate.State) { states <- s })
-	require.NoError(t, err)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
+	remove := testbed.Must(client.Listen(func(s connstate.State) { states <- s }))
+	session := testbed.Must(client.Session(ctx))
 	require.NoError(t, server.ExpireSession(session.ID()))
 	for _, want := range []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected} {
 		assert.Equal(t, want, <-states)
@@ -132,19 +120,15 @@ func TestRows_Operations(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	servers, chroot, err := framework.ParseConnectString(server.Addr() + "/chroot")
 	require.NoError(t, err)
-	client, err := framework.New(servers, framework.WithNamespace(chroot), framework.WithEnsembleTracking())
-	require.NoError(t, err)
+	client := testbed.Must(framework.New(servers, framework.WithNamespace(chroot), framework.WithEnsembleTracking()))
 	defer client.Close()
-	ctx := within(t)
-	_, err = client.Create(ctx, "/set", []byte("1"), framework.PersistentParents(), framework.OrSet())
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/set", []byte("2"), framework.OrSet())
-	require.NoError(t, err)
+	ctx := testbed.Context(t)
+	testbed.Create(t, client, "/set", []byte("1"), framework.PersistentParents(), framework.OrSet())
+	testbed.Create(t, client, "/set", []byte("2"), framework.OrSet())
 	require.True(t, server.Exists("/chroot/set"))
 	require.NoError(t, client.Delete(ctx, "/missing", framework.IfExists()))
 	for range 2 {
-		_, err = client.Set(ctx, "/set", []byte("3"), framework.IfVersion(1), framework.Idempotent())
-		require.NoError(t, err)
+		testbed.Set(t, client, "/set", []byte("3"), framework.IfVersion(1), framework.Idempotent())
 	}
 	acl := zk.WorldACL(zk.PermAll)
 	path, err := client.Create(ctx, "/a/b", []byte("1"), framework.PersistentParents(), framework.Protected(),
@@ -153,40 +137,32 @@ func TestRows_Operations(t *testing.T) {
 	dir, name := framework.Split(path)
 	require.Equal(t, "/a", dir)
 	require.Equal(t, path, framework.Join(dir, name))
-	_, err = client.Create(ctx, "/c/d", nil, framework.ContainerParents())
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/ttl", nil, framework.TTL(time.Hour))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/c/d", nil, framework.ContainerParents())
+	testbed.Create(t, client, "/ttl", nil, framework.TTL(time.Hour))
 
 	var made zk.Stat
-	stated, err := client.Create(ctx, "/stat", nil, framework.StatTo(&made))
-	require.NoError(t, err)
+	stated := testbed.Must(client.Create(ctx, "/stat", nil, framework.StatTo(&made)))
 	_, want, err := client.Exists(ctx, stated)
 	require.NoError(t, err)
 	require.Equal(t, *want, made)
 	_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer}, &zk.CreateTTLRequest{Path: "/brief", Flags: zk.FlagTTL, Ttl: 60_000})
 	require.NoError(t, err)
-	reads, err := admin.MultiRead(ctx, client, admin.Read{Path: path}, admin.Read{Path: dir, Children: true})
-	require.NoError(t, err)
+	reads := testbed.Must(admin.MultiRead(ctx, client, admin.Read{Path: path}, admin.Read{Path: dir, Children: true}))
 	require.Equal(t, "1", string(reads[0].Data))
 	require.Equal(t, []string{name}, reads[1].Children)
-	below, err := admin.CountDescendants(ctx, client, dir)
-	require.NoError(t, err)
+	below := testbed.Must(admin.CountDescendants(ctx, client, dir))
 	require.Equal(t, 1, below)
-	mine, err := admin.Ephemerals(ctx, client, "/")
-	require.NoError(t, err)
+	mine := testbed.Must(admin.Ephemerals(ctx, client, "/"))
 	require.Empty(t, mine)
 	require.NoError(t, client.AddAuth(ctx, "digest", []byte("user:secret")))
-	who, err := admin.WhoAmI(ctx, client)
-	require.NoError(t, err)
+	who := testbed.Must(admin.WhoAmI(ctx, client))
 	require.Contains(t, who, admin.Identity{Scheme: "digest", User: "user"})
 	ensemble, changed, err := admin.WatchConfig(ctx, client)
 	require.NoError(t, err)
 	require.Empty(t, ensemble.Members, "it runs alone")
 	require.NoError(t, server.Set("/zookeeper/config", []byte("version=1")))
 	<-changed.Done()
-	ensemble, err = admin.Config(ctx, client)
-	require.NoError(t, err)
+	ensemble = testbed.Must(admin.Config(ctx, client))
 	require.EqualValues(t, 1, ensemble.Version)
 	_, err = admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, ensemble.Version)
 	require.ErrorIs(t, err, zk.ErrReconfigDisabled)
@@ -194,25 +170,19 @@ func TestRows_Operations(t *testing.T) {
 	data, stat, watch, err := client.GetW(ctx, path)
 	require.NoError(t, err)
 	require.Equal(t, "1", string(data))
-	_, err = client.Set(ctx, path, []byte("2"), framework.IfVersion(stat.Version))
-	require.NoError(t, err)
+	testbed.Set(t, client, path, []byte("2"), framework.IfVersion(stat.Version))
 	<-watch.Done()
 	require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
 	_, err = client.Set(ctx, path, []byte("3"), framework.IfVersion(stat.Version))
 	require.ErrorIs(t, err, zk.ErrBadVersion)
-	data, _, err = client.Get(ctx, path)
-	require.NoError(t, err)
-	require.Equal(t, "2", string(data))
+	require.Equal(t, "2", testbed.Get(t, client, path))
 
-	_, err = compressed.Create(ctx, client, "/packed", []byte("3"))
-	require.NoError(t, err)
-	_, err = compressed.Set(ctx, client, path, []byte("4"))
-	require.NoError(t, err)
+	testbed.Must(compressed.Create(ctx, client, "/packed", []byte("3")))
+	testbed.Must(compressed.Set(ctx, client, path, []byte("4")))
 	data, _, err = client.Get(ctx, path)
 	require.NoError(t, err)
 	require.Equal(t, compressed.Encode([]byte("4")), data)
-	data, err = compressed.Decode(data)
-	require.NoError(t, err)
+	data = testbed.Must(compressed.Decode(data))
 	require.Equal(t, "4", string(data))
 	data, _, err = compressed.Get(ctx, client, path)
 	require.NoError(t, err)
@@ -236,15 +206,12 @@ func TestRows_Operations(t *testing.T) {
 	require.NoError(t, client.Sync(ctx))
 	_, stat, err = client.GetACL(ctx, "/a")
 	require.NoError(t, err)
-	_, err = client.SetACL(ctx, "/a", acl, framework.IfVersion(stat.Aversion))
-	require.NoError(t, err)
-	_, err = client.Create(ctx, "/a", nil, framework.IfMissing())
-	require.NoError(t, err)
+	testbed.Must(client.SetACL(ctx, "/a", acl, framework.IfVersion(stat.Aversion)))
+	testbed.Create(t, client, "/a", nil, framework.IfMissing())
 	for _, err := range framework.Walk(ctx, client, "/a") {
 		require.NoError(t, err)
 	}
-	_, err = client.Multi(ctx, framework.CreateOp("/e", nil), framework.DeleteOp("/a"))
-	require.NoError(t, err)
+	testbed.Must(client.Multi(ctx, framework.CreateOp("/e", nil), framework.DeleteOp("/a")))
 	require.NoError(t, client.Delete(ctx, "/e"))
 	require.NoError(t, client.Delete(ctx, "/c", framework.IfExists(), framework.WithChildren()))
 	require.False(t, server.Exists("/chroot/c"))
@@ -252,14 +219,11 @@ func TestRows_Operations(t *testing.T) {
 
 func TestRows_Watches(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	ctx := within(t)
-	_, err := client.Create(ctx, "/kept", nil)
-	require.NoError(t, err)
+	ctx := testbed.Context(t)
+	testbed.Create(t, client, "/kept", nil)
 	events := make(chan zk.Event, 10)
-	w, err := client.AddWatch(ctx, "/kept", framework.WatchRecursive, func(e zk.Event) { events <- e })
-	require.NoError(t, err)
-	_, err = client.Set(ctx, "/kept", []byte("2"))
-	require.NoError(t, err)
+	w := testbed.Must(client.AddWatch(ctx, "/kept", framework.WatchRecursive, func(e zk.Event) { events <- e }))
+	testbed.Set(t, client, "/kept", []byte("2"))
 	require.Equal(t, zk.EventNodeDataChanged, (<-events).Type)
 	w.Remove()
 	<-w.Done()
@@ -292,15 +256,13 @@ func TestRows_Policies(t *testing.T) {
 func TestRows_Locks(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	ctx := within(t)
+	ctx := testbed.Context(t)
 	m, err := mutex.New(client, "/mutex", lock.WithData([]byte("me")), lock.WithMaxHold(time.Hour),
 		lock.WithErrorPolicy(connstate.LostEndsHold), lock.WithRetention(time.Millisecond))
 	require.NoError(t, err)
-	hold, err := m.Acquire(ctx)
-	require.NoError(t, err)
+	hold := testbed.Must(m.Acquire(ctx))
 	require.NoError(t, hold.Err())
-	other, err := mutex.New(newClient(t, server), "/mutex")
-	require.NoError(t, err)
+	other := testbed.Must(mutex.New(newClient(t, server), "/mutex"))
 	_, err = other.TryAcquire(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	err = patiently(t, ctx, lock.ErrNotAcquired, func(short context.Context) error {
@@ -308,28 +270,22 @@ func TestRows_Locks(t *testing.T) {
 		return err
 	})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	all, err := m.Participants(ctx)
-	require.NoError(t, err)
+	all := testbed.Must(m.Participants(ctx))
 	require.Equal(t, "me", string(all[0].Data))
-	token, err := hold.FencingToken(ctx)
-	require.NoError(t, err)
+	token := testbed.Must(hold.FencingToken(ctx))
 	require.Positive(t, token)
-	_, err = client.Multi(ctx, hold.Guard())
-	require.NoError(t, err)
+	testbed.Must(client.Multi(ctx, hold.Guard()))
 	require.NoError(t, hold.Release())
 	require.NoError(t, m.Do(ctx, func(context.Context) error { return nil }))
 
-	kept, err := mutex.New(client, "/kept", lock.WithRetention(time.Hour))
-	require.NoError(t, err)
+	kept := testbed.Must(mutex.New(client, "/kept", lock.WithRetention(time.Hour)))
 	require.NoError(t, kept.Do(ctx, func(context.Context) error { return nil }))
-	other, err = mutex.New(newClient(t, server), "/kept")
-	require.NoError(t, err)
+	other = testbed.Must(mutex.New(newClient(t, server), "/kept"))
 	_, err = other.TryAcquire(ctx) // it lists first, as Java does not
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, other.Do(ctx, func(context.Context) error { return nil }))
 
-	marked, err := mutex.New(client, "/marked", lock.WithLockDelay(time.Hour))
-	require.NoError(t, err)
+	marked := testbed.Must(mutex.New(client, "/marked", lock.WithLockDelay(time.Hour)))
 	require.NoError(t, marked.Do(ctx, func(context.Context) error {
 		children, _, err := client.Children(ctx, "/marked")
 		require.Len(t, children, 2)
@@ -337,11 +293,9 @@ func TestRows_Locks(t *testing.T) {
 		return err
 	}))
 
-	s, err := semaphore.New(client, "/semaphore", 2)
-	require.NoError(t, err)
+	s := testbed.Must(semaphore.New(client, "/semaphore", 2))
 	var group *lock.Group
-	group, err = s.AcquireN(ctx, 2)
-	require.NoError(t, err)
+	group = testbed.Must(s.AcquireN(ctx, 2))
 	for _, hold := range group.Holds() {
 		_, name := framework.Split(hold.Path())
 		_, counted := lock.Sequence(name, "lease-")
@@ -351,56 +305,43 @@ func TestRows_Locks(t *testing.T) {
 	require.True(t, counted)
 	require.EqualValues(t, 7, n)
 	require.NoError(t, group.Release())
-	count, err := shared.Int32(client, "/count")
-	require.NoError(t, err)
-	pool, err := semaphore.NewShared(client, "/shared", count.Path())
-	require.NoError(t, err)
+	count := testbed.Must(shared.Int32(client, "/count"))
+	pool := testbed.Must(semaphore.NewShared(client, "/shared", count.Path()))
 	require.NoError(t, count.Set(ctx, 5))
-	most, err := pool.Max(ctx)
-	require.NoError(t, err)
+	most := testbed.Must(pool.Max(ctx))
 	require.Equal(t, 5, most)
-	group, err = pool.AcquireN(ctx, 3)
-	require.NoError(t, err)
+	group = testbed.Must(pool.AcquireN(ctx, 3))
 	require.NoError(t, count.Set(ctx, 2))
 	_, err = pool.TryAcquire(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, group.Err(), "a lower count ends no hold")
 	require.NoError(t, group.Release())
 
-	l, err := rwlock.New(client, "/rwlock")
-	require.NoError(t, err)
-	reading, err := l.Read().Acquire(ctx)
-	require.NoError(t, err)
+	l := testbed.Must(rwlock.New(client, "/rwlock"))
+	reading := testbed.Must(l.Read().Acquire(ctx))
 	_, err = l.Write().Acquire(reading.Context())
 	require.ErrorIs(t, err, rwlock.ErrUpgrade)
 	require.NoError(t, reading.Release())
-	writing, err := l.Write().Acquire(ctx)
-	require.NoError(t, err)
-	reading, err = l.Downgrade(writing.Context())
-	require.NoError(t, err)
+	writing := testbed.Must(l.Write().Acquire(ctx))
+	reading = testbed.Must(l.Downgrade(writing.Context()))
 	require.NoError(t, writing.Release())
 	require.NoError(t, reading.Release())
-	both, err := multilock.New(m, l.Write())
-	require.NoError(t, err)
-	group, err = both.Acquire(ctx)
-	require.NoError(t, err)
+	both := testbed.Must(multilock.New(m, l.Write()))
+	group = testbed.Must(both.Acquire(ctx))
 	require.NoError(t, group.Release())
 
-	q, err := lock.New(client, "/queue", "mine-", struct{ lock.Standard }{})
-	require.NoError(t, err)
+	q := testbed.Must(lock.New(client, "/queue", "mine-", struct{ lock.Standard }{}))
 	var _ lock.Driver = lock.Standard{}
 	_, ours := lock.Driver.SortKey(lock.Standard{}, "mine-0000000001", "mine-")
 	require.True(t, ours)
-	hold, err = q.Acquire(ctx)
-	require.NoError(t, err)
+	hold = testbed.Must(q.Acquire(ctx))
 	require.NoError(t, hold.Release())
 }
 
 func TestRows_Revocation(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	ctx := within(t)
-	m, err := mutex.New(client, "/lock")
-	require.NoError(t, err)
+	ctx := testbed.Context(t)
+	m := testbed.Must(mutex.New(client, "/lock"))
 	for name, ask := range map[string]func(path string) error{
 		"Revoke":    func(path string) error { return revocable.Revoke(ctx, client, path) },
 		"RevokeAll": func(string) error { _, err := revocable.RevokeAll(ctx, m); return err },
@@ -408,10 +349,8 @@ func TestRows_Revocation(t *testing.T) {
 			return revocable.Revoke(ctx, client, path, revocable.WithForce(time.Hour))
 		},
 	} {
-		r, err := revocable.New(m)
-		require.NoError(t, err)
-		hold, err := r.Acquire(ctx)
-		require.NoError(t, err)
+		r := testbed.Must(revocable.New(m))
+		hold := testbed.Must(r.Acquire(ctx))
 		go func() { // ends with the revocation
 			<-hold.Revoked()
 			_ = hold.Release()
@@ -426,27 +365,22 @@ func TestRows_Tests(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	fault := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
-	_, err := client.Create(within(t), "/n", nil, framework.Protected())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/n", nil, framework.Protected())
 	require.True(t, fault.Met())
 	server.Stop()
 	require.NoError(t, server.Restart())
-	require.NoError(t, client.WaitConnected(within(t)))
+	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 
 	cluster := zktest.NewCluster(t, 3)
-	client, err = framework.New(cluster.Servers())
-	require.NoError(t, err)
+	client = testbed.Must(framework.New(cluster.Servers()))
 	defer client.Close()
 	members := cluster.Members()
 	require.NoError(t, cluster.Lag(members[0], time.Millisecond))
 	require.NoError(t, cluster.Partition(members[0]))
 	cluster.Heal()
-	_, err = cluster.WaitLeader(within(t))
-	require.NoError(t, err)
-	_, err = cluster.StopLeader()
-	require.NoError(t, err)
-	_, err = client.Create(within(t), "/n", nil)
-	require.NoError(t, err)
+	testbed.Must(cluster.WaitLeader(testbed.Context(t)))
+	testbed.Must(cluster.StopLeader())
+	testbed.Create(t, client, "/n", nil)
 }
 
 // TestRows_Missing: what FROM-JAVA.md says to do instead of classes that have no
@@ -454,28 +388,25 @@ func TestRows_Tests(t *testing.T) {
 func TestRows_Missing(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithObserver(framework.Observer{}))
-	ctx := within(t)
+	ctx := testbed.Context(t)
 	require.NoError(t, framework.ValidatePath("/n"))
 
-	_, err := client.Create(ctx, "/n", nil)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/n", nil)
 
 	// A persistent watcher.
-	w, err := client.AddWatch(ctx, "/n", framework.WatchRecursive, func(zk.Event) {})
-	require.NoError(t, err)
+	w := testbed.Must(client.AddWatch(ctx, "/n", framework.WatchRecursive, func(zk.Event) {}))
 	server.CutConnections()
 	<-w.Done()
 
 	// A value that a cache follows.
-	c, err := cache.New(client, "/n", cache.WithDepth(0))
-	require.NoError(t, err)
+	c := testbed.Must(cache.New(client, "/n", cache.WithDepth(0)))
 	require.NoError(t, c.Close())
 }
 
 func TestTraps(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithDefaultData([]byte("host:pid")))
-	ctx := within(t)
+	ctx := testbed.Context(t)
 	text := func(path string) string {
 		data, _, err := client.Get(ctx, path)
 		require.NoError(t, err)
@@ -483,23 +414,19 @@ func TestTraps(t *testing.T) {
 	}
 
 	t.Run("nil data", func(t *testing.T) {
-		_, err := client.Create(ctx, "/nil", nil)
-		require.NoError(t, err)
+		testbed.Create(t, client, "/nil", nil)
 		require.Empty(t, text("/nil"))
-		_, err = client.Set(ctx, "/nil", nil)
-		require.NoError(t, err)
+		testbed.Set(t, client, "/nil", nil)
 		require.Empty(t, text("/nil"))
-		_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/multi"})
-		require.NoError(t, err)
+		testbed.Must(client.Multi(ctx, &zk.CreateRequest{Path: "/multi"}))
 		require.Empty(t, text("/multi"))
 	})
 	t.Run("version 0", func(t *testing.T) {
-		_, err := client.Create(ctx, "/version", nil)
-		require.NoError(t, err)
-		_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/version"})
+		testbed.Create(t, client, "/version", nil)
+		_, err := client.Multi(ctx, &zk.SetDataRequest{Path: "/version"})
 		require.NoError(t, err, "it was never changed")
 		for _, op := range []any{&zk.SetDataRequest{Path: "/version"}, &zk.DeleteRequest{Path: "/version"}, &zk.CheckVersionRequest{Path: "/version"}} {
-			_, err = client.Multi(ctx, op)
+			_, err := client.Multi(ctx, op)
 			require.ErrorIs(t, err, zk.ErrBadVersion)
 		}
 		_, err = client.Multi(ctx, framework.CheckOp("/version"), framework.SetOp("/version", nil), framework.DeleteOp("/version"))
@@ -507,8 +434,7 @@ func TestTraps(t *testing.T) {
 	})
 	t.Run("containers vanish", func(t *testing.T) {
 		for dir, opt := range map[string]framework.CreateOption{"/containers": framework.ContainerParents(), "/persistent": framework.PersistentParents()} {
-			_, err := client.Create(ctx, dir+"/n", nil, opt)
-			require.NoError(t, err)
+			testbed.Create(t, client, dir+"/n", nil, opt)
 			require.NoError(t, client.Delete(ctx, dir+"/n"))
 		}
 		server.ReapContainers()
@@ -517,21 +443,16 @@ func TestTraps(t *testing.T) {
 	})
 	t.Run("a leader selector's path", func(t *testing.T) {
 		// What Java's LeaderSelector makes.
-		_, err := client.Create(ctx, "/leader/lock-", nil, framework.ContainerParents(), framework.Protected(), framework.As(framework.EphemeralSequential))
-		require.NoError(t, err)
-		m, err := mutex.New(client, "/leader")
-		require.NoError(t, err)
-		_, err = m.TryAcquire(ctx)
+		testbed.Create(t, client, "/leader/lock-", nil, framework.ContainerParents(), framework.Protected(), framework.As(framework.EphemeralSequential))
+		m := testbed.Must(mutex.New(client, "/leader"))
+		_, err := m.TryAcquire(ctx)
 		require.ErrorIs(t, err, lock.ErrNotAcquired, "it takes part in the election")
 	})
 	t.Run("contexts and releases", func(t *testing.T) {
-		m, err := mutex.New(client, "/lock", lock.WithReentry())
-		require.NoError(t, err)
-		hold, err := m.Acquire(ctx)
-		require.NoError(t, err)
-		other, err := mutex.New(client, "/lock")
-		require.NoError(t, err)
-		_, err = other.Acquire(hold.Context())
+		m := testbed.Must(mutex.New(client, "/lock", lock.WithReentry()))
+		hold := testbed.Must(m.Acquire(ctx))
+		other := testbed.Must(mutex.New(client, "/lock"))
+		_, err := other.Acquire(hold.Context())
 		require.ErrorIs(t, err, lock.ErrHeld)
 		_, err = other.TryAcquire(lock.Outside(hold.Context()))
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
@@ -551,22 +472,19 @@ func TestTraps(t *testing.T) {
 		require.NoError(t, hold.Release())
 		require.ErrorIs(t, hold.Release(), lock.ErrReleased)
 
-		hold, err = m.Acquire(ctx)
-		require.NoError(t, err)
+		hold = testbed.Must(m.Acquire(ctx))
 		require.NoError(t, client.Delete(ctx, hold.Path()))
 		<-hold.Done()
 		require.ErrorIs(t, hold.Release(), framework.ErrLost)
 
-		hold, err = m.Acquire(ctx)
-		require.NoError(t, err)
+		hold = testbed.Must(m.Acquire(ctx))
 		server.CutConnections()
 		<-hold.Done()
 		require.ErrorIs(t, hold.Err(), framework.ErrSuspended)
 		require.NoError(t, hold.Release(), "the node was still there")
 	})
 	t.Run("shared count", func(t *testing.T) {
-		count, err := shared.Int32(client, "/count")
-		require.NoError(t, err)
+		count := testbed.Must(shared.Int32(client, "/count"))
 		require.NoError(t, count.CompareAndSwap(ctx, shared.Version{}, 7))
 		n, _, err := count.Get(ctx)
 		require.NoError(t, err)
@@ -575,8 +493,7 @@ func TestTraps(t *testing.T) {
 		require.Equal(t, n, int32(binary.BigEndian.Uint32(data)))
 		more := slices.Clone(data)
 		binary.BigEndian.PutUint32(more, 8)
-		_, err = client.Set(ctx, "/count", more, framework.IfVersion(stat.Version))
-		require.NoError(t, err)
+		testbed.Set(t, client, "/count", more, framework.IfVersion(stat.Version))
 		<-watch.Done()
 		_, err = client.Set(ctx, "/count", more, framework.IfVersion(stat.Version))
 		require.ErrorIs(t, err, zk.ErrBadVersion)
@@ -589,11 +506,9 @@ func TestTraps(t *testing.T) {
 		require.NoError(t, err)
 		defer lonely.Close()
 		require.ErrorIs(t, nightly(ctx, lonely, func(context.Context) error { return nil }), zk.ErrNoServer)
-		patient, err := framework.New([]string{"127.0.0.1:1"})
-		require.NoError(t, err)
+		patient := testbed.Must(framework.New([]string{"127.0.0.1:1"}))
 		defer patient.Close()
-		m, err := mutex.New(patient, "/lock")
-		require.NoError(t, err)
+		m := testbed.Must(mutex.New(patient, "/lock"))
 		err = patiently(t, ctx, zk.ErrNoServer, func(short context.Context) error {
 			_, err := m.Acquire(short)
 			return err
@@ -606,12 +521,8 @@ func TestTraps(t *testing.T) {
 func TestRows_Compression(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithCompression())
-	_, err := client.Create(within(t), "/compressed", []byte("data"))
-	require.NoError(t, err)
-	stored, err := server.Get("/compressed")
-	require.NoError(t, err)
+	testbed.Create(t, client, "/compressed", []byte("data"))
+	stored := testbed.Must(server.Get("/compressed"))
 	require.Equal(t, []byte{0x1f, 0x8b}, stored[:2], "gzip")
-	data, _, err := client.Get(within(t), "/compressed")
-	require.NoError(t, err)
-	require.Equal(t, "data", string(data))
+	require.Equal(t, "data", testbed.Get(t, client, "/compressed"))
 }

@@ -18,7 +18,7 @@ import (
 func TestReport(t *testing.T) {
 	testbed.RunVirtual(t, "in order", func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
-		ctx := within(t)
+		ctx := testbed.Context(t)
 		turns, leave, ended := make(chan string, 4), make(chan struct{}), make(chan error)
 		start := func(name string, urgent bool) {
 			client := newClient(t, server, framework.WithDialer(server.DialContext))
@@ -66,10 +66,8 @@ func TestPriority_OfADriverHasTwoHolders(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	var holds []*lock.Hold
 	for _, name := range []string{"9-job-", "1-job-"} {
-		q, err := lock.New(client, "/jobs", name, byPriority{})
-		require.NoError(t, err)
-		hold, err := q.Acquire(within(t))
-		require.NoError(t, err)
+		q := testbed.Must(lock.New(client, "/jobs", name, byPriority{}))
+		hold := testbed.Must(q.Acquire(testbed.Context(t)))
 		holds = append(holds, hold)
 	}
 	for _, hold := range holds {

@@ -66,7 +66,7 @@ func TestReadme_Election(t *testing.T) {
 		return nil
 	}
 	server := zktest.NewServer(t)
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(testbed.Context(t))
 	defer cancel()
 	ended := make(chan error, 1)
 	client := newClient(t, server)
@@ -278,8 +278,7 @@ func TestDocuments_MakeTargets(t *testing.T) {
 func documents(t *testing.T) (files []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "test/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		require.NoError(t, err)
+		found := testbed.Must(filepath.Glob(pattern))
 		require.NotEmpty(t, found)
 		files = append(files, found...)
 	}
@@ -289,15 +288,12 @@ func documents(t *testing.T) (files []string) {
 // namesIn returns the exported names of a package, without methods.
 func namesIn(t *testing.T, dir string) map[string]bool {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
 	names := map[string]bool{}
-	for _, e := range entries {
+	for _, e := range testbed.Must(os.ReadDir(dir)) {
 		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), dir+"/"+e.Name(), nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := testbed.Must(parser.ParseFile(token.NewFileSet(), dir+"/"+e.Name(), nil, parser.SkipObjectResolution))
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
@@ -321,9 +317,19 @@ func namesIn(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
+// readAll returns the text of all files that match the patterns.
+func readAll(t *testing.T, patterns ...string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, pattern := range patterns {
+		for _, file := range testbed.Must(filepath.Glob(pattern)) {
+			text.WriteString(read(t, file))
+		}
+	}
+	return text.String()
+}
+
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return string(text)
+	return string(testbed.Must(os.ReadFile(file)))
 }

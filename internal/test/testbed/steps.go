@@ -22,6 +22,15 @@ func step(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), testTimeout)
 }
 
+// Must returns the value of a call that must succeed, such as a constructor. It panics with the error
+// of any other call, so the test fails with the stack of the caller.
+func Must[V any](v V, err error) V {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // NewClient returns a client of servers, which is closed when the test ends. Unlike the client of
 // [Bed.Client] it has no other options, and need not be connected.
 func NewClient(t *testing.T, servers []string, opts ...framework.Option) *framework.Client {
