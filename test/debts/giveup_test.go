@@ -1,7 +1,6 @@
 package debts_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -54,50 +53,26 @@ var calls = map[string]func(ctx context.Context, client *framework.Client) error
 		return m.Close()
 	},
 	"mutex": func(ctx context.Context, client *framework.Client) error {
-		m, err := mutex.New(client, "/x")
-		if err != nil {
-			return err
-		}
-		return m.Do(ctx, nothing)
+		return testbed.Must(mutex.New(client, "/x")).Do(ctx, nothing)
 	},
 	"read lock": func(ctx context.Context, client *framework.Client) error {
-		l, err := rwlock.New(client, "/x")
-		if err != nil {
-			return err
-		}
-		return l.Read().Do(ctx, nothing)
+		return testbed.Must(rwlock.New(client, "/x")).Read().Do(ctx, nothing)
 	},
 	"semaphore": func(ctx context.Context, client *framework.Client) error {
-		s, err := semaphore.New(client, "/x", 2)
-		if err != nil {
-			return err
-		}
-		return s.Do(ctx, nothing)
+		return testbed.Must(semaphore.New(client, "/x", 2)).Do(ctx, nothing)
 	},
 	"election": func(ctx context.Context, client *framework.Client) error {
-		e, err := leader.New(client, "/x")
-		if err != nil {
-			return err
-		}
-		return e.Lead(ctx, func(context.Context, *leader.Term) error { return nil })
+		return testbed.Must(leader.New(client, "/x")).Lead(ctx, func(context.Context, *leader.Term) error { return nil })
 	},
 	"barrier": func(ctx context.Context, client *framework.Client) error {
-		d, err := barrier.NewDouble(client, "/x/b", 1)
-		if err != nil {
-			return err
-		}
-		entry, err := d.Enter(ctx)
+		entry, err := testbed.Must(barrier.NewDouble(client, "/x/b", 1)).Enter(ctx)
 		if err != nil {
 			return err
 		}
 		return entry.Leave(ctx)
 	},
 	"shared value": func(ctx context.Context, client *framework.Client) error {
-		v, err := shared.Int64(client, "/x/value")
-		if err != nil {
-			return err
-		}
-		_, err = v.Update(ctx, func(n int64) (int64, error) { return n + 1, nil })
+		_, err := testbed.Must(shared.Int64(client, "/x/value")).Update(ctx, func(n int64) (int64, error) { return n + 1, nil })
 		return err
 	},
 }
@@ -162,26 +137,8 @@ type scene struct {
 	server      *zktest.Server
 	client      *framework.Client
 	session     *framework.Session // the first one
-	log         log
+	log         testbed.Output
 	unreachable bool // during Close
-}
-
-// log is the client's log.
-type log struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-func (l *log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // latency is how long a message takes.
@@ -319,18 +276,11 @@ var held = map[string]func(ctx context.Context, client *framework.Client) error{
 		return err
 	},
 	"registration": func(ctx context.Context, client *framework.Client) error {
-		d, err := discovery.New[any](client, "/x")
-		if err != nil {
-			return err
-		}
-		_, err = d.Register(ctx, discovery.Instance[any]{Name: "s", Address: "h", Port: 1})
+		_, err := testbed.Must(discovery.New[any](client, "/x")).Register(ctx, discovery.Instance[any]{Name: "s", Address: "h", Port: 1})
 		return err
 	},
 	"hold and waiter": func(ctx context.Context, client *framework.Client) error {
-		m, err := mutex.New(client, "/x")
-		if err != nil {
-			return err
-		}
+		m := testbed.Must(mutex.New(client, "/x"))
 		if _, err := m.Acquire(ctx); err != nil {
 			return err
 		}
@@ -338,34 +288,19 @@ var held = map[string]func(ctx context.Context, client *framework.Client) error{
 		return nil
 	},
 	"lease": func(ctx context.Context, client *framework.Client) error {
-		s, err := semaphore.New(client, "/x", 2)
-		if err != nil {
-			return err
-		}
-		_, err = s.Acquire(ctx)
+		_, err := testbed.Must(semaphore.New(client, "/x", 2)).Acquire(ctx)
 		return err
 	},
 	"term": func(ctx context.Context, client *framework.Client) error {
-		e, err := leader.New(client, "/x")
-		if err != nil {
-			return err
-		}
-		_, err = e.Campaign(ctx)
+		_, err := testbed.Must(leader.New(client, "/x")).Campaign(ctx)
 		return err
 	},
 	"entry": func(ctx context.Context, client *framework.Client) error {
-		d, err := barrier.NewDouble(client, "/x/b", 1)
-		if err != nil {
-			return err
-		}
-		_, err = d.Enter(ctx)
+		_, err := testbed.Must(barrier.NewDouble(client, "/x/b", 1)).Enter(ctx)
 		return err
 	},
 	"waiting entry": func(ctx context.Context, client *framework.Client) error {
-		d, err := barrier.NewDouble(client, "/x/b", 2)
-		if err != nil {
-			return err
-		}
+		d := testbed.Must(barrier.NewDouble(client, "/x/b", 2))
 		go func() { _, _ = d.Enter(ctx) }() // ends with Close
 		return nil
 	},

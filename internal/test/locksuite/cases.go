@@ -175,10 +175,8 @@ func participants(s *stage) {
 	ps, err = s.view.Participants(ctx)
 	require.NoError(s.t, err)
 	require.Len(s.t, ps, 3)
-	session, err := client.Session(ctx)
-	require.NoError(s.t, err)
 	assert.Equal(s.t, paths(hold)[0], ps[0].Path)
-	assert.Equal(s.t, session.ID(), ps[0].SessionID)
+	assert.Equal(s.t, testbed.Session(s.t, client).ID(), ps[0].SessionID)
 	assert.Equal(s.t, "a", string(ps[0].Data))
 	assert.WithinDuration(s.t, time.Now(), ps[0].Since, time.Minute)
 	assert.Equal(s.t, []bool{true, false, false}, []bool{ps[0].Holds, ps[1].Holds, ps[2].Holds})
@@ -197,8 +195,7 @@ func participants(s *stage) {
 
 // refusesItself uses the object of the hold, and another of the same client.
 func refusesItself(s *stage) {
-	twin, err := s.New(s.root, s.path)
-	require.NoError(s.t, err)
+	twin := testbed.Must(s.New(s.root, s.path))
 	hold := acquire(s.t, s.view)
 	for _, c := range []Contender{s.view, twin} {
 		for _, ctx := range []context.Context{hold.Context(), context.WithoutCancel(hold.Context())} {
@@ -217,7 +214,7 @@ func refusesItself(s *stage) {
 
 	outside := lock.Outside(context.WithoutCancel(hold.Context()))
 	if !s.Shared {
-		_, err = s.view.TryAcquire(outside)
+		_, err := s.view.TryAcquire(outside)
 		require.ErrorIs(s.t, err, lock.ErrNotAcquired, "a caller from outside is a contender")
 	}
 	release(s.t, hold)
@@ -248,10 +245,9 @@ func fanOut(s *stage) {
 
 func reenters(s *stage) {
 	s.view, s.root = s.contender(lock.WithReentry())
-	twin, err := s.New(s.root, s.path, lock.WithReentry())
-	require.NoError(s.t, err)
+	twin := testbed.Must(s.New(s.root, s.path, lock.WithReentry()))
 	outer := acquire(s.t, s.view)
-	_, err = twin.Acquire(outer.Context())
+	_, err := twin.Acquire(outer.Context())
 	require.ErrorIs(s.t, err, lock.ErrHeld, "another object")
 	middle, err := s.view.Acquire(outer.Context())
 	require.NoError(s.t, err)
@@ -395,23 +391,19 @@ func doDerivesFromCaller(s *stage) {
 	ctx, cancel := context.WithTimeout(context.WithValue(testbed.Context(s.t), key{}, "value"), time.Hour)
 	defer cancel()
 	want, _ := ctx.Deadline()
-	require.NoError(s.t, s.view.Do(ctx, func(ctx context.Context) error {
+	derives := func(ctx context.Context) error {
 		deadline, _ := ctx.Deadline()
 		require.Equal(s.t, want, deadline)
 		require.Equal(s.t, "value", ctx.Value(key{}))
 		return nil
-	}))
+	}
+	require.NoError(s.t, s.view.Do(ctx, derives))
 	hold := acquire(s.t, s.view)
 	do, ok := hold.(interface {
 		Do(ctx context.Context, f func(ctx context.Context) error) error
 	})
 	require.True(s.t, ok, "%T has no Do", hold)
-	require.NoError(s.t, do.Do(ctx, func(ctx context.Context) error {
-		deadline, _ := ctx.Deadline()
-		require.Equal(s.t, want, deadline)
-		require.Equal(s.t, "value", ctx.Value(key{}))
-		return nil
-	}))
+	require.NoError(s.t, do.Do(ctx, derives))
 	s.empty()
 }
 
@@ -504,8 +496,7 @@ func maxHold(s *stage) {
 func guarded(s *stage) {
 	ctx := testbed.Context(s.t)
 	target := s.path + "-guarded"
-	_, err := s.root.Create(ctx, target, []byte("0"), framework.ContainerParents())
-	require.NoError(s.t, err)
+	testbed.Create(s.t, s.root, target, []byte("0"), framework.ContainerParents())
 	hold := acquire(s.t, s.view)
 	write := func(data string) error {
 		_, err := s.root.Multi(ctx, append(guards(hold), &zk.SetDataRequest{Path: target, Data: []byte(data), Version: -1})...)
@@ -514,9 +505,7 @@ func guarded(s *stage) {
 	require.NoError(s.t, write("1"))
 	release(s.t, hold)
 	require.ErrorIs(s.t, write("2"), zk.ErrNoNode)
-	data, _, err := s.root.Get(ctx, target)
-	require.NoError(s.t, err)
-	require.Equal(s.t, "1", string(data))
+	require.Equal(s.t, "1", testbed.Get(s.t, s.root, target))
 }
 
 func foreignChildren(s *stage) {
@@ -527,8 +516,7 @@ func foreignChildren(s *stage) {
 	}, s.Foreign...)
 	for _, dir := range s.dirs(s.path) {
 		for _, name := range names {
-			_, err := s.root.Create(ctx, framework.Join(dir, name), []byte{}, framework.ContainerParents())
-			require.NoError(s.t, err)
+			testbed.Create(s.t, s.root, framework.Join(dir, name), []byte{}, framework.ContainerParents())
 		}
 	}
 	hold, err := s.view.TryAcquire(ctx)
@@ -540,20 +528,14 @@ func foreignChildren(s *stage) {
 }
 
 func inNamespace(s *stage) {
-	ctx := testbed.Context(s.t)
 	client := s.bed.Client(s.t, framework.WithNamespace("billing"))
-	root, err := client.Namespace("")
-	require.NoError(s.t, err)
-	c, err := s.New(client, s.path)
-	require.NoError(s.t, err)
-	hold := acquire(s.t, c)
+	root := testbed.Namespace(s.t, client, "")
+	hold := acquire(s.t, testbed.Must(s.New(client, s.path)))
 	for _, want := range []bool{true, false} {
 		for i, path := range paths(hold) {
 			parent, _ := framework.Split(path)
 			assert.Contains(s.t, s.dirs(s.path), parent)
-			found, _, err := root.Exists(ctx, "/billing"+path)
-			require.NoError(s.t, err)
-			assert.Equal(s.t, want, found, "node %d", i)
+			assert.Equal(s.t, want, testbed.Exists(s.t, root, "/billing"+path), "node %d", i)
 		}
 		if want {
 			release(s.t, hold)
@@ -616,8 +598,7 @@ func nothingStays(t *testing.T, kind Kind) {
 	var all []Contender
 	var wg sync.WaitGroup
 	for range 10 {
-		c, err := kind.New(bed.Client(t), "/deep/down/lock")
-		require.NoError(t, err)
+		c := testbed.Must(kind.New(bed.Client(t), "/deep/down/lock"))
 		all = append(all, c)
 		wg.Go(func() {
 			assert.NoError(t, c.Do(testbed.Context(t), func(ctx context.Context) error { return ctx.Err() }))
@@ -634,18 +615,15 @@ func nothingStays(t *testing.T, kind Kind) {
 func suspension(t *testing.T, kind Kind) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		c, err := kind.New(client, "/lock")
-		require.NoError(t, err)
+		c := testbed.Must(kind.New(client, "/lock"))
 		hold := acquire(t, c)
-		before, err := client.Session(t.Context())
-		require.NoError(t, err)
+		before := testbed.Session(t, client)
 		w.Server.CutConnections()
 		testbed.Receive(t, hold.Done(), "the suspension")
 		require.ErrorIs(t, hold.Err(), framework.ErrSuspended)
 		require.NoError(t, client.WaitConnected(t.Context()))
 		require.NoError(t, hold.Release(), "the nodes existed, so no other client has held")
-		after, err := client.Session(t.Context())
-		require.NoError(t, err)
+		after := testbed.Session(t, client)
 		require.Same(t, before, after)
 		for _, dir := range kind.dirs("/lock") {
 			children, err := w.Server.Children(dir)

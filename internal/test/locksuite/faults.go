@@ -41,13 +41,10 @@ func Faults(t *testing.T, kind Kind) {
 		t.Run(c.name, func(t *testing.T) {
 			testbed.EachRequest(t, func(t *testing.T, bed *testbed.Scenario) {
 				s := scenario{Scenario: bed, kind: kind}
-				var err error
 				s.Spare(true) // while the contenders are created
-				s.subject, err = kind.New(s.Subject, faultPath)
-				require.NoError(t, err)
+				s.subject = testbed.Must(kind.New(s.Subject, faultPath))
 				for _, constructor := range kind.rivals() {
-					rival, err := constructor(s.Other, faultPath)
-					require.NoError(t, err)
+					rival := testbed.Must(constructor(s.Other, faultPath))
 					s.rivals = append(s.rivals, rival)
 				}
 				s.other = s.rivals[0]
@@ -148,13 +145,8 @@ func try(t *testing.T, s scenario) {
 
 func heldLock(t *testing.T, s scenario) {
 	ahead := acquire(t, s.other)
-	holders, err := s.other.Participants(testbed.Context(t))
-	require.NoError(t, err)
-	got := make(chan result, 1)
-	go func() {
-		hold, err := s.subject.Acquire(testbed.Context(t))
-		got <- result{hold, err}
-	}()
+	holders := testbed.Must(s.other.Participants(testbed.Context(t)))
+	got := begin(testbed.Context(t), s.subject.Acquire)
 	testbed.Eventually(t, func() bool {
 		ps, err := s.other.Participants(testbed.Context(t))
 		return err == nil && len(ps) > len(holders)

@@ -90,26 +90,34 @@ func (k Kind) dirs(path string) (dirs []string) {
 
 // paths returns the paths of the hold's nodes.
 func paths(h Hold) (all []string) {
-	if g, ok := h.(*lock.Group); ok {
-		for _, one := range g.Holds() {
-			all = append(all, one.Path())
-		}
-		return all
+	for _, n := range nodes(h) {
+		all = append(all, n.Path())
 	}
-	return []string{h.(interface{ Path() string }).Path()}
+	return all
 }
 
-func guards(h Hold) []any {
-	if g, ok := h.(*lock.Group); ok {
-		var all []any
-		for _, one := range g.Holds() {
-			all = append(all, one.Guard())
-		}
-		return all
+func guards(h Hold) (all []any) {
+	for _, n := range nodes(h) {
+		all = append(all, n.Guard())
 	}
-	return []any{h.(interface {
-		Guard() *zk.CheckVersionRequest
-	}).Guard()}
+	return all
+}
+
+// node is a part of a hold: its node.
+type node interface {
+	Path() string
+	Guard() *zk.CheckVersionRequest
+}
+
+func nodes(h Hold) (all []node) {
+	g, ok := h.(*lock.Group)
+	if !ok {
+		return []node{h.(node)}
+	}
+	for _, one := range g.Holds() {
+		all = append(all, one)
+	}
+	return all
 }
 
 // stage is the place of one case: contenders of a kind at one path, each with its own client.
@@ -143,9 +151,7 @@ func (s *stage) rival() (Contender, *framework.Client) {
 func (s *stage) on(constructor New, opts ...lock.Option) (Contender, *framework.Client) {
 	s.t.Helper()
 	client := s.bed.Client(s.t)
-	c, err := constructor(client, s.path, opts...)
-	require.NoError(s.t, err)
-	return c, client
+	return testbed.Must(constructor(client, s.path, opts...)), client
 }
 
 func acquire(t *testing.T, c Contender) Hold {
@@ -169,14 +175,18 @@ type result struct {
 	err  error
 }
 
+// begin begins an Acquire or a TryAcquire.
+func begin(ctx context.Context, acquire func(context.Context) (Hold, error)) <-chan result {
+	return testbed.Go(func() result {
+		hold, err := acquire(ctx)
+		return result{hold, err}
+	})
+}
+
 // start begins an Acquire and returns when the queue has n nodes.
 func (s *stage) start(ctx context.Context, c Contender, n int) <-chan result {
 	s.t.Helper()
-	done := make(chan result, 1)
-	go func() {
-		hold, err := c.Acquire(ctx)
-		done <- result{hold, err}
-	}()
+	done := begin(ctx, c.Acquire)
 	s.queued(n)
 	return done
 }

@@ -81,8 +81,7 @@ func (b *bed) client(t *testing.T) *framework.Client {
 
 func (b *bed) mutex(t *testing.T, path string, opts ...lock.Option) *mutex.Mutex {
 	t.Helper()
-	m, err := mutex.New(b.client(t), path, opts...)
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(b.client(t), path, opts...))
 	return m
 }
 
@@ -173,8 +172,7 @@ func replacesHalfACharacter(t *testing.T, b *bed) {
 
 // kindsHaveSeriesOfTheirOwn: readers, writers and a mutex on one path.
 func kindsHaveSeriesOfTheirOwn(t *testing.T, b *bed) {
-	rw, err := rwlock.New(b.client(t), "/lock")
-	require.NoError(t, err)
+	rw := testbed.Must(rwlock.New(b.client(t), "/lock"))
 	require.NoError(t, b.mutex(t, "/lock").Do(testbed.Context(t), nothing))
 	require.NoError(t, rw.Write().Do(testbed.Context(t), nothing))
 	first, second := testbed.Acquire(t, rw.Read()), testbed.Acquire(t, rw.Read())
@@ -207,8 +205,7 @@ func whatHasNotHappenedIsZero(t *testing.T, b *bed) {
 
 func lossesByCause(t *testing.T, b *bed) {
 	client := b.client(t)
-	trusting, err := mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
-	require.NoError(t, err)
+	trusting := testbed.Must(mutex.New(client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold)))
 	hold := testbed.Acquire(t, trusting)
 	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
 	b.becomes(t, 1, "lock.losses", "kind", "mutex", "cause", "session_lost")
@@ -218,8 +215,7 @@ func lossesByCause(t *testing.T, b *bed) {
 	b.is(t, 1, "connection.transitions", "state", "lost")
 
 	// Again in the next session, and lost with the connection.
-	m, err := mutex.New(client, "/lock")
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, "/lock"))
 	hold = testbed.Acquire(t, m)
 	b.server.CutConnections()
 	b.becomes(t, 1, "lock.losses", "kind", "mutex", "cause", "suspended")
@@ -231,10 +227,8 @@ func lossesByCause(t *testing.T, b *bed) {
 // termsHaveAKind: a latch's terms have separate series; a selector's terms have the series of a
 // mutex.
 func termsHaveAKind(t *testing.T, b *bed, kind string, opts ...leader.Option) {
-	e, err := leader.New(b.client(t), "/election", opts...)
-	require.NoError(t, err)
-	first, err := e.Campaign(testbed.Context(t))
-	require.NoError(t, err)
+	e := testbed.Must(leader.New(b.client(t), "/election", opts...))
+	first := testbed.Must(e.Campaign(testbed.Context(t)))
 	of := []string{"kind", kind}
 	b.is(t, 1, "lock.held", of...)
 	b.is(t, 1, "lock.wait.duration", of...)
@@ -258,8 +252,7 @@ func termsHaveAKind(t *testing.T, b *bed, kind string, opts ...leader.Option) {
 
 // gaugesExistFromTheFirstCampaign: an alert sees an election in which no candidate has ever led.
 func gaugesExistFromTheFirstCampaign(t *testing.T, b *bed) {
-	e, err := leader.New(b.client(t), "/election")
-	require.NoError(t, err)
+	e := testbed.Must(leader.New(b.client(t), "/election"))
 	b.server.Block(zktest.OnCreate(), zktest.OnPath("/election/"))
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	ended := testbed.Go(func() error { // ends with ctx
@@ -312,8 +305,7 @@ func statesOfSeveralClients(t *testing.T, b *bed) {
 // cache returns a cache that is observed and has read its nodes.
 func (b *bed) cache(t *testing.T, client *framework.Client, path, name string) *cache.Cache {
 	t.Helper()
-	c, err := cache.New(client, path)
-	require.NoError(t, err)
+	c := testbed.Must(cache.New(client, path))
 	t.Cleanup(func() { c.Close() })
 	b.ObserveCache(t, c, name)
 	require.NoError(t, c.Sync(testbed.Context(t)))
@@ -365,10 +357,8 @@ func measuresACache(t *testing.T, b *bed) {
 
 func showsWhetherANodeIsPresent(t *testing.T, b *bed) {
 	client := b.client(t)
-	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
-	require.NoError(t, err)
-	m, err := node.Join(testbed.Context(t), client, "/group", "7", nil)
-	require.NoError(t, err)
+	n := testbed.Must(node.Keep(testbed.Context(t), client, "/workers/7", nil))
+	m := testbed.Must(node.Join(testbed.Context(t), client, "/group", "7", nil))
 	b.ObserveNode(t, n, "worker")
 	b.ObserveMember(t, m, "member")
 	worker, member := []string{"node", "worker"}, []string{"node", "member"}
@@ -394,8 +384,7 @@ func showsWhetherANodeIsPresent(t *testing.T, b *bed) {
 func asksNoServer(t *testing.T, b *bed) {
 	client := b.client(t)
 	b.cache(t, client, "/config", "configuration")
-	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
-	require.NoError(t, err)
+	n := testbed.Must(node.Keep(testbed.Context(t), client, "/workers/7", nil))
 	defer n.Close()
 	b.ObserveNode(t, n, "worker")
 
