@@ -8,6 +8,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/framework/compressed"
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 func javaCompressed(t *testing.T, s stage) {
@@ -15,8 +16,7 @@ func javaCompressed(t *testing.T, s stage) {
 	ctx := s.context(t)
 	nodes := map[string]string{"empty": "", "text": "text ö", "long": strings.Repeat("long ö", 100_000)}
 	for name, text := range nodes {
-		_, err := compressed.Create(ctx, c.client, c.path+"/"+name, []byte(text), framework.PersistentParents())
-		require.NoError(t, err)
+		testbed.Must(compressed.Create(ctx, c.client, c.path+"/"+name, []byte(text), framework.PersistentParents()))
 	}
 	c.create(t, ctx, c.path+"/plain")
 	p := s.java(t, "compressed", c.path)

@@ -74,8 +74,7 @@ func javaCounts(t *testing.T, s stage) {
 			}))
 		require.NoError(t, err)
 		t.Cleanup(func() { client.Close() })
-		v, err := shared.Int64(client, c.path, shared.WithMutex(c.path+"-mutex"))
-		require.NoError(t, err)
+		v := testbed.Must(shared.Int64(client, c.path, shared.WithMutex(c.path+"-mutex")))
 		counting.Go(func() {
 			for range rounds {
 				_, err := v.Update(counts, func(n int64) (int64, error) { return n + 1, nil })
@@ -111,8 +110,7 @@ func javaCounts(t *testing.T, s stage) {
 	require.NoError(t, ctx.Err())
 	spare()
 	killing.Wait()
-	v, err := shared.Int64(c.client, c.path)
-	require.NoError(t, err)
+	v := testbed.Must(shared.Int64(c.client, c.path))
 	testbed.CatchUp(t, c.client)
 	n, _, err := v.Get(ctx)
 	require.NoError(t, err)

@@ -13,45 +13,37 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 )
 
 // javaLockDelay and kazooLockDelay have a holder with a lock delay die. The peers neither wait for
 // its mark nor delete it, and contend with contenders that leave marks of their own.
 func javaLockDelay(t *testing.T, s stage) {
-	lockDelay(t, s, "lock-", func(path, counter string) *peer { return s.java(t, "mutex", path, counter, fmt.Sprint(each)) })
+	lockDelay(t, s, "lock-", func(c scene) *peer { return s.java(t, "mutex", c.path, c.counter, fmt.Sprint(each)) })
 }
 
 func kazooLockDelay(t *testing.T, s stage) {
-	lockDelay(t, s, "__lock__", func(path, counter string) *peer { return s.kazoo(t, path, counter, fmt.Sprint(each)) })
+	lockDelay(t, s, "__lock__", func(c scene) *peer { return s.kazoo(t, c.path, c.counter, fmt.Sprint(each)) })
 }
 
-func lockDelay(t *testing.T, s stage, name string, start func(path, counter string) *peer) {
+func lockDelay(t *testing.T, s stage, name string, start func(c scene) *peer) {
 	const delay = 3 * time.Second
 	c := s.newScene(t)
 	ctx := s.context(t)
 	with := func(client *framework.Client) *lock.Queue {
-		q, err := lock.New(client, c.path, name, nil, lock.WithLockDelay(delay))
-		require.NoError(t, err)
+		q := testbed.Must(lock.New(client, c.path, name, nil, lock.WithLockDelay(delay)))
 		return q
 	}
-	dead, err := with(s.client(t)).Acquire(ctx)
-	require.NoError(t, err)
+	dead := testbed.Must(with(s.client(t)).Acquire(ctx))
 	require.NoError(t, s.ensemble.ExpireSession(ctx, dead.Session().ID()))
 	left := marks(t, ctx, c.client, c.path)
 	require.Len(t, left, 1)
 
 	// The peers alone: the mark is not in their way, and stays.
-	var peers []*peer
-	for range others {
-		peers = append(peers, start(c.path, c.counter))
-	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
+	peers := company(func() *peer { return start(c) })
+	peers.hear(t, ctx, "session")
+	peers.hear(t, ctx, "done")
 	require.Equal(t, left, marks(t, ctx, c.client, c.path))
 
 	// A contender that comes later waits for the delay.
@@ -62,22 +54,12 @@ func lockDelay(t *testing.T, s stage, name string, start func(path, counter stri
 	}))
 
 	// All together.
-	peers = nil
-	for range others {
-		peers = append(peers, start(c.path, c.counter))
-	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
-		q := with(client)
-		return func(ctx context.Context, _ int) error {
-			return q.Do(ctx, func(ctx context.Context) error { return c.increment(ctx, client) })
-		}, nil
+	peers = company(func() *peer { return start(c) })
+	peers.hear(t, ctx, "session")
+	wg := s.contend(t, func(client *framework.Client) (turn, error) {
+		return c.increments(client, with(client)), nil
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
+	peers.hear(t, ctx, "done")
 	wg.Wait()
 	c.check(t, ctx, 3*others*each)
 	require.Empty(t, marks(t, ctx, c.client, c.path), "the last one has released")

@@ -37,16 +37,13 @@ func serve[T any](
 	t *testing.T, ctx context.Context, client *framework.Client, base, kind string, payload T, class string, opts ...discovery.Option,
 ) *service[T] {
 	t.Helper()
-	d, err := discovery.New[T](client, base, append(opts, discovery.WithEnabledField())...)
-	require.NoError(t, err)
+	d := testbed.Must(discovery.New[T](client, base, append(opts, discovery.WithEnabledField())...))
 	i := discovery.Instance[T]{Name: kind, ID: "go-" + kind, Address: "10.0.0.2", SSLPort: 443, Payload: payload, Disabled: kind == "disabled"}
 	if kind == "none" {
 		i.URISpec = &discovery.URISpec{} // Java must be able to build a URI of it, which is empty
 	}
-	r, err := d.Register(ctx, i)
-	require.NoError(t, err)
-	w, err := d.Watch(ctx, kind)
-	require.NoError(t, err)
+	r := testbed.Must(d.Register(ctx, i))
+	w := testbed.Must(d.Watch(ctx, kind))
 	t.Cleanup(func() { w.Close() })
 	return &service[T]{r, w, class, ""}
 }
@@ -117,8 +114,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	own := serve(t, ctx, client, base, "own", "ours", "", discovery.WithPaths(func(name string) string { return base + "/" + name + "/instances" }))
 
 	p := s.javaProgram(t, "Discovery", base)
-	session, err := strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)
-	require.NoError(t, err)
+	session := p.hearsSession(t, ctx)
 	none.java, text.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")
 	object.java, values.java = p.hears(t, ctx, "registered"), p.hears(t, ctx, "registered")
 	bad := p.hears(t, ctx, "registered")
@@ -146,19 +142,16 @@ func javaDiscovery(t *testing.T, s stage) {
 	require.True(t, found)
 	require.Equal(t, "v", read.Payload.K)
 	read.ID = "copy"
-	copied, err := partial.Register(ctx, read)
-	require.NoError(t, err)
+	copied := testbed.Must(partial.Register(ctx, read))
 	p.hearsInstances(t, ctx, append(all, strings.Replace(object.java, "|java-object|", "|copy|", 1))...)
 	require.NoError(t, copied.Close())
 
 	// Java's query would fail as a whole.
-	_, err = client.Create(ctx, base+"/bad/go-bad", []byte(`{"payload":{"@class":`))
-	require.NoError(t, err)
+	testbed.Create(t, client, base+"/bad/go-bad", []byte(`{"payload":{"@class":`))
 	reported := make(chan string, 10)
 	d, err := discovery.New[any](client, base, discovery.WithUnreadable(func(path string, _ error) { reported <- path }))
 	require.NoError(t, err)
-	list, err := d.Lookup(ctx, "bad")
-	require.NoError(t, err)
+	list := testbed.Must(d.Lookup(ctx, "bad"))
 	require.Len(t, list, 1)
 	require.Equal(t, bad, show(list[0]))
 	require.Equal(t, base+"/bad/go-bad", testbed.Receive(t, reported, "a report"))
@@ -179,7 +172,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	for _, ends := range []struct {
 		session int64
 		path    string
-	}{{sessionOf(t, ctx, client), object.registered.Path()}, {int64(session), base + "/object/java-object"}} {
+	}{{testbed.Session(t, client).ID(), object.registered.Path()}, {session, base + "/object/java-object"}} {
 		_, before, err := client.Get(ctx, ends.path)
 		require.NoError(t, err)
 		require.NoError(t, s.ensemble.ExpireSession(ctx, ends.session))
@@ -198,11 +191,4 @@ func javaDiscovery(t *testing.T, s stage) {
 	object.sees(t, ctx, object.ours())
 	values.sees(t, ctx, values.ours())
 	disabled.sees(t, ctx, disabled.ours())
-}
-
-func sessionOf(t *testing.T, ctx context.Context, client *framework.Client) int64 {
-	t.Helper()
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
-	return session.ID()
 }

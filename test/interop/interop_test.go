@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,37 +101,20 @@ func TestWithCurator590(t *testing.T) {
 
 func javaMutex(t *testing.T, s stage) {
 	c := s.newScene(t)
-	ctx := s.context(t)
-	var peers []*peer
-	for range others {
-		peers = append(peers, s.java(t, "mutex", c.path, c.counter, fmt.Sprint(each)))
-	}
-	c.begun(t, ctx, peers)
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	peers := s.javas(t, "mutex", c.path, c.counter, fmt.Sprint(each))
+	c.count(t, s, peers, 2*others*each, func(client *framework.Client) (turn, error) {
 		m, err := mutex.New(client, c.path)
-		return func(ctx context.Context, _ int) error {
-			return m.Do(ctx, func(ctx context.Context) error { return c.increment(ctx, client) })
-		}, err
+		return c.increments(client, m), err
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
-	wg.Wait()
-	c.check(t, ctx, 2*others*each)
 }
 
 // javaReenters has Java's threads acquire twice. Of ours, every other one re-enters, and the others
 // are refused inside their own holds.
 func javaReenters(t *testing.T, s stage) {
 	c := s.newScene(t)
-	ctx := s.context(t)
-	var peers []*peer
-	for range others {
-		peers = append(peers, s.java(t, "reentrant", c.path, c.counter, fmt.Sprint(each)))
-	}
-	c.begun(t, ctx, peers)
 	var ours atomic.Int32
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	peers := s.javas(t, "reentrant", c.path, c.counter, fmt.Sprint(each))
+	c.count(t, s, peers, 2*others*each, func(client *framework.Client) (turn, error) {
 		var opts []lock.Option
 		var want error = lock.ErrHeld
 		if ours.Add(1)%2 == 0 {
@@ -148,22 +130,12 @@ func javaReenters(t *testing.T, s stage) {
 			})
 		}, err
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
-	wg.Wait()
-	c.check(t, ctx, 2*others*each)
 }
 
 func javaReadWriteLock(t *testing.T, s stage) {
 	c := s.newScene(t)
-	ctx := s.context(t)
-	var peers []*peer
-	for range others {
-		peers = append(peers, s.java(t, "rwlock", c.path, c.counter, fmt.Sprint(each)))
-	}
-	c.begun(t, ctx, peers)
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	peers := s.javas(t, "rwlock", c.path, c.counter, fmt.Sprint(each))
+	c.count(t, s, peers, 2*others*((each+2)/3), func(client *framework.Client) (turn, error) {
 		l, err := rwlock.New(client, c.path)
 		return func(ctx context.Context, n int) error {
 			if n%3 == 0 {
@@ -172,11 +144,6 @@ func javaReadWriteLock(t *testing.T, s stage) {
 			return l.Read().Do(ctx, func(ctx context.Context) error { return c.unchanged(ctx, client) })
 		}, err
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
-	wg.Wait()
-	c.check(t, ctx, 2*others*((each+2)/3))
 }
 
 // unchanged looks twice at the counter.
@@ -218,13 +185,8 @@ func javaSemaphore(t *testing.T, s stage) {
 	const max = 3
 	c := s.newScene(t)
 	ctx := s.context(t)
-	var peers []*peer
-	for range others {
-		peers = append(peers, s.java(t, "semaphore", c.path, c.marks, fmt.Sprint(each), fmt.Sprint(max)))
-	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
+	peers := s.javas(t, "semaphore", c.path, c.marks, fmt.Sprint(each), fmt.Sprint(max))
+	peers.hear(t, ctx, "session")
 	// Sessions of ours end now and then: their leases and marks go with them.
 	victim := s.client(t)
 	over := make(chan struct{})
@@ -252,15 +214,13 @@ func javaSemaphore(t *testing.T, s stage) {
 			}
 		}
 	})
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	wg := s.contend(t, func(client *framework.Client) (turn, error) {
 		pool, err := semaphore.New(client, c.path, max)
 		return func(ctx context.Context, _ int) error {
 			return pool.Do(ctx, func(ctx context.Context) error { return c.mark(ctx, client, max) })
 		}, err
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
+	peers.hear(t, ctx, "done")
 	wg.Wait()
 	close(over)
 	killing.Wait()
@@ -271,16 +231,10 @@ func javaSharedMaximum(t *testing.T, s stage) {
 	const most = 4
 	c := s.newScene(t)
 	ctx := s.context(t)
-	count, err := shared.Int32(c.client, c.path+"-max")
-	require.NoError(t, err)
+	count := testbed.Must(shared.Int32(c.client, c.path+"-max"))
 	require.NoError(t, count.Set(ctx, 1))
-	var peers []*peer
-	for range others {
-		peers = append(peers, s.java(t, "shared", c.path, c.marks, fmt.Sprint(each), fmt.Sprint(most), count.Path()))
-	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
+	peers := s.javas(t, "shared", c.path, c.marks, fmt.Sprint(each), fmt.Sprint(most), count.Path())
+	peers.hear(t, ctx, "session")
 	over := make(chan struct{})
 	var changing sync.WaitGroup
 	changing.Go(func() {
@@ -293,15 +247,13 @@ func javaSharedMaximum(t *testing.T, s stage) {
 			}
 		}
 	})
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	wg := s.contend(t, func(client *framework.Client) (turn, error) {
 		pool, err := semaphore.NewShared(client, c.path, count.Path())
 		return func(ctx context.Context, _ int) error {
 			return pool.Do(ctx, func(ctx context.Context) error { return c.mark(ctx, client, most) })
 		}, err
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
+	peers.hear(t, ctx, "done")
 	wg.Wait()
 	close(over)
 	changing.Wait()
@@ -313,15 +265,12 @@ func javaIsRevoked(t *testing.T, s stage) {
 	ctx := s.context(t)
 	p := s.java(t, "hold", c.path)
 	p.hears(t, ctx, "held")
-	m, err := mutex.New(c.client, c.path)
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(c.client, c.path))
 	testbed.CatchUp(t, c.client)
-	n, err := revocable.RevokeAll(ctx, m)
-	require.NoError(t, err)
+	n := testbed.Must(revocable.RevokeAll(ctx, m))
 	require.Equal(t, 1, n)
 	p.hears(t, ctx, "revoked")
-	hold, err := m.Acquire(ctx)
-	require.NoError(t, err)
+	hold := testbed.Must(m.Acquire(ctx))
 	require.NoError(t, hold.Release())
 	p.hears(t, ctx, "done")
 	c.check(t, ctx, 0)
@@ -330,12 +279,9 @@ func javaIsRevoked(t *testing.T, s stage) {
 func javaRevokes(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
-	m, err := mutex.New(c.client, c.path)
-	require.NoError(t, err)
-	l, err := revocable.New(m)
-	require.NoError(t, err)
-	hold, err := l.Acquire(ctx)
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(c.client, c.path))
+	l := testbed.Must(revocable.New(m))
+	hold := testbed.Must(l.Acquire(ctx))
 	p := s.java(t, "revoke", hold.Path())
 	p.hears(t, ctx, "done")
 	testbed.Receive(t, hold.Revoked(), "word from Java")
@@ -347,14 +293,13 @@ func javaRevokes(t *testing.T, s stage) {
 func javaParticipants(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
-	m, err := mutex.New(c.client, c.path)
-	require.NoError(t, err)
-	hold, err := m.Acquire(ctx)
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(c.client, c.path))
+	hold := testbed.Must(m.Acquire(ctx))
 	waiter := s.java(t, "hold", c.path)
 	waiter.hears(t, ctx, "session")
 	var ps []lock.Participant
 	testbed.Eventually(t, func() bool {
+		var err error
 		ps, err = m.Participants(ctx)
 		return err == nil && len(ps) == 2
 	}, "Java waits")
@@ -368,8 +313,7 @@ func javaParticipants(t *testing.T, s stage) {
 	lister.hears(t, ctx, "done")
 	require.NoError(t, hold.Release())
 	waiter.hears(t, ctx, "held")
-	_, err = revocable.RevokeAll(ctx, m)
-	require.NoError(t, err)
+	testbed.Must(revocable.RevokeAll(ctx, m))
 	waiter.hears(t, ctx, "done")
 	c.check(t, ctx, 0)
 }
@@ -378,17 +322,14 @@ func javaSessionEnds(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
 	p := s.java(t, "hold", c.path)
-	session, err := strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)
-	require.NoError(t, err)
+	session := p.hearsSession(t, ctx)
 	p.hears(t, ctx, "held")
-	m, err := mutex.New(c.client, c.path)
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(c.client, c.path))
 	testbed.CatchUp(t, c.client)
-	_, err = m.TryAcquire(ctx)
+	_, err := m.TryAcquire(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	require.NoError(t, s.ensemble.ExpireSession(ctx, int64(session)))
-	hold, err := m.Acquire(ctx)
-	require.NoError(t, err)
+	require.NoError(t, s.ensemble.ExpireSession(ctx, session))
+	hold := testbed.Must(m.Acquire(ctx))
 
 	// And the other way round.
 	next := s.java(t, "hold", c.path)
@@ -402,21 +343,9 @@ func javaSessionEnds(t *testing.T, s stage) {
 // before that, and so do we.
 func kazooLock(t *testing.T, s stage) {
 	c := s.newScene(t)
-	ctx := s.context(t)
-	var peers []*peer
-	for range others {
-		peers = append(peers, s.kazoo(t, c.path, c.counter, fmt.Sprint(each)))
-	}
-	c.begun(t, ctx, peers)
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	peers := company(func() *peer { return s.kazoo(t, c.path, c.counter, fmt.Sprint(each)) })
+	c.count(t, s, peers, 2*others*each, func(client *framework.Client) (turn, error) {
 		q, err := lock.New(client, c.path, "__lock__", nil)
-		return func(ctx context.Context, _ int) error {
-			return q.Do(ctx, func(ctx context.Context) error { return c.increment(ctx, client) })
-		}, err
+		return c.increments(client, q), err
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
-	wg.Wait()
-	c.check(t, ctx, 2*others*each)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/recipes/leader"
 )
@@ -67,8 +68,7 @@ func (e *election) join(t *testing.T, client *framework.Client, id string) *lead
 	if e.kind == "selector" {
 		opts = append(opts, leader.WithSelector())
 	}
-	joined, err := leader.New(client, e.path, opts...)
-	require.NoError(t, err)
+	joined := testbed.Must(leader.New(client, e.path, opts...))
 	return joined
 }
 
@@ -100,8 +100,7 @@ func (e *election) takeTurns(t *testing.T, ctx context.Context) {
 		ours.Wait()
 	}()
 	bystander := e.join(t, e.scene.client, "")
-	first, err := e.join(t, e.stage.client(t), "first").Campaign(ctx)
-	require.NoError(t, err)
+	first := testbed.Must(e.join(t, e.stage.client(t), "first").Campaign(ctx))
 	peers := make(map[string]*peer)
 	start := func(id string) {
 		p := e.java(t, e.kind, e.path, id, e.over())
@@ -149,8 +148,7 @@ func (e *election) takeTurns(t *testing.T, ctx context.Context) {
 // between.
 func (e *election) loseServer(t *testing.T, ctx context.Context) {
 	t.Helper()
-	server, err := e.ensemble.Leader(ctx)
-	require.NoError(t, err)
+	server := testbed.Must(e.ensemble.Leader(ctx))
 	require.NoError(t, e.ensemble.KillServer(server))
 	e.await(t, ctx, 2)
 	require.NoError(t, e.ensemble.StartServer(server))

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/barrier"
@@ -149,8 +150,7 @@ func (d *drill) start(t *testing.T, i int) *member {
 	args := []string{strings.Join(d.stage.ensemble.Servers(), ","), d.path, d.marks, m.name, strconv.Itoa(memberCount)}
 	if i%2 == 0 {
 		d.started++
-		classes, err := programs["Peer"]()
-		require.NoError(t, err)
+		classes := testbed.Must(programs["Peer"]())
 		m.container = fmt.Sprintf("curator-member-%d-%d", os.Getpid(), d.started)
 		m.cmd = exec.Command("docker", append([]string{"run", "-i", "--rm", "--name", m.container, "--network", "host",
 			"--label", fmt.Sprintf("io.gocurator.owner=%s:%d", hostname(), os.Getpid()),
@@ -162,11 +162,8 @@ func (d *drill) start(t *testing.T, i int) *member {
 		m.cmd.Env = append(os.Environ(), memberArgs+"="+strings.Join(args, " "))
 		m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
-	var err error
-	m.in, err = m.cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := m.cmd.StdoutPipe()
-	require.NoError(t, err)
+	m.in = testbed.Must(m.cmd.StdinPipe())
+	out := testbed.Must(m.cmd.StdoutPipe())
 	require.NoError(t, m.cmd.Start())
 	go func() { // ends with the process
 		defer close(m.lines)
@@ -225,8 +222,7 @@ func (d *drill) enter(t *testing.T, ctx context.Context, m *member, round int) {
 		m.say(t, fmt.Sprint("enter ", round))
 		text, ok = d.hear(t, ctx, m, "session")
 	}
-	session, err := strconv.ParseUint(text, 16, 64)
-	require.NoError(t, err)
+	session := testbed.Must(strconv.ParseUint(text, 16, 64))
 	m.session = int64(session)
 }
 

@@ -33,8 +33,7 @@ func newAccount(owner string, balance int64) account {
 // accountLine is an account as Modeled.java prints it.
 func accountLine(t *testing.T, name string, a account, version int32) string {
 	t.Helper()
-	data, err := modeled.JSON[account]{}.Encode(a)
-	require.NoError(t, err)
+	data := testbed.Must(modeled.JSON[account]{}.Encode(a))
 	text := strings.Replace(string(data), `"rate":2,`, `"rate":2.0,`, 1) // Jackson's number
 	return fmt.Sprintf("%s|%s|%d", name, strings.ReplaceAll(text, `\u2028`, "\u2028"), version)
 }
@@ -54,14 +53,12 @@ func javaModeled(t *testing.T, s stage) {
 	ctx := s.context(t)
 	c := s.newScene(t)
 	base := c.path + "-accounts"
-	accounts, err := modeled.New[account](c.client, base)
-	require.NoError(t, err)
+	accounts := testbed.Must(modeled.New[account](c.client, base))
 	zipped, err := modeled.New[account](c.client, base+"-zipped", modeled.WithCodec(modeled.Compressed(modeled.JSON[account]{})))
 	require.NoError(t, err)
 	require.NoError(t, accounts.Create(ctx, "both", newAccount("Both", 0)))
 	require.NoError(t, zipped.Create(ctx, "go", newAccount("Go", 30)))
-	view, err := accounts.View(ctx)
-	require.NoError(t, err)
+	view := testbed.Must(accounts.View(ctx))
 	defer view.Close()
 
 	p := s.javaProgram(t, "Modeled", base, fmt.Sprint(rounds))
@@ -72,8 +69,7 @@ func javaModeled(t *testing.T, s stage) {
 	require.NoError(t, err)
 	require.Equal(t, newAccount("Java", 20), java)
 	for range rounds {
-		_, err := accounts.Update(ctx, "both", func(a account) (account, error) { a.Balance++; return a, nil })
-		require.NoError(t, err)
+		testbed.Must(accounts.Update(ctx, "both", func(a account) (account, error) { a.Balance++; return a, nil }))
 	}
 	p.hears(t, ctx, "added")
 	testbed.CatchUp(t, c.client)
@@ -84,15 +80,13 @@ func javaModeled(t *testing.T, s stage) {
 	require.NoError(t, err)
 	require.Equal(t, newAccount("Java", 10), java)
 
-	_, err = accounts.Set(ctx, "go", newAccount("Go", 1))
-	require.NoError(t, err)
+	testbed.Must(accounts.Set(ctx, "go", newAccount("Go", 1)))
 	ours, theirs := accountLine(t, "go", newAccount("Go", 1), 0), accountLine(t, "java", java, javaStat.Version)
 	shared := accountLine(t, "both", both, stat.Version)
 	p.hearsAccounts(t, s, ours, theirs, shared)
 	requireView := func(want map[string]account) {
 		require.NoError(t, view.Sync(ctx))
-		list, err := accounts.List(ctx)
-		require.NoError(t, err)
+		list := testbed.Must(accounts.List(ctx))
 		got := make(map[string]account)
 		for entry := range view.All() {
 			require.NoError(t, entry.Err)
@@ -110,8 +104,7 @@ func javaModeled(t *testing.T, s stage) {
 	_, err = accounts.Set(ctx, "java", java, framework.IfVersion(javaStat.Version+1))
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	java.Balance = 11
-	javaStat, err = accounts.Set(ctx, "java", java, framework.IfVersion(javaStat.Version))
-	require.NoError(t, err)
+	javaStat = testbed.Must(accounts.Set(ctx, "java", java, framework.IfVersion(javaStat.Version)))
 	p.hearsAccounts(t, s, ours, accountLine(t, "java", java, javaStat.Version), shared)
 
 	require.NoError(t, accounts.Delete(ctx, "go"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -24,8 +23,7 @@ func (c scene) over() string { return c.path + "-over" }
 
 func (c scene) create(t *testing.T, ctx context.Context, path string) {
 	t.Helper()
-	_, err := c.client.Create(ctx, path, []byte{}, framework.PersistentParents())
-	require.NoError(t, err)
+	testbed.Create(t, c.client, path, []byte{}, framework.PersistentParents())
 }
 
 // hearsMembers waits until a member of Java's sees these members.
@@ -54,18 +52,16 @@ func seesMembers(t *testing.T, ctx context.Context, m *node.Member, want map[str
 func javaGroup(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
-	m, err := node.Join(ctx, c.client, c.path, "go", []byte("of go ö"))
-	require.NoError(t, err)
+	m := testbed.Must(node.Join(ctx, c.client, c.path, "go", []byte("of go ö")))
 	p := s.java(t, "group", c.path, "java", "of java ö", c.over())
-	session, err := strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)
-	require.NoError(t, err)
+	session := p.hearsSession(t, ctx)
 	p.hearsMembers(t, ctx, "go=of go ö;java=of java ö;")
 	seesMembers(t, ctx, m, map[string]string{"go": "of go ö", "java": "of java ö"})
 	view := newCache(t, ctx, c.client, c.path)
 	theirs, found := view.Get(c.path + "/java")
 	require.True(t, found)
-	require.Equal(t, int64(session), theirs.Stat.EphemeralOwner)
-	_, err = node.Join(ctx, c.client, c.path, "java", nil, node.WithIfTaken(node.Fail))
+	require.Equal(t, session, theirs.Stat.EphemeralOwner)
+	_, err := node.Join(ctx, c.client, c.path, "java", nil, node.WithIfTaken(node.Fail))
 	require.ErrorIs(t, err, node.ErrTaken)
 
 	// A program of go-zookeeper that is migrating. A member without data would be a
@@ -73,8 +69,7 @@ func javaGroup(t *testing.T, s stage) {
 	conn, _, err := zkconn.Connect(s.ensemble.Servers(), 10*time.Second, zkconn.WithLogInfo(false))
 	require.NoError(t, err)
 	defer conn.Close()
-	migrating, err := node.Join(ctx, conn.Client(), c.path, "migrating", nil)
-	require.NoError(t, err)
+	migrating := testbed.Must(node.Join(ctx, conn.Client(), c.path, "migrating", nil))
 	p.hearsMembers(t, ctx, "go=of go ö;java=of java ö;migrating="+string(engine.Of(conn.Client()).DefaultData())+";")
 	require.NoError(t, migrating.Close())
 
@@ -84,8 +79,7 @@ func javaGroup(t *testing.T, s stage) {
 	seesMembers(t, ctx, m, map[string]string{"go": "set", "java": "changed"})
 	require.NoError(t, m.Close())
 	p.hearsMembers(t, ctx, "java=changed;")
-	m, err = node.Join(ctx, c.client, c.path, "go", []byte("again"))
-	require.NoError(t, err)
+	m = testbed.Must(node.Join(ctx, c.client, c.path, "go", []byte("again")))
 	p.hearsMembers(t, ctx, "go=again;java=changed;")
 	c.create(t, ctx, c.over())
 	p.hears(t, ctx, "done")
@@ -97,15 +91,12 @@ func javaGroup(t *testing.T, s stage) {
 func javaGroupSession(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
-	m, err := node.Join(ctx, c.client, c.path, "go", []byte("1"))
-	require.NoError(t, err)
+	m := testbed.Must(node.Join(ctx, c.client, c.path, "go", []byte("1")))
 	p := s.java(t, "group", c.path, "java", "2", c.over())
-	session, err := strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)
-	require.NoError(t, err)
+	session := p.hearsSession(t, ctx)
 	p.hearsMembers(t, ctx, "go=1;java=2;")
 
-	ours, err := c.client.Session(ctx)
-	require.NoError(t, err)
+	ours := testbed.Session(t, c.client)
 	require.NoError(t, s.ensemble.ExpireSession(ctx, ours.ID()))
 	testbed.Receive(t, ours.Done(), "the end of our session")
 	require.NoError(t, m.Set(ctx, []byte("again"))) // it waits until the node exists
@@ -115,7 +106,7 @@ func javaGroupSession(t *testing.T, s stage) {
 	require.NotEqual(t, ours.ID(), stat.EphemeralOwner)
 
 	seesMembers(t, ctx, m, map[string]string{"go": "again", "java": "2"})
-	require.NoError(t, s.ensemble.ExpireSession(ctx, int64(session)))
+	require.NoError(t, s.ensemble.ExpireSession(ctx, session))
 	seesMembers(t, ctx, m, map[string]string{"go": "again"})
 	seesMembers(t, ctx, m, map[string]string{"go": "again", "java": "2"})
 	require.NoError(t, m.Close())
@@ -145,8 +136,7 @@ func javaKeeps(t *testing.T, s stage) {
 	ctx := s.context(t)
 	view := newCache(t, ctx, c.client, c.path)
 	p := s.java(t, "keep", c.path, "data ö", c.over())
-	session, err := strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)
-	require.NoError(t, err)
+	session := p.hearsSession(t, ctx)
 	for _, kind := range kinds {
 		path := p.hears(t, ctx, "kept")
 		require.Regexp(t, regexp.MustCompile(kind.made), path[len(c.path)+1:])
@@ -154,7 +144,7 @@ func javaKeeps(t *testing.T, s stage) {
 		kept, found := view.Get(path)
 		require.True(t, found, path)
 		require.Equal(t, "data ö", string(kept.Data))
-		require.Equal(t, kind.ephemeral, kept.Stat.EphemeralOwner == int64(session))
+		require.Equal(t, kind.ephemeral, kept.Stat.EphemeralOwner == session)
 		require.NoError(t, c.client.Delete(ctx, path))
 		testbed.Eventually(t, func() bool {
 			again, found := view.Get(path)
@@ -167,8 +157,7 @@ func javaKeeps(t *testing.T, s stage) {
 		return found
 	}, "the child of a node with a TTL")
 	// Java's is a container up to 5.8.0
-	taken, err := node.Keep(ctx, c.client, path, []byte("of go"), node.WithTTL(ttl))
-	require.NoError(t, err)
+	taken := testbed.Must(node.Keep(ctx, c.client, path, []byte("of go"), node.WithTTL(ttl)))
 	require.NoError(t, view.Sync(ctx))
 	kept, _ := view.Get(path)
 	require.Equal(t, "of go", string(kept.Data))
@@ -193,13 +182,11 @@ func javaSeesKept(t *testing.T, s stage) {
 		if kind.name == "ephemeral-sequential-" {
 			continue // only Java keeps it
 		}
-		n, err := node.Keep(ctx, keeper, c.path+"/"+kind.name, []byte("data ö"), kind.opts...)
-		require.NoError(t, err)
+		n := testbed.Must(node.Keep(ctx, keeper, c.path+"/"+kind.name, []byte("data ö"), kind.opts...))
 		require.Regexp(t, regexp.MustCompile(kind.made), n.Path()[len(c.path)+1:])
 		kept = append(kept, n)
 	}
-	withTTL, err := node.Keep(ctx, keeper, c.path+"/ttl-", []byte("data ö"), node.WithTTL(ttl))
-	require.NoError(t, err)
+	withTTL := testbed.Must(node.Keep(ctx, keeper, c.path+"/ttl-", []byte("data ö"), node.WithTTL(ttl)))
 	view := newCache(t, ctx, c.client, c.path)
 	testbed.Eventually(t, func() bool {
 		_, found := view.Get(c.path + "/ttl-/touch")
@@ -209,8 +196,7 @@ func javaSeesKept(t *testing.T, s stage) {
 	p := s.java(t, "tree", c.path, "0", c.over())
 	p.showsTree(t, ctx, view)
 
-	session, err := keeper.Session(ctx)
-	require.NoError(t, err)
+	session := testbed.Session(t, keeper)
 	require.NoError(t, s.ensemble.ExpireSession(ctx, session.ID()))
 	testbed.Receive(t, session.Done(), "the end of our session")
 	for _, n := range kept {
@@ -234,8 +220,7 @@ func javaSeesKept(t *testing.T, s stage) {
 
 func newCache(t *testing.T, ctx context.Context, client *framework.Client, path string) *cache.Cache {
 	t.Helper()
-	view, err := cache.New(client, path)
-	require.NoError(t, err)
+	view := testbed.Must(cache.New(client, path))
 	t.Cleanup(func() { view.Close() })
 	require.NoError(t, view.Sync(ctx))
 	return view

@@ -18,14 +18,9 @@ import (
 func javaAtomicLong(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
-	var peers []*peer
-	for range others {
-		peers = append(peers, s.java(t, "atomic", c.path, fmt.Sprint(each)))
-	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	peers := s.javas(t, "atomic", c.path, fmt.Sprint(each))
+	peers.hear(t, ctx, "session")
+	wg := s.contend(t, func(client *framework.Client) (turn, error) {
 		v, err := shared.Int64(client, c.path, shared.WithMutex(c.path+"-mutex"))
 		last := int64(0)
 		return func(ctx context.Context, _ int) error {
@@ -37,12 +32,9 @@ func javaAtomicLong(t *testing.T, s stage) {
 			return err
 		}, err
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
+	peers.hear(t, ctx, "done")
 	wg.Wait()
-	v, err := shared.Int64(c.client, c.path)
-	require.NoError(t, err)
+	v := testbed.Must(shared.Int64(c.client, c.path))
 	testbed.CatchUp(t, c.client)
 	n, _, err := v.Get(ctx)
 	require.NoError(t, err)
@@ -53,12 +45,11 @@ func javaAtomicLong(t *testing.T, s stage) {
 func javaSharedCount(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
-	count, err := shared.Int32(c.client, c.path)
-	require.NoError(t, err)
+	count := testbed.Must(shared.Int32(c.client, c.path))
 	require.NoError(t, count.CompareAndSwap(ctx, shared.Version{}, 100)) // and not Java's seed
 	p := s.java(t, "count", c.path, fmt.Sprint(each))
 	p.hears(t, ctx, "session")
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	wg := s.contend(t, func(client *framework.Client) (turn, error) {
 		v, err := shared.Int32(client, c.path)
 		return func(ctx context.Context, _ int) error {
 			_, err := v.Update(ctx, func(n int32) (int32, error) { return n + 1, nil })
@@ -80,14 +71,9 @@ func javaDoubleBarrier(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
 	const members = 2 * others
-	var peers []*peer
-	for range others {
-		peers = append(peers, s.java(t, "double", c.path, c.marks, fmt.Sprint(members), fmt.Sprint(each)))
-	}
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
-	wg := s.contend(t, func(client *framework.Client) (func(context.Context, int) error, error) {
+	peers := s.javas(t, "double", c.path, c.marks, fmt.Sprint(members), fmt.Sprint(each))
+	peers.hear(t, ctx, "session")
+	wg := s.contend(t, func(client *framework.Client) (turn, error) {
 		return func(ctx context.Context, n int) error {
 			d, err := barrier.NewDouble(client, fmt.Sprintf("%s/%d", c.path, n), members)
 			if err != nil {
@@ -118,9 +104,7 @@ func javaDoubleBarrier(t *testing.T, s stage) {
 			return entry.Leave(ctx)
 		}, nil
 	})
-	for _, p := range peers {
-		p.hears(t, ctx, "done")
-	}
+	peers.hear(t, ctx, "done")
 	wg.Wait()
 }
 
@@ -143,17 +127,14 @@ func marked(ctx context.Context, client *framework.Client, path, prefix string) 
 func javaBarrier(t *testing.T, s stage) {
 	c := s.newScene(t)
 	ctx := s.context(t)
-	ours, err := barrier.New(c.client, c.path+"/ours")
-	require.NoError(t, err)
-	theirs, err := barrier.New(c.client, c.path+"/theirs")
-	require.NoError(t, err)
+	ours := testbed.Must(barrier.New(c.client, c.path+"/ours"))
+	theirs := testbed.Must(barrier.New(c.client, c.path+"/theirs"))
 	require.NoError(t, ours.Set(ctx))
 	p := s.java(t, "barrier", ours.Path(), theirs.Path())
 	p.hears(t, ctx, "waiting")
 	passed := make(chan error, 1)
 	go func() { passed <- theirs.Wait(ctx) }()
-	found, err := ours.Remove(ctx)
-	require.NoError(t, err)
+	found := testbed.Must(ours.Remove(ctx))
 	require.True(t, found)
 	p.hears(t, ctx, "passed")
 	require.NoError(t, testbed.Receive(t, passed, "Java's barrier"))

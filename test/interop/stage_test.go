@@ -42,8 +42,7 @@ type stage struct {
 func newStage(t *testing.T) stage {
 	t.Helper()
 	e := ensemble.New(t)
-	pool, err := dockertest.NewPool("")
-	require.NoError(t, err)
+	pool := testbed.Must(dockertest.NewPool(""))
 	return stage{ensemble: e, pool: pool}
 }
 
@@ -61,10 +60,7 @@ func (s stage) withCurator(t *testing.T) stage {
 // client is one of ours.
 func (s stage) client(t *testing.T) *framework.Client {
 	t.Helper()
-	client, err := framework.New(s.ensemble.Servers(), framework.WithSessionTimeout(10*time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
+	return testbed.NewClient(t, s.ensemble.Servers(), framework.WithSessionTimeout(10*time.Second))
 }
 
 func (s stage) context(t *testing.T) context.Context {
@@ -139,8 +135,7 @@ func (s stage) javaProgram(t *testing.T, name string, args ...string) *peer {
 			name, strings.Join(s.ensemble.Servers(), ",")}, args...)...)
 		return &peer{lines: p.Lines, kill: func() error { p.Kill(); return nil }}
 	}
-	classes, err := programs[name]()
-	require.NoError(t, err)
+	classes := testbed.Must(programs[name]())
 	return s.start(t, []string{"PEER=" + classes, "JARS=" + jars, "LC_ALL=C.UTF-8"},
 		append([]string{"sh", "-c", runPeer, name, strings.Join(s.ensemble.Servers(), ",")}, args...)...)
 }
@@ -216,6 +211,35 @@ func (p *peer) hears(t *testing.T, ctx context.Context, start string) string {
 	}
 }
 
+// hearsSession waits for the session of a peer.
+func (p *peer) hearsSession(t *testing.T, ctx context.Context) int64 {
+	t.Helper()
+	return int64(testbed.Must(strconv.ParseUint(p.hears(t, ctx, "session"), 16, 64)))
+}
+
+// peers are several that run the same program.
+type peers []*peer
+
+// company starts as many peers as there are contenders of ours.
+func company(start func() *peer) (all peers) {
+	for range others {
+		all = append(all, start())
+	}
+	return all
+}
+
+func (s stage) javas(t *testing.T, args ...string) peers {
+	return company(func() *peer { return s.java(t, args...) })
+}
+
+// hear waits until each of them has printed such a line.
+func (all peers) hear(t *testing.T, ctx context.Context, start string) {
+	t.Helper()
+	for _, p := range all {
+		p.hears(t, ctx, start)
+	}
+}
+
 // scene is what contenders of both sides share.
 type scene struct {
 	path, counter, marks string
@@ -234,23 +258,44 @@ func (s stage) newScene(t *testing.T) scene {
 		written: new(atomic.Int64), handovers: new(atomic.Int64),
 	}
 	for _, path := range []string{c.counter, c.marks} {
-		_, err := c.client.Create(s.context(t), path, []byte("0"), framework.PersistentParents())
-		require.NoError(t, err)
+		testbed.Create(t, c.client, path, []byte("0"), framework.PersistentParents())
 	}
 	return c
 }
 
 // begun waits until one of the peers has counted: its first turn may take longer than all turns of
 // this process, and both sides must contend.
-func (c scene) begun(t *testing.T, ctx context.Context, peers []*peer) {
+func (c scene) begun(t *testing.T, ctx context.Context, peers peers) {
 	t.Helper()
-	for _, p := range peers {
-		p.hears(t, ctx, "session")
-	}
+	peers.hear(t, ctx, "session")
 	until(t, ctx, func() bool {
 		data, _, err := c.client.Get(ctx, c.counter)
 		return err == nil && string(data) != "0"
 	}, "a turn of a peer")
+}
+
+// turn is one turn of a contender, the n-th.
+type turn = func(ctx context.Context, n int) error
+
+// count has peers and contenders of ours increment the counter, each inside of its lock, and
+// requires that no increment is lost.
+func (c scene) count(t *testing.T, s stage, peers peers, want int, take func(*framework.Client) (turn, error)) {
+	t.Helper()
+	ctx := s.context(t)
+	c.begun(t, ctx, peers)
+	wg := s.contend(t, take)
+	peers.hear(t, ctx, "done")
+	wg.Wait()
+	c.check(t, ctx, want)
+}
+
+// increments returns the turn of a contender that increments inside of a lock.
+func (c scene) increments(client *framework.Client, l interface {
+	Do(context.Context, func(context.Context) error) error
+}) turn {
+	return func(ctx context.Context, _ int) error {
+		return l.Do(ctx, func(ctx context.Context) error { return c.increment(ctx, client) })
+	}
 }
 
 // increment is not atomic, on purpose.
@@ -276,9 +321,7 @@ func (c scene) increment(ctx context.Context, client *framework.Client) error {
 func (c scene) check(t *testing.T, ctx context.Context, want int, dirs ...string) {
 	t.Helper()
 	testbed.CatchUp(t, c.client)
-	data, _, err := c.client.Get(ctx, c.counter)
-	require.NoError(t, err)
-	require.Equal(t, strconv.Itoa(want), string(data), "increments were lost: two were inside")
+	require.Equal(t, strconv.Itoa(want), testbed.Get(t, c.client, c.counter), "increments were lost: two were inside")
 	testbed.Eventually(t, func() bool {
 		for _, dir := range append(dirs, c.path) {
 			children, _, err := c.client.Children(ctx, dir)
@@ -293,18 +336,17 @@ func (c scene) check(t *testing.T, ctx context.Context, want int, dirs ...string
 		}
 		return true
 	}, "no node is left")
-	t.Logf("counter %s, %d hand-overs from the others to us, no node left", data, c.handovers.Load())
+	t.Logf("counter %d, %d hand-overs from the others to us, no node left", want, c.handovers.Load())
 }
 
 // contend runs our side of it: several clients, each with many turns.
-func (s stage) contend(t *testing.T, turn func(client *framework.Client) (func(ctx context.Context, n int) error, error)) *sync.WaitGroup {
+func (s stage) contend(t *testing.T, take func(client *framework.Client) (turn, error)) *sync.WaitGroup {
 	t.Helper()
 	ctx := s.context(t)
 	var wg sync.WaitGroup
 	for range others {
 		client := s.client(t)
-		once, err := turn(client)
-		require.NoError(t, err)
+		once := testbed.Must(take(client))
 		wg.Go(func() {
 			for n := range each {
 				if err := once(ctx, n); !assert.NoError(t, err) {

@@ -5,7 +5,6 @@ package interop
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -25,8 +24,7 @@ func (e *election) sameList(t *testing.T, ctx context.Context) {
 	ids := []string{"first", "second ö", "third"}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	term, err := e.join(t, e.stage.client(t), ids[0]).Campaign(ctx)
-	require.NoError(t, err)
+	term := testbed.Must(e.join(t, e.stage.client(t), ids[0]).Campaign(ctx))
 	var wg sync.WaitGroup
 	for i, id := range ids[1:] {
 		ours := e.join(t, e.stage.client(t), id)
@@ -39,8 +37,7 @@ func (e *election) sameList(t *testing.T, ctx context.Context) {
 			return err == nil && len(ps) == i+2
 		}, "one more participant")
 	}
-	ps, err := bystander.Participants(ctx)
-	require.NoError(t, err)
+	ps := testbed.Must(bystander.Participants(ctx))
 	p := e.java(t, "election", e.kind, e.path)
 	for i, id := range ids {
 		require.Equal(t, id, ps[i].ID)
@@ -56,11 +53,10 @@ func (e *election) sameList(t *testing.T, ctx context.Context) {
 // succession has the leader's session end: Java's, and then ours.
 func (e *election) succession(t *testing.T, ctx context.Context) {
 	java := e.java(t, "leads", e.path, "java")
-	session := java.hears(t, ctx, "session")
+	session := java.hearsSession(t, ctx)
 	java.hears(t, ctx, "leads")
 	ours := e.join(t, e.stage.client(t), "go")
-	who, err := ours.Leader(ctx)
-	require.NoError(t, err)
+	who := testbed.Must(ours.Leader(ctx))
 	require.Equal(t, "java", who.ID)
 	got := make(chan *leader.Term, 1)
 	var wg sync.WaitGroup
@@ -74,9 +70,7 @@ func (e *election) succession(t *testing.T, ctx context.Context) {
 		ps, err := ours.Participants(ctx)
 		return err == nil && len(ps) == 2
 	}, "our candidate")
-	id, err := strconv.ParseUint(session, 16, 64)
-	require.NoError(t, err)
-	e.endSession(t, ctx, int64(id))
+	e.endSession(t, ctx, session)
 	term := testbed.Receive(t, got, "the term")
 	require.NotNil(t, term)
 	java.hears(t, ctx, "ended")
@@ -90,7 +84,6 @@ func (e *election) succession(t *testing.T, ctx context.Context) {
 	}, "Java's candidate")
 	require.NoError(t, term.Release())
 	next.hears(t, ctx, "leads")
-	who, err = ours.Leader(ctx)
-	require.NoError(t, err)
+	who = testbed.Must(ours.Leader(ctx))
 	require.Equal(t, "java again", who.ID)
 }
