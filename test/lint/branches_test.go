@@ -1,11 +1,9 @@
-package lint
+package lint_test
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,16 +18,10 @@ var branchDirs = []string{"internal/engine", "internal/engine/debt", "recipes/lo
 // TestBranches counts the if, for, case, && and || of each function, with the functions in it.
 func TestBranches(t *testing.T) {
 	for _, dir := range branchDirs {
-		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
-		require.NoError(t, err)
+		set := token.NewFileSet()
+		files := parse(t, set, filepath.Join("../..", dir))
 		require.NotEmpty(t, files, dir)
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			set := token.NewFileSet()
-			f, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
-			require.NoError(t, err)
+		for _, f := range files {
 			for _, d := range f.Decls {
 				if function, ok := d.(*ast.FuncDecl); ok {
 					assert.LessOrEqualf(t, branches(function), mostBranches, "%s: %s: name its steps", set.Position(function.Pos()), function.Name.Name)

@@ -3,7 +3,6 @@ package lint_test
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"io/fs"
 	"path/filepath"
@@ -61,15 +60,8 @@ func TestErrors_AreListed(t *testing.T) {
 // return an error.
 func returnErrors(t *testing.T, dir string) map[string]comment {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	require.NoError(t, err)
 	all, set := map[string]comment{}, token.NewFileSet()
-	for _, path := range paths {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
-		require.NoError(t, err)
+	for _, file := range parse(t, set, dir) {
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok || !slices.Contains(firstDay, f.Name.Name) || f.Type.Results == nil {
@@ -79,15 +71,9 @@ func returnErrors(t *testing.T, dir string) map[string]comment {
 			if last, ok := results[len(results)-1].Type.(*ast.Ident); !ok || last.Name != "error" {
 				continue
 			}
-			name := f.Name.Name
-			if f.Recv != nil {
-				receiver := errlist.Receiver(f.Recv.List[0].Type)
-				if !ast.IsExported(receiver) {
-					continue
-				}
-				name = receiver + "." + name
+			if name, ok := exportedName(f); ok {
+				all[name] = comment{text: f.Doc.Text(), at: set.Position(f.Pos())}
 			}
-			all[name] = comment{text: f.Doc.Text(), at: set.Position(f.Pos())}
 		}
 	}
 	return all

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // TestDependencies_OfUsers keeps the claim of the README: an importer of the library gets two
@@ -29,8 +31,7 @@ func TestDependencies_OfUsers(t *testing.T) {
 // need them. Code that needs more, such as the programs below cmd, is in a module of its own.
 func TestDependencies_Modules(t *testing.T) {
 	t.Chdir("../..")
-	out, err := exec.Command("go", "mod", "edit", "-json", "go.mod").Output()
-	require.NoError(t, err)
+	out := testbed.Must(exec.Command("go", "mod", "edit", "-json", "go.mod").Output())
 	var file struct{ Require []struct{ Path string } }
 	require.NoError(t, json.Unmarshal(out, &file))
 	var paths []string
@@ -57,8 +58,7 @@ func TestDependencies_Imports(t *testing.T) {
 func modules(t *testing.T, packages ...string) []string {
 	t.Helper()
 	args := append([]string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"}, packages...)
-	out, err := exec.Command("go", args...).Output()
-	require.NoError(t, err)
+	out := testbed.Must(exec.Command("go", args...).Output())
 	var list []string
 	seen := map[string]bool{}
 	for line := range strings.Lines(string(out)) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // TestSleepsAndSkips_HaveReasons in the code of all modules. A sleep in real time costs that
@@ -101,7 +103,5 @@ func (d declaration) callsAny(names ...string) bool {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return string(text)
+	return string(testbed.Must(os.ReadFile(file)))
 }

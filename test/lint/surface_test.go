@@ -2,13 +2,13 @@ package lint_test
 
 import (
 	"go/types"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // TestSurface_Types: an exported name has only types that a user can name, and none of a module
@@ -37,8 +37,7 @@ func TestSurface_Types(t *testing.T) {
 // TestSurface_Interfaces: CONTRIBUTING says of each interface that a user can implement how it can
 // grow. Those of zkconn are go-zookeeper's.
 func TestSurface_Interfaces(t *testing.T) {
-	text, err := os.ReadFile("../../CONTRIBUTING.md")
-	require.NoError(t, err)
+	text := read(t, "../../CONTRIBUTING.md")
 	found := 0
 	for _, p := range exported(t) {
 		for _, name := range p.Scope().Names() {
@@ -51,7 +50,7 @@ func TestSurface_Interfaces(t *testing.T) {
 				continue
 			}
 			found++
-			assert.True(t, p.Name() == "zkconn" || strings.Contains(string(text), "`"+p.Name()+"."+name+"`"), "%s.%s has no row", p.Name(), name)
+			assert.True(t, p.Name() == "zkconn" || strings.Contains(text, "`"+p.Name()+"."+name+"`"), "%s.%s has no row", p.Name(), name)
 		}
 	}
 	assert.Greater(t, found, 4)
@@ -60,19 +59,15 @@ func TestSurface_Interfaces(t *testing.T) {
 const module = "github.com/gocurator/curator"
 
 // exported returns the packages of the main module that users can import.
-func exported(t *testing.T) []*types.Package {
+func exported(t *testing.T) (all []*types.Package) {
 	t.Helper()
 	l := list(t)
-	var found []*types.Package
 	for _, p := range l.packages {
-		if p.Module.Path != module || !p.public() {
-			continue
+		if p.public() && p.Module.Path == module {
+			all = append(all, testbed.Must(l.Import(p.ImportPath)))
 		}
-		imported, err := l.Import(p.ImportPath)
-		require.NoError(t, err)
-		found = append(found, imported)
 	}
-	return found
+	return all
 }
 
 // walkSurface calls f with each named type in the signature of o, and in its exported fields and

@@ -2,7 +2,6 @@ package lint_test
 
 import (
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -121,9 +120,7 @@ func TestExportedComments_Terms(t *testing.T) {
 // TestTerms_OfTheGlossary requires that each rule names a term of the glossary, and finds its
 // examples.
 func TestTerms_OfTheGlossary(t *testing.T) {
-	data, err := os.ReadFile("../../CONTRIBUTING.md")
-	require.NoError(t, err)
-	_, glossary, found := strings.Cut(string(data), "\n## Glossary\n")
+	_, glossary, found := strings.Cut(read(t, "../../CONTRIBUTING.md"), "\n## Glossary\n")
 	require.True(t, found)
 	glossary, _, _ = strings.Cut(glossary, "\n## ")
 	assert.LessOrEqual(t, strings.Count(glossary, "\n"), 30, "lines of the glossary")

@@ -22,6 +22,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // TestSurface_Users: an exported name has a user in this repository, or is cut. A user is an
@@ -35,8 +37,7 @@ func TestSurface_Users(t *testing.T) {
 		if !p.public() || p.Name == "zkconn" {
 			continue
 		}
-		imported, err := l.Import(p.ImportPath)
-		require.NoError(t, err)
+		imported := testbed.Must(l.Import(p.ImportPath))
 		ifaces := interfaces(t, l, p, imported)
 		for _, o := range names(imported) {
 			counts[p.ImportPath]++
@@ -122,13 +123,10 @@ func onPage(text string, o types.Object) bool {
 // pages returns the text of README and docs.
 func pages(t *testing.T) string {
 	t.Helper()
-	files, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
+	files := testbed.Must(filepath.Glob("../../docs/*.md"))
 	var b strings.Builder
 	for _, f := range append(files, "../../README.md") {
-		text, err := os.ReadFile(f)
-		require.NoError(t, err)
-		b.Write(text)
+		b.WriteString(read(t, f))
 	}
 	return b.String()
 }
@@ -141,8 +139,7 @@ func interfaces(t *testing.T, l *listing, p listed, imported *types.Package) []*
 		if path == "unsafe" || path == "C" {
 			continue
 		}
-		from, err := l.Import(path)
-		require.NoError(t, err)
+		from := testbed.Must(l.Import(path))
 		for _, name := range from.Scope().Names() {
 			if o, ok := from.Scope().Lookup(name).(*types.TypeName); ok && o.Exported() && types.IsInterface(o.Type()) {
 				found = append(found, o.Type().Underlying().(*types.Interface))
@@ -190,8 +187,7 @@ func uses(t *testing.T, l *listing, path, dir string, files []string, examples b
 	t.Helper()
 	var parsed []*ast.File
 	for _, name := range files {
-		f, err := parser.ParseFile(l.fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		f := testbed.Must(parser.ParseFile(l.fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution))
 		if !examples || slices.ContainsFunc(f.Decls, func(d ast.Decl) bool { return isFunc(d, "Example") }) {
 			parsed = append(parsed, f)
 		}
@@ -241,16 +237,20 @@ type listing struct {
 	packages []listed
 }
 
+var workspace *listing // the result of list
+
 // list needs the workspace: adapters are modules of their own.
 func list(t *testing.T) *listing {
 	t.Helper()
+	if workspace != nil {
+		return workspace
+	}
 	run := func(args ...string) []byte {
 		cmd := exec.Command("go", args...)
 		cmd.Dir = "../.."
 		cmd.Env = append(os.Environ(), "GOWORK=")
 		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		require.NoError(t, err)
+		out := testbed.Must(cmd.Output())
 		return out
 	}
 	l, exports := &listing{fset: token.NewFileSet()}, map[string]string{}
@@ -270,6 +270,7 @@ func list(t *testing.T) *listing {
 		}
 		return os.Open(exports[path])
 	})
+	workspace = l
 	return l
 }
 

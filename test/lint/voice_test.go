@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/test/errlist"
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // dialect matches words that have a plainer noun or verb: the caller, another client, is deleted,
@@ -82,51 +82,30 @@ type comment struct {
 // exportedComments returns the doc comments that go doc shows, by name.
 func exportedComments(t *testing.T, dir string) map[string]comment {
 	t.Helper()
-	entries, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	require.NoError(t, err)
-	files, set, lines := []*ast.File{}, token.NewFileSet(), map[string][]string{}
-	for _, path := range entries {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
-		source, err := os.ReadFile(path)
-		require.NoError(t, err)
-		file, err := parser.ParseFile(set, path, source, parser.ParseComments)
-		require.NoError(t, err)
-		files = append(files, file)
-		lines[path] = strings.Split(string(source), "\n")
-	}
-	all := map[string]comment{}
+	set, all := token.NewFileSet(), map[string]comment{}
+	var lines []string // of the file
 	add := func(name string, group *ast.CommentGroup, member bool) {
 		if group == nil {
 			return
 		}
 		c := comment{text: group.Text(), at: set.Position(group.Pos()), member: member}
 		for n := c.at.Line; n <= set.Position(group.End()).Line; n++ {
-			line := strings.ReplaceAll(lines[c.at.Filename][n-1], "\t", "    ")
+			line := strings.ReplaceAll(lines[n-1], "\t", "    ")
 			if i := strings.Index(line, "//"); i >= 0 && !strings.Contains(line, "://") {
 				c.width = max(c.width, len([]rune(line)))
 			}
 		}
 		all[name] = c
 	}
-	for _, file := range files {
+	for _, file := range parse(t, set, dir) {
+		lines = strings.Split(read(t, set.Position(file.Pos()).Filename), "\n")
 		add("package "+file.Name.Name, file.Doc, false)
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
-				if !d.Name.IsExported() {
-					continue
+				if name, ok := exportedName(d); ok {
+					add(name, d.Doc, false)
 				}
-				name := d.Name.Name
-				if d.Recv != nil {
-					receiver := errlist.Receiver(d.Recv.List[0].Type)
-					if !ast.IsExported(receiver) {
-						continue
-					}
-					name = receiver + "." + name
-				}
-				add(name, d.Doc, false)
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
 					switch s := s.(type) {
@@ -149,6 +128,26 @@ func exportedComments(t *testing.T, dir string) map[string]comment {
 		}
 	}
 	return all
+}
+
+// exportedName returns the name of an exported function, or of an exported method with its type.
+func exportedName(f *ast.FuncDecl) (name string, ok bool) {
+	if f.Recv == nil {
+		return f.Name.Name, f.Name.IsExported()
+	}
+	receiver := errlist.Receiver(f.Recv.List[0].Type)
+	return receiver + "." + f.Name.Name, f.Name.IsExported() && ast.IsExported(receiver)
+}
+
+// parse parses the files of a folder, without tests.
+func parse(t *testing.T, set *token.FileSet, dir string) (files []*ast.File) {
+	t.Helper()
+	for _, path := range testbed.Must(filepath.Glob(filepath.Join(dir, "*.go"))) {
+		if !strings.HasSuffix(path, "_test.go") {
+			files = append(files, testbed.Must(parser.ParseFile(set, path, nil, parser.ParseComments)))
+		}
+	}
+	return files
 }
 
 // members returns the fields of a struct, or the methods of an interface.

@@ -22,8 +22,8 @@ func step(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), testTimeout)
 }
 
-// Must returns the value of a call that must succeed, such as a constructor. It panics with the error
-// of any other call, so the test fails with the stack of the caller.
+// Must returns the value of a call that must succeed, such as a constructor. It panics with an
+// error, so the test fails with the stack of the caller.
 func Must[V any](v V, err error) V {
 	if err != nil {
 		panic(err)
