@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -51,18 +50,7 @@ func serveCaches(ctx context.Context, servers string, in io.Reader, out io.Write
 	}
 	p := &cacheProgram{client: client}
 	defer p.close()
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		numbers, err := p.answer(ctx, strings.Fields(lines.Text()))
-		if err != nil {
-			return fmt.Errorf("%q: %w", lines.Text(), err)
-		}
-		text := strings.Trim(fmt.Sprint(numbers), "[]")
-		if _, err := fmt.Fprintln(out, text); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
+	return serveLines(in, out, func(words []string) ([]int64, error) { return p.answer(ctx, words) })
 }
 
 func (p *cacheProgram) answer(ctx context.Context, words []string) ([]int64, error) {

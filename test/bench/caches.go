@@ -131,10 +131,7 @@ func (b *cacheBench) turn(ctx context.Context, p *peer) (figures []figure, err e
 // machine affects all of them. Each write contains its time.
 func (b *cacheBench) delays(ctx context.Context, peers []*peer) (figures [][]figure, err error) {
 	for _, p := range peers {
-		if _, err := p.load(b.delayed()); err != nil {
-			return nil, err
-		}
-		if _, err := p.ask("follow " + end); err != nil {
+		if err := p.tell("load "+b.delayed(), "follow "+end); err != nil {
 			return nil, err
 		}
 	}
@@ -174,10 +171,7 @@ func (b *cacheBench) delays(ctx context.Context, peers []*peer) (figures [][]fig
 // reads counts the requests of a cache while one node is written. Pings are among them: one in some
 // seconds.
 func (b *cacheBench) reads(ctx context.Context, p *peer) (f figure, err error) {
-	if _, err := p.load(b.flooded()); err != nil {
-		return f, err
-	}
-	if _, err := p.ask("follow " + end); err != nil {
+	if err := p.tell("load "+b.flooded(), "follow "+end); err != nil {
 		return f, err
 	}
 	before, err := b.servers.counters(ctx)
@@ -297,7 +291,13 @@ type loaded struct {
 	nodes int
 }
 
-func (p *peer) load(path string) (loaded, error) { return p.loaded("load " + path) }
+func (p *peer) load(path string) (loaded, error) {
+	n, err := p.numbers("load "+path, 3)
+	if err != nil {
+		return loaded{}, err
+	}
+	return loaded{time.Duration(n[0]), n[1], int(n[2])}, nil
+}
 
 // watched is a peer's result of watching services.
 type watched struct {
@@ -308,25 +308,11 @@ type watched struct {
 
 // watch asks a peer to watch all services below base.
 func (p *peer) watch(base string) (watched, error) {
-	n, err := p.ask("services " + base)
-	if err == nil && len(n) != 5 {
-		err = fmt.Errorf("services: unexpected reply %v of the peer", n)
-	}
+	n, err := p.numbers("services "+base, 5)
 	if err != nil {
 		return watched{}, err
 	}
 	return watched{loaded{time.Duration(n[0]), n[1], int(n[2])}, n[3], n[4]}, nil
-}
-
-func (p *peer) loaded(question string) (loaded, error) {
-	numbers, err := p.ask(question)
-	if err == nil && len(numbers) != 3 {
-		err = fmt.Errorf("%s: unexpected reply %v of the peer", question, numbers)
-	}
-	if err != nil {
-		return loaded{}, err
-	}
-	return loaded{time.Duration(numbers[0]), numbers[1], int(numbers[2])}, nil
 }
 
 // caches compares caches and prints the results.
@@ -367,17 +353,13 @@ func (o *options) caches(ctx context.Context, s *servers) error {
 		}
 		peers = append(peers, p)
 	}
+	b := cacheBench{servers: s, rounds: o.rounds, loads: []int{10_000, 50_000, 100_000}, rate: 1_000, writing: 5 * time.Second, burst: 10_000}
+	run := b.run
 	if o.services {
 		b := serviceBench{servers: s, relays: relays, rounds: o.rounds, services: 500, instances: 20, registered: 200, quiet: 2 * time.Second}
-		columns, err := b.run(ctx, peers)
-		if err != nil {
-			return err
-		}
-		printCaches(os.Stdout, columns)
-		return nil
+		run = b.run
 	}
-	b := cacheBench{servers: s, rounds: o.rounds, loads: []int{10_000, 50_000, 100_000}, rate: 1_000, writing: 5 * time.Second, burst: 10_000}
-	columns, err := b.run(ctx, peers)
+	columns, err := run(ctx, peers)
 	if err != nil {
 		return err
 	}

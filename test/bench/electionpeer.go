@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -71,17 +69,10 @@ func serveElections(ctx context.Context, who string, addresses []string, timeout
 	default:
 		return fmt.Errorf("unknown candidate %q", who)
 	}
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		number, err := p.answer(ctx, strings.Fields(lines.Text()))
-		if err != nil {
-			return fmt.Errorf("%q: %w", lines.Text(), err)
-		}
-		if _, err := fmt.Fprintln(out, number); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
+	return serveLines(in, out, func(words []string) ([]int64, error) {
+		number, err := p.answer(ctx, words)
+		return []int64{number}, err
+	})
 }
 
 func (p *electionProgram) answer(ctx context.Context, words []string) (int64, error) {

@@ -194,12 +194,10 @@ func (b *electionBench) kill(ctx context.Context, e *election) error {
 		return err
 	}
 	defer func() { _ = victim.stop() }()
-	for _, line := range []string{"join " + e.path, "lead"} {
-		if _, err := victim.number(line); err != nil {
-			return err
-		}
+	if err := victim.tell("join "+e.path, "lead"); err != nil {
+		return err
 	}
-	if _, err := next.number("join " + e.path); err != nil {
+	if err := next.tell("join " + e.path); err != nil {
 		return err
 	}
 	// As above. Sessions end with a tick of the server, and depend on the last ping: the time to

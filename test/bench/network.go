@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -27,12 +26,9 @@ func (s *servers) addNetwork(ctx context.Context, delay time.Duration) (stop fun
 	if err != nil {
 		return nil, err
 	}
-	host := "127.0.0.1"
-	if s.network != "" { // where containers reach it, too
-		host, err = docker(ctx, "network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", s.network)
-		if err != nil {
-			return nil, err
-		}
+	host, err := s.host(ctx)
+	if err != nil {
+		return nil, err
 	}
 	targets := slices.Concat(s.addresses, s.etcd, s.redis)
 	p, err := startPeer("network", exec.CommandContext(ctx, program, slices.Concat([]string{"-proxy", host, "-network", delay.String()}, targets)...))
@@ -54,6 +50,14 @@ func (s *servers) addNetwork(ctx context.Context, delay time.Duration) (stop fun
 	return p.stop, nil
 }
 
+// host returns the address of this machine, at which containers reach it, too.
+func (s *servers) host(ctx context.Context) (string, error) {
+	if s.network == "" {
+		return "127.0.0.1", nil
+	}
+	return docker(ctx, "network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", s.network)
+}
+
 // reached returns the addresses at which clients reach servers.
 func (s *servers) reached(addresses []string) (reached []string) {
 	for _, address := range addresses {
@@ -73,25 +77,14 @@ func serveNetwork(ctx context.Context, host string, delay time.Duration, targets
 	}
 	// A goroutine that waits for a delay keeps its processor of the runtime for a while.
 	runtime.GOMAXPROCS(512)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var addresses []string
 	for _, target := range targets {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+		r, err := startRelay(ctx, host, target, delay)
 		if err != nil {
 			return err
 		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
-		go func() { // ends when l is closed
-			for {
-				client, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go link(ctx, client, target, delay)
-			}
-		}()
+		defer r.close()
+		addresses = append(addresses, r.address())
 	}
 	if _, err := fmt.Fprintln(out, strings.Join(addresses, " ")); err != nil {
 		return err
@@ -100,34 +93,14 @@ func serveNetwork(ctx context.Context, host string, delay time.Duration, targets
 	return err
 }
 
-// link connects a client and a server until one of them closes the connection.
-func link(ctx context.Context, client net.Conn, target string, delay time.Duration) {
-	defer client.Close()
-	server, err := new(net.Dialer).DialContext(ctx, "tcp", target)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	defer context.AfterFunc(ctx, func() {
-		client.Close()
-		server.Close()
-	})()
-	var wg sync.WaitGroup
-	wg.Go(func() { passOn(server, client, delay) })
-	passOn(client, server, delay)
-	wg.Wait()
-}
-
 // parcel is the data of one read, and when it is due.
 type parcel struct {
 	bytes []byte
 	due   time.Time
 }
 
-// passOn writes the data that it reads, delay later. Then it closes both connections.
-func passOn(to, from net.Conn, delay time.Duration) {
-	defer to.Close()
-	defer from.Close()
+// passLater writes the data that it reads, delay later.
+func passLater(to io.Writer, from net.Conn, delay time.Duration) {
 	parcels := make(chan parcel, 1024)
 	go func() { // ends when from is closed
 		defer close(parcels)

@@ -124,16 +124,47 @@ func (p *peer) ask(line string) ([]int64, error) {
 	return numbers, nil
 }
 
-// number asks for one number.
-func (p *peer) number(line string) (int64, error) {
+// numbers asks for n numbers.
+func (p *peer) numbers(line string, n int) ([]int64, error) {
 	numbers, err := p.ask(line)
-	if err == nil && len(numbers) != 1 {
+	if err == nil && len(numbers) != n {
 		err = fmt.Errorf("%s: unexpected reply %v of the peer", line, numbers)
 	}
+	return numbers, err
+}
+
+// number asks for one number.
+func (p *peer) number(line string) (int64, error) {
+	numbers, err := p.numbers(line, 1)
 	if err != nil {
 		return 0, err
 	}
 	return numbers[0], nil
+}
+
+// tell asks lines, one after the other, whose replies have no meaning.
+func (p *peer) tell(lines ...string) error {
+	for _, line := range lines {
+		if _, err := p.ask(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serveLines is a peer's side: it answers lines until there are no more.
+func serveLines(in io.Reader, out io.Writer, answer func(words []string) ([]int64, error)) error {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		numbers, err := answer(strings.Fields(lines.Text()))
+		if err != nil {
+			return fmt.Errorf("%q: %w", lines.Text(), err)
+		}
+		if _, err := fmt.Fprintln(out, strings.Trim(fmt.Sprint(numbers), "[]")); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
 }
 
 // startPeer starts a command that answers lines.

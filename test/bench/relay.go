@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // relay forwards the traffic of a client and its server, counts the bytes, and can cut the
@@ -13,6 +14,7 @@ import (
 type relay struct {
 	listener net.Listener
 	target   string
+	delay    time.Duration
 	bytes    atomic.Int64
 	accepted atomic.Int64 // connections
 	ends     sync.WaitGroup
@@ -21,13 +23,13 @@ type relay struct {
 	conns map[net.Conn]struct{}
 }
 
-// startRelay listens at a host for connections to a server.
-func startRelay(ctx context.Context, host, target string) (*relay, error) {
+// startRelay listens at a host for connections to a server, whose traffic takes delay each way.
+func startRelay(ctx context.Context, host, target string, delay time.Duration) (*relay, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{listener: l, target: target, conns: make(map[net.Conn]struct{})}
+	r := &relay{listener: l, target: target, delay: delay, conns: make(map[net.Conn]struct{})}
 	r.ends.Go(func() { // ends with close
 		for {
 			client, err := l.Accept()
@@ -70,7 +72,12 @@ func (r *relay) connect(ctx context.Context, client net.Conn) {
 func (r *relay) pass(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
-	_, _ = io.Copy(byteCounter{to, &r.bytes}, from) // the error is the end of one of them
+	counting := byteCounter{to, &r.bytes}
+	if r.delay > 0 {
+		passLater(counting, from, r.delay)
+		return
+	}
+	_, _ = io.Copy(counting, from) // the error is the end of one of them
 }
 
 // byteCounter counts written bytes.
@@ -102,14 +109,12 @@ func (r *relay) close() {
 
 // relays starts relays to the first server, where containers reach them.
 func (s *servers) relays(ctx context.Context, n int) (all []*relay, err error) {
-	host := "127.0.0.1"
-	if s.network != "" {
-		if host, err = docker(ctx, "network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", s.network); err != nil {
-			return nil, err
-		}
+	host, err := s.host(ctx)
+	if err != nil {
+		return nil, err
 	}
 	for range n {
-		r, err := startRelay(ctx, host, s.addresses[0])
+		r, err := startRelay(ctx, host, s.addresses[0], 0)
 		if err != nil {
 			for _, r := range all {
 				r.close()

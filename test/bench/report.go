@@ -55,6 +55,23 @@ func perCycle(m measure, what float64) float64 {
 	return what / float64(max(1, m.cycles))
 }
 
+// perCycle returns the median of what a cycle costs.
+func (c column) perCycle(of func(measure) float64) float64 {
+	return medianOf(c.turns, func(m measure) float64 { return perCycle(m, of(m)) })
+}
+
+// positive is the cell of what a cycle costs, which is empty if nothing was counted.
+func (c column) positive(of func(measure) float64) string {
+	if n := c.perCycle(of); n > 0 {
+		return fmt.Sprintf("%.0f", n)
+	}
+	return ""
+}
+
+func (c column) requests() string {
+	return fmt.Sprintf("%.1f", c.perCycle(func(m measure) float64 { return float64(m.requests) }))
+}
+
 // print writes a table in Markdown. With holds it compares hand-offs, since a cycle is mostly the
 // hold.
 func (t table) print(w io.Writer) {
@@ -67,22 +84,16 @@ func (t table) print(w io.Writer) {
 		t.workload.name, what, t.columns[0].system)
 	for i, c := range t.columns {
 		ratios := t.ratios(i, f)
-		requests, bytes := fmt.Sprintf("%.1f", medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.requests)) })), ""
-		if n := medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.bytes)) }); n > 0 {
-			bytes = fmt.Sprintf("%.0f", n)
-		}
-		allocs, allocBytes := "", ""
-		if n := medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.allocs)) }); n > 0 {
-			allocs = fmt.Sprintf("%.0f", n)
-			allocBytes = fmt.Sprintf("%.0f", medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.allocBytes)) }))
-		}
-		serverCPU := micros(medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.server)) }))
+		requests, bytes := c.requests(), c.positive(func(m measure) float64 { return float64(m.bytes) })
+		allocs := c.positive(func(m measure) float64 { return float64(m.allocs) })
+		allocBytes := c.positive(func(m measure) float64 { return float64(m.allocBytes) })
+		serverCPU := micros(c.perCycle(func(m measure) float64 { return float64(m.server) }))
 		if !c.asksZooKeeper() {
 			requests, serverCPU = "", ""
 		}
 		fmt.Fprintf(w, "| %s | %s | %.2f | %.2f | %s | %s | %s | %s | %s | %s |\n", c.system, micros(medianOf(c.turns, f)),
 			quantile(ratios, 0.5), quantile(ratios, 0.99), requests, bytes,
-			micros(medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.client)) })), serverCPU, allocs, allocBytes)
+			micros(c.perCycle(func(m measure) float64 { return float64(m.client) })), serverCPU, allocs, allocBytes)
 	}
 	t.printGivenUp(w, "")
 }
@@ -152,11 +163,10 @@ func (c column) counts() string {
 	if !c.asksZooKeeper() {
 		return ""
 	}
-	text := fmt.Sprintf("%.1f", medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.requests)) }))
-	if n := medianOf(c.turns, func(m measure) float64 { return perCycle(m, float64(m.bytes)) }); n > 0 {
-		text += fmt.Sprintf(", %.0f", n)
+	if bytes := c.positive(func(m measure) float64 { return float64(m.bytes) }); bytes != "" {
+		return c.requests() + ", " + bytes
 	}
-	return text
+	return c.requests()
 }
 
 // grid is a table with a line for each workload and a column for each system, in the order of their

@@ -87,10 +87,7 @@ func (b *serviceBench) turn(ctx context.Context, p *peer, r *relay, base string,
 	if err != nil {
 		return nil, err
 	}
-	if _, err := p.ask("close"); err != nil {
-		return nil, err
-	}
-	if _, err := p.ask(fmt.Sprintf("register %s %d", ours(base), b.registered)); err != nil {
+	if err := p.tell("close", fmt.Sprintf("register %s %d", ours(base), b.registered)); err != nil {
 		return nil, err
 	}
 	registered, err := b.reconnect(ctx, r)
