@@ -32,28 +32,55 @@ type user struct {
 }
 
 // virtual runs test with users below /users, in virtual time.
-func virtual(t *testing.T, test func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user])) {
+func virtual(t *testing.T, test func(*testing.T, *testbed.World, *modeled.Nodes[user]), opts ...zktest.Option) {
 	t.Helper()
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		users, err := modeled.New[user](w.Client(), "/users")
-		require.NoError(t, err)
-		test(t, w.Server, users)
-	})
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) { test(t, w, nodes[user](t, w.Client(), "/users")) }, opts...)
 }
 
-func set[T any](t *testing.T, nodes *modeled.Nodes[T], name string, v T) {
+func nodes[T any](t *testing.T, client *framework.Client, path string, opts ...modeled.Option) *modeled.Nodes[T] {
 	t.Helper()
-	_, err := nodes.Set(testbed.Context(t), name, v)
+	n, err := modeled.New[T](client, path, opts...)
+	require.NoError(t, err)
+	return n
+}
+
+func set[T any](t *testing.T, n *modeled.Nodes[T], name string, v T) {
+	t.Helper()
+	_, err := n.Set(testbed.Context(t), name, v)
 	require.NoError(t, err)
 }
 
+func get[T any](t *testing.T, n *modeled.Nodes[T], name string) T {
+	t.Helper()
+	v, _, err := n.Get(testbed.Context(t), name)
+	require.NoError(t, err)
+	return v
+}
+
+func list[T any](t *testing.T, n *modeled.Nodes[T]) []modeled.Entry[T] {
+	t.Helper()
+	entries, err := n.List(testbed.Context(t))
+	require.NoError(t, err)
+	return entries
+}
+
+// view returns a View that is closed when the test ends.
+func view[T any](t *testing.T, n *modeled.Nodes[T]) *modeled.View[T] {
+	t.Helper()
+	v, err := n.View(testbed.Context(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { v.Close() })
+	return v
+}
+
+// same is an update that changes nothing.
+func same[T any](v T) (T, error) { return v, nil }
+
 func TestNodes_ReadsWhatItWrites(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
+	virtual(t, func(t *testing.T, w *testbed.World, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
-		entries, err := users.List(ctx)
-		require.NoError(t, err)
-		require.Empty(t, entries, "of a missing path")
-		_, _, err = users.Get(ctx, "ann")
+		require.Empty(t, list(t, users), "of a missing path")
+		_, _, err := users.Get(ctx, "ann")
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.EqualError(t, err, "get /users/ann: zk: node does not exist")
 
@@ -62,9 +89,7 @@ func TestNodes_ReadsWhatItWrites(t *testing.T) {
 		ann, stat, err := users.Get(ctx, "ann")
 		require.NoError(t, err)
 		require.Equal(t, user{"Ann <a&b>", 30}, ann)
-		data, err := server.Get("/users/ann")
-		require.NoError(t, err)
-		require.Equal(t, `{"name":"Ann <a&b>","age":30}`, string(data))
+		require.Equal(t, `{"name":"Ann <a&b>","age":30}`, testbed.ServerData(t, w.Server, "/users/ann"))
 
 		bob, err := users.Set(ctx, "bob", user{"Bob", 40})
 		require.NoError(t, err, "creates")
@@ -80,8 +105,7 @@ func TestNodes_ReadsWhatItWrites(t *testing.T) {
 		_, err = users.Set(ctx, "carl", user{}, framework.IfVersion(0))
 		require.ErrorIs(t, err, zk.ErrNoNode)
 
-		entries, err = users.List(ctx)
-		require.NoError(t, err)
+		entries := list(t, users)
 		require.Len(t, entries, 2)
 		require.Equal(t, modeled.Entry[user]{Name: "ann", Value: user{"Ann", 31}, Stat: *stat}, entries[0])
 		require.Equal(t, user{"Bob", 41}, entries[1].Value)
@@ -93,34 +117,32 @@ func TestNodes_ReadsWhatItWrites(t *testing.T) {
 }
 
 func TestNodes_ParentsAndBadData(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
+	virtual(t, func(t *testing.T, w *testbed.World, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
 		set(t, users, "ann", user{"Ann", 30})
-		require.NoError(t, server.Create("/users/teams", nil))
-		require.NoError(t, server.Create("/users/zoe", []byte("{")))
+		require.NoError(t, w.Server.Create("/users/teams", nil))
+		require.NoError(t, w.Server.Create("/users/zoe", []byte("{")))
 		_, _, err := users.Get(ctx, "teams")
 		require.ErrorIs(t, err, zk.ErrNoNode, "a parent is not a value")
 		_, stat, err := users.Get(ctx, "zoe")
 		require.ErrorIs(t, err, modeled.ErrBadValue)
 		require.NotNil(t, stat)
 		require.NotContains(t, err.Error(), "\n")
-		_, err = users.Update(ctx, "zoe", func(u user) (user, error) { return u, nil })
+		_, err = users.Update(ctx, "zoe", same)
 		require.ErrorIs(t, err, modeled.ErrBadValue)
-		_, err = users.Update(ctx, "teams", func(u user) (user, error) { return u, nil })
+		_, err = users.Update(ctx, "teams", same)
 		require.ErrorIs(t, err, zk.ErrNoNode)
 
-		entries, err := users.List(ctx)
-		require.NoError(t, err)
+		entries := list(t, users)
 		require.Len(t, entries, 2)
 		require.ErrorIs(t, entries[1].Err, modeled.ErrBadValue)
 		set(t, users, "zoe", user{"Zoe", 9})
-		_, _, err = users.Get(ctx, "zoe")
-		require.NoError(t, err)
+		get(t, users, "zoe")
 	})
 }
 
 func TestNodes_RefusesBadArguments(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
+	virtual(t, func(t *testing.T, w *testbed.World, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
 		for _, name := range []string{"", ".", "..", "a/b", "/a", "a\x00"} {
 			_, _, err := users.Get(ctx, name)
@@ -128,7 +150,7 @@ func TestNodes_RefusesBadArguments(t *testing.T) {
 			require.ErrorIs(t, users.Create(ctx, name, user{}), framework.ErrBadPath)
 			_, err = users.Set(ctx, name, user{}, framework.IfVersion(0))
 			require.ErrorIs(t, err, framework.ErrBadPath)
-			_, err = users.Update(ctx, name, func(u user) (user, error) { return u, nil })
+			_, err = users.Update(ctx, name, same)
 			require.ErrorIs(t, err, framework.ErrBadPath)
 			require.ErrorIs(t, users.Delete(ctx, name), framework.ErrBadPath)
 			for _, err := range users.Observe(ctx, name) {
@@ -139,48 +161,36 @@ func TestNodes_RefusesBadArguments(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 		_, err = modeled.New[user](nil, "/users")
 		require.ErrorIs(t, err, framework.ErrBadArgument)
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
+		client := w.Client()
 		_, err = modeled.New[user](client, "users")
 		require.ErrorIs(t, err, framework.ErrBadPath)
-		_, err = modeled.New[user](client, "/users", modeled.WithCodec[user](nil))
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = modeled.New[user](client, "/users", modeled.WithCodec(modeled.Compressed[user](nil)))
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = modeled.New[user](client, "/users", nil)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-		numbers, err := modeled.New[float64](client, "/numbers")
-		require.NoError(t, err)
+		noCodec := modeled.WithCodec(modeled.Compressed[user](nil))
+		for _, opt := range []modeled.Option{nil, modeled.WithCodec[user](nil), noCodec} {
+			_, err = modeled.New[user](client, "/users", opt)
+			require.ErrorIs(t, err, framework.ErrBadArgument)
+		}
+		numbers := nodes[float64](t, client, "/numbers")
 		_, err = numbers.Set(ctx, "nan", math.NaN())
 		require.ErrorIs(t, err, framework.ErrBadValue)
 		require.ErrorContains(t, err, "set /numbers/nan: bad value: json: unsupported value")
-		require.False(t, server.Exists("/numbers"))
+		require.False(t, w.Server.Exists("/numbers"))
 	})
 }
 
 func TestList_ReadsManyAtATime(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		ctx := testbed.Context(t)
-		users, err := modeled.New[user](w.Client(), "/users")
-		require.NoError(t, err)
+	virtual(t, func(t *testing.T, w *testbed.World, users *modeled.Nodes[user]) {
 		require.NoError(t, w.Server.Create("/users", nil))
 		for i := range 1000 {
 			require.NoError(t, w.Server.Create(fmt.Sprintf("/users/%04d", i), fmt.Appendf(nil, `{"age":%d}`, i)))
 		}
-		_, err = users.List(ctx) // connects
-		require.NoError(t, err)
 		began := time.Now()
-		entries, err := users.List(ctx)
-		require.NoError(t, err)
+		entries := list(t, users)
 		require.Less(t, time.Since(began), 300*time.Millisecond, "17 round trips of 10 ms")
 		require.Len(t, entries, 1000)
 		for i, entry := range entries {
 			require.Equal(t, i, entry.Value.Age)
 		}
-		canceled, cancel := context.WithCancel(ctx)
-		cancel()
-		_, err = users.List(canceled)
+		_, err := users.List(testbed.Cancelled(t))
 		require.ErrorIs(t, err, context.Canceled)
 	}, zktest.WithLatency(5*time.Millisecond))
 }
@@ -189,13 +199,11 @@ func TestList_ReadsManyAtATime(t *testing.T) {
 func TestList_EachRequestFails(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		ctx := testbed.Context(t)
-		other, err := modeled.New[user](s.Other, "/users")
-		require.NoError(t, err)
+		other := nodes[user](t, s.Other, "/users")
 		for _, name := range []string{"ann", "bob", "zoe"} {
 			set(t, other, name, user{name, 1})
 		}
-		users, err := modeled.New[user](s.Subject, "/users")
-		require.NoError(t, err)
+		users := nodes[user](t, s.Subject, "/users")
 		if entries, err := users.List(ctx); err == nil {
 			require.Len(t, entries, 3)
 		}
@@ -208,24 +216,19 @@ type silent struct{ modeled.JSON[user] }
 func (silent) Encode(user) ([]byte, error) { return nil, nil }
 
 func TestNodes_RefusesACodecThatReturnsNoData(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, _ *modeled.Nodes[user]) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx := testbed.Context(t)
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		defer client.Close()
-		users, err := modeled.New[user](client, "/users", modeled.WithCodec[user](silent{}))
-		require.NoError(t, err)
-		_, err = users.Set(ctx, "ann", user{})
+		users := nodes[user](t, w.Client(), "/users", modeled.WithCodec[user](silent{}))
+		_, err := users.Set(ctx, "ann", user{})
 		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = client.Create(ctx, "/users/ann", []byte("{}"), framework.ContainerParents())
-		require.NoError(t, err)
-		_, err = users.Update(ctx, "ann", func(u user) (user, error) { return u, nil })
+		require.NoError(t, w.Server.Create("/users/ann", []byte("{}")))
+		_, err = users.Update(ctx, "ann", same)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 	})
 }
 
 func TestUpdate_CountsEachCallOnce(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
+	virtual(t, func(t *testing.T, w *testbed.World, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
 		set(t, users, "ann", user{"Ann", 0})
 		var all sync.WaitGroup
@@ -238,12 +241,10 @@ func TestUpdate_CountsEachCallOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		ann, _, err := users.Get(ctx, "ann")
-		require.NoError(t, err)
-		require.Equal(t, 50, ann.Age)
-		_, err = users.Update(ctx, "bob", func(u user) (user, error) { return u, nil })
+		require.Equal(t, 50, get(t, users, "ann").Age)
+		_, err := users.Update(ctx, "bob", same)
 		require.ErrorIs(t, err, zk.ErrNoNode)
-		require.False(t, server.Exists("/users/bob"))
+		require.False(t, w.Server.Exists("/users/bob"))
 		failure := errors.New("too young")
 		_, err = users.Update(ctx, "ann", func(u user) (user, error) { return u, failure })
 		require.ErrorIs(t, err, failure)
@@ -255,14 +256,11 @@ func TestUpdate_CountsEachCallOnce(t *testing.T) {
 func TestUpdate_EachRequestFails(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		ctx := testbed.Context(t)
-		other, err := modeled.New[user](s.Other, "/users")
-		require.NoError(t, err)
+		other := nodes[user](t, s.Other, "/users")
 		set(t, other, "ann", user{"Ann", 0})
-		users, err := modeled.New[user](s.Subject, "/users")
-		require.NoError(t, err)
+		users := nodes[user](t, s.Subject, "/users")
 		updated, err := users.Update(ctx, "ann", func(u user) (user, error) { u.Age++; return u, nil })
-		ann, _, read := other.Get(ctx, "ann")
-		require.NoError(t, read)
+		ann := get(t, other, "ann")
 		switch {
 		case err == nil:
 			require.Equal(t, 1, updated.Age)
@@ -276,7 +274,7 @@ func TestUpdate_EachRequestFails(t *testing.T) {
 }
 
 func TestObserve_FollowsAValue(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
+	virtual(t, func(t *testing.T, w *testbed.World, users *modeled.Nodes[user]) {
 		ctx, stop := context.WithCancel(testbed.Context(t))
 		type pair struct {
 			user user
@@ -292,7 +290,7 @@ func TestObserve_FollowsAValue(t *testing.T) {
 		require.ErrorIs(t, (<-pairs).err, zk.ErrNoNode)
 		set(t, users, "ann", user{"Ann", 30})
 		require.Equal(t, pair{user: user{"Ann", 30}}, <-pairs)
-		require.NoError(t, server.Set("/users/ann", []byte("{")))
+		require.NoError(t, w.Server.Set("/users/ann", []byte("{")))
 		require.ErrorIs(t, (<-pairs).err, modeled.ErrBadValue)
 		set(t, users, "ann", user{"Ann", 31})
 		require.Equal(t, pair{user: user{"Ann", 31}}, <-pairs)
@@ -306,27 +304,21 @@ func TestObserve_FollowsAValue(t *testing.T) {
 }
 
 func TestView_FollowsAllValues(t *testing.T) {
-	virtual(t, func(t *testing.T, server *zktest.Server, users *modeled.Nodes[user]) {
+	virtual(t, func(t *testing.T, w *testbed.World, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
-		view, err := users.View(ctx)
-		require.NoError(t, err)
-		defer view.Close()
+		view := view(t, users)
 		_, ok := view.Get("ann")
 		require.False(t, ok)
 		set(t, users, "ann", user{"Ann", 30})
 		set(t, users, "bob", user{"Bob", 40})
-		require.NoError(t, server.Create("/users/teams", nil))
+		require.NoError(t, w.Server.Create("/users/teams", nil))
 		require.NoError(t, view.Sync(ctx))
 		ann, ok := view.Get("ann")
 		require.True(t, ok)
 		require.Equal(t, user{"Ann", 30}, ann.Value)
 		require.Equal(t, "ann", ann.Name)
-		var names []string
-		for entry := range view.All() {
-			names = append(names, entry.Name)
-		}
-		require.Equal(t, []string{"ann", "bob"}, names)
-		require.NoError(t, server.Set("/users/ann", []byte("{")))
+		require.Equal(t, []string{"ann", "bob"}, names(slices.Collect(view.All())))
+		require.NoError(t, w.Server.Set("/users/ann", []byte("{")))
 		require.NoError(t, view.Sync(ctx))
 		ann, ok = view.Get("ann")
 		require.True(t, ok)
@@ -344,19 +336,15 @@ func TestView_FollowsAllValues(t *testing.T) {
 func TestWithCreate_SetsACLAndTTL(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx := testbed.Context(t)
-		leases, err := modeled.New[user](w.Client(), "/leases", modeled.WithCreate(framework.TTL(time.Minute)))
-		require.NoError(t, err)
+		leases := nodes[user](t, w.Client(), "/leases", modeled.WithCreate(framework.TTL(time.Minute)))
 		require.NoError(t, leases.Create(ctx, "ann", user{"Ann", 30}))
 		time.Sleep(5 * time.Minute) // in virtual time
 		synctest.Wait()
 		require.False(t, w.Server.Exists("/leases/ann"))
-		open, err := modeled.New[user](w.Client(), "/open", modeled.WithCreate(framework.ACL(zk.WorldACL(zk.PermRead|zk.PermWrite))))
-		require.NoError(t, err)
+		open := nodes[user](t, w.Client(), "/open", modeled.WithCreate(framework.ACL(zk.WorldACL(zk.PermRead|zk.PermWrite))))
 		set(t, open, "ann", user{"Ann", 30})
 		set(t, open, "ann", user{"Ann", 31})
-		ann, _, err := open.Get(ctx, "ann")
-		require.NoError(t, err)
-		require.Equal(t, 31, ann.Age)
+		require.Equal(t, 31, get(t, open, "ann").Age)
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 }
 
@@ -390,17 +378,14 @@ func TestNew_RefusesModesThatLoseValues(t *testing.T) {
 func TestJSON_RefusesNull(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx := testbed.Context(t)
-		users, err := modeled.New[*user](w.Client(), "/users")
-		require.NoError(t, err)
+		users := nodes[*user](t, w.Client(), "/users")
 		require.ErrorIs(t, users.Create(ctx, "ann", nil), modeled.ErrBadValue)
-		_, err = users.Set(ctx, "ann", nil)
+		_, err := users.Set(ctx, "ann", nil)
 		require.EqualError(t, err, "set /users/ann: bad value: null is not a value")
 		set(t, users, "ann", &user{"Ann", 1})
 		_, err = users.Update(ctx, "ann", func(*user) (*user, error) { return nil, nil })
 		require.ErrorIs(t, err, modeled.ErrBadValue)
-		ann, _, err := users.Get(ctx, "ann")
-		require.NoError(t, err)
-		require.Equal(t, &user{"Ann", 1}, ann)
+		require.Equal(t, &user{"Ann", 1}, get(t, users, "ann"))
 	})
 }
 
@@ -411,20 +396,14 @@ func TestNodes_OneBadNodeHidesNoOther(t *testing.T) {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			ctx, client := testbed.Context(t), w.Client(opts...)
 			require.NoError(t, w.Server.Create("/users", []byte("of another program")))
-			users, err := modeled.New[user](client, "/users")
-			require.NoError(t, err)
+			users := nodes[user](t, client, "/users")
 			set(t, users, "ann", user{"Ann", 1})
 			set(t, users, "zoe", user{"Zoe", 2})
 			require.NoError(t, w.Server.Create("/users/bad", []byte(`{"name":,}`)))
 			require.NoError(t, w.Server.Create("/users/empty", nil))
-			_, err = client.Create(ctx, "/users/secret", []byte(`{}`), framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermRead)))
-			require.NoError(t, err)
+			testbed.Create(t, client, "/users/secret", []byte(`{}`), framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermRead)))
 
-			list, err := users.List(ctx)
-			require.NoError(t, err)
-			view, err := users.View(ctx)
-			require.NoError(t, err)
-			defer view.Close()
+			list, view := list(t, users), view(t, users)
 			require.Equal(t, []string{"ann", "bad", "secret", "zoe"}, names(list))
 			require.ErrorIs(t, list[1].Err, framework.ErrBadValue)
 			require.NotZero(t, list[1].Stat.Czxid)
@@ -451,14 +430,12 @@ func TestNodes_OneBadNodeHidesNoOther(t *testing.T) {
 			require.NoError(t, <-pairs)
 			require.NoError(t, w.Server.Set("/users/bad", []byte("plain")))
 			require.ErrorIs(t, <-pairs, framework.ErrBadValue)
-			_, err = client.SetACL(ctx, "/users/bad", zk.WorldACL(zk.PermAll&^zk.PermRead))
-			require.NoError(t, err)
+			testbed.SetACL(t, client, "/users/bad", zk.WorldACL(zk.PermAll&^zk.PermRead))
 			set(t, users, "bad", user{"Bob", 4})
 			w.Server.CutConnections() // no event reports it
 			require.ErrorIs(t, <-pairs, zk.ErrNoAuth)
 			time.Sleep(5 * time.Second) // in virtual time
-			_, err = client.SetACL(ctx, "/users/bad", zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			testbed.SetACL(t, client, "/users/bad", zk.WorldACL(zk.PermAll))
 			require.NoError(t, <-pairs, "once a minute it is read again")
 			stop()
 			require.ErrorIs(t, <-pairs, context.Canceled)
@@ -478,19 +455,11 @@ func names(entries []modeled.Entry[user]) (names []string) {
 // The caller may change what a View returns.
 func TestView_ValuesShareNoMemory(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		ctx := testbed.Context(t)
-		tags, err := modeled.New[map[string][]string](w.Client(), "/tags")
-		require.NoError(t, err)
+		tags := nodes[map[string][]string](t, w.Client(), "/tags")
 		set(t, tags, "ann", map[string][]string{"a": {"b"}})
-		raw, err := modeled.New[[]byte](w.Client(), "/raw", modeled.WithCodec(bytesCodec{}))
-		require.NoError(t, err)
+		raw := nodes[[]byte](t, w.Client(), "/raw", modeled.WithCodec(bytesCodec{}))
 		set(t, raw, "ann", []byte("text"))
-		tagged, err := tags.View(ctx)
-		require.NoError(t, err)
-		defer tagged.Close()
-		texts, err := raw.View(ctx)
-		require.NoError(t, err)
-		defer texts.Close()
+		tagged, texts := view(t, tags), view(t, raw)
 		for range 2 {
 			entry, ok := tagged.Get("ann")
 			require.True(t, ok)
@@ -549,16 +518,9 @@ func TestJSON_Java(t *testing.T) {
 	require.Equal(t, `"x"`, string(text))
 }
 
-func TestCompressed_IsGzipOfTheJSON(t *testing.T) {
-	codec := modeled.WithCodec(modeled.Compressed(modeled.JSON[user]{}))
-	t.Run("with the codec", func(t *testing.T) { compresses(t, nil, codec) })
-	t.Run("with the client", func(t *testing.T) { compresses(t, []framework.Option{framework.WithCompression()}) })
-	t.Run("with both", func(t *testing.T) { compresses(t, []framework.Option{framework.WithCompression()}, codec) })
-}
-
-// The limit of the client counts for each codec that compresses, in both directions.
-func TestCompressed_TheLimitOfTheClient(t *testing.T) {
-	codec := modeled.WithCodec(modeled.Compressed(modeled.JSON[string]{}))
+// compressing runs test with values that are compressed once, by the codec or by the client.
+func compressing[T any](t *testing.T, test func(*testing.T, *testbed.World, func(...framework.Option) *modeled.Nodes[T])) {
+	codec := modeled.WithCodec(modeled.Compressed(modeled.JSON[T]{}))
 	for name, c := range map[string]struct {
 		client []framework.Option
 		opts   []modeled.Option
@@ -567,62 +529,51 @@ func TestCompressed_TheLimitOfTheClient(t *testing.T) {
 		"with the client": {[]framework.Option{framework.WithCompression()}, nil},
 		"with both":       {[]framework.Option{framework.WithCompression()}, []modeled.Option{codec}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-				ctx := testbed.Context(t)
-				texts := func(limit int) *modeled.Nodes[string] {
-					n, err := modeled.New[string](w.Client(append(c.client, framework.WithMaxDecompressed(limit))...), "/texts", c.opts...)
-					require.NoError(t, err)
-					return n
-				}
-				small, large := texts(10_000), texts(40_000_000)
-				_, err := small.Set(ctx, "a", strings.Repeat("x", 10_000))
-				require.ErrorIs(t, err, framework.ErrTooLarge)
-				require.ErrorIs(t, err, modeled.ErrBadValue)
-				long := strings.Repeat("x", 20_000_000)
-				set(t, large, "a", long)
-				got, _, err := large.Get(ctx, "a")
-				require.NoError(t, err)
-				require.Equal(t, len(long), len(got))
-				_, _, err = small.Get(ctx, "a")
-				require.ErrorIs(t, err, framework.ErrTooLarge)
-				set(t, small, "b", "short")
-				all, err := small.List(ctx)
-				require.NoError(t, err)
-				require.Len(t, all, 2)
-				require.ErrorIs(t, all[0].Err, framework.ErrTooLarge)
-				view, err := small.View(ctx)
-				require.NoError(t, err)
-				defer view.Close()
-				entry, ok := view.Get("a")
-				require.True(t, ok)
-				require.ErrorIs(t, entry.Err, framework.ErrTooLarge)
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			test(t, w, func(opts ...framework.Option) *modeled.Nodes[T] {
+				return nodes[T](t, w.Client(append(c.client, opts...)...), "/values", c.opts...)
 			})
 		})
 	}
-	_, err := modeled.Compressed(modeled.JSON[string]{}).Encode(strings.Repeat("x", 17<<20))
-	require.ErrorIs(t, err, framework.ErrTooLarge)
 }
 
-// compresses requires that values are compressed once.
-func compresses(t *testing.T, client []framework.Option, opts ...modeled.Option) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		ctx := testbed.Context(t)
-		users, err := modeled.New[user](w.Client(client...), "/users", opts...)
-		require.NoError(t, err)
-		long := user{strings.Repeat("a", 1000), 1}
+func TestCompressed_IsGzipOfTheJSON(t *testing.T) {
+	compressing(t, func(t *testing.T, w *testbed.World, of func(...framework.Option) *modeled.Nodes[user]) {
+		users, long := of(), user{strings.Repeat("a", 1000), 1}
 		set(t, users, "ann", long)
-		data, err := w.Server.Get("/users/ann")
-		require.NoError(t, err)
+		data := testbed.ServerData(t, w.Server, "/values/ann")
 		require.Less(t, len(data), 100)
-		plain, err := compressed.Decode(data)
+		plain, err := compressed.Decode([]byte(data))
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprintf(`{"name":%q,"age":1}`, long.Name), string(plain))
-		ann, _, err := users.Get(ctx, "ann")
-		require.NoError(t, err)
-		require.Equal(t, long, ann)
-		require.NoError(t, w.Server.Set("/users/ann", []byte(`{"name":"Ann"}`)))
-		_, _, err = users.Get(ctx, "ann")
+		require.Equal(t, long, get(t, users, "ann"))
+		require.NoError(t, w.Server.Set("/values/ann", []byte(`{"name":"Ann"}`)))
+		_, _, err = users.Get(testbed.Context(t), "ann")
 		require.ErrorIs(t, err, modeled.ErrBadValue, "plain data are refused")
 	})
+}
+
+// The limit of the client counts for each codec that compresses, in both directions.
+func TestCompressed_TheLimitOfTheClient(t *testing.T) {
+	compressing(t, func(t *testing.T, _ *testbed.World, texts func(...framework.Option) *modeled.Nodes[string]) {
+		ctx := testbed.Context(t)
+		small, large := texts(framework.WithMaxDecompressed(10_000)), texts(framework.WithMaxDecompressed(40_000_000))
+		_, err := small.Set(ctx, "a", strings.Repeat("x", 10_000))
+		require.ErrorIs(t, err, framework.ErrTooLarge)
+		require.ErrorIs(t, err, modeled.ErrBadValue)
+		long := strings.Repeat("x", 20_000_000)
+		set(t, large, "a", long)
+		require.Equal(t, len(long), len(get(t, large, "a")))
+		_, _, err = small.Get(ctx, "a")
+		require.ErrorIs(t, err, framework.ErrTooLarge)
+		set(t, small, "b", "short")
+		all := list(t, small)
+		require.Len(t, all, 2)
+		require.ErrorIs(t, all[0].Err, framework.ErrTooLarge)
+		entry, ok := view(t, small).Get("a")
+		require.True(t, ok)
+		require.ErrorIs(t, entry.Err, framework.ErrTooLarge)
+	})
+	_, err := modeled.Compressed(modeled.JSON[string]{}).Encode(strings.Repeat("x", 17<<20))
+	require.ErrorIs(t, err, framework.ErrTooLarge)
 }
