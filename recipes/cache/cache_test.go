@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -15,6 +16,7 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,9 +48,9 @@ func eachMode(t *testing.T, test func(t *testing.T, mode watchMode)) {
 }
 
 // eachModeVirtual runs test in both ways, each in a synctest bubble.
-func eachModeVirtual(t *testing.T, test func(t *testing.T, mode watchMode)) {
+func eachModeVirtual(t *testing.T, test func(*testing.T, *testbed.World, watchMode), opts ...zktest.Option) {
 	for _, mode := range modes {
-		testbed.RunVirtual(t, string(mode), func(t *testing.T) { test(t, mode) })
+		testbed.RunWorld(t, string(mode), func(t *testing.T, w *testbed.World) { test(t, w, mode) }, opts...)
 	}
 }
 
@@ -102,6 +104,23 @@ func load(t *testing.T, client *framework.Client, path string, opts ...cache.Opt
 	return c
 }
 
+// has reports whether a cache holds a node.
+func has(c *cache.Cache, path string) bool {
+	_, ok := c.Get(path)
+	return ok
+}
+
+// data returns the data of a node that a cache holds.
+func data(c *cache.Cache, path string) string {
+	n, _ := c.Get(path)
+	return string(n.Data)
+}
+
+func isCurrent(c *cache.Cache) bool {
+	ok, _ := c.Current()
+	return ok
+}
+
 func create(t *testing.T, client *framework.Client, paths ...string) {
 	t.Helper()
 	for _, path := range paths {
@@ -132,16 +151,15 @@ func show(c *cache.Cache) []string {
 
 // feed gives the changes of a cache one by one.
 type feed struct {
-	t    *testing.T
-	next func() (cache.Change, bool)
+	t       *testing.T
+	changes <-chan cache.Change
 }
 
 func follow(t *testing.T, c *cache.Cache) *feed {
 	changes := make(chan cache.Change)
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { // ends with ctx
-		defer close(ended)
+	var reader sync.WaitGroup
+	reader.Go(func() { // ends with ctx
 		for ch, err := range c.Changes(ctx) {
 			if err != nil || ch.Kind == cache.Loaded {
 				continue
@@ -151,27 +169,21 @@ func follow(t *testing.T, c *cache.Cache) *feed {
 			case <-ctx.Done():
 			}
 		}
-	}()
+	})
 	t.Cleanup(func() {
 		cancel()
-		<-ended
+		reader.Wait()
 	})
-	return &feed{t, func() (cache.Change, bool) {
-		select {
-		case ch := <-changes:
-			return ch, true
-		case <-testbed.Context(t).Done():
-			return cache.Change{}, false
-		}
-	}}
+	return &feed{t, changes}
 }
+
+func (f *feed) next() cache.Change { return testbed.Receive(f.t, f.changes, "a change") }
 
 // want checks the next changes, written as "created /a=data".
 func (f *feed) want(changes ...string) {
 	f.t.Helper()
 	for _, want := range changes {
-		ch, ok := f.next()
-		require.True(f.t, ok, "waited in vain for %s", want)
+		ch := testbed.Receive(f.t, f.changes, want)
 		n := ch.New
 		if ch.Kind == cache.Deleted {
 			n = ch.Old
@@ -195,8 +207,7 @@ func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	require.NoError(t, err)
 	require.Equal(t, cache.Node{Path: "/r/b/x", Data: []byte("/r/b/x"), Stat: *stat}, n)
 	for _, path := range []string{"/r/d", "/r/b/", "/r/", "/other", "/", "", "/r/b/x/y", "/rx", "r"} {
-		_, ok := c.Get(path)
-		require.False(t, ok, path)
+		require.False(t, has(c, path), path)
 	}
 	var names []string
 	for n := range c.Children("/r") {
@@ -206,8 +217,7 @@ func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	for range c.Children("/r/c") {
 		t.Fatal("a leaf has no children")
 	}
-	fresh, _ := c.Current()
-	require.True(t, fresh)
+	require.True(t, isCurrent(c))
 	stats := c.Stats()
 	require.Equal(t, 6, stats.Nodes)
 	require.EqualValues(t, 26, stats.Bytes)
@@ -244,8 +254,7 @@ func testEachStepIsOneChange(t *testing.T, bed *testbed.Bed, mode watchMode) {
 	require.EqualValues(t, 1, n.Stat.Version)
 	remove(t, client, "/r/one")
 	changes.want("deleted /r/one=two")
-	_, ok = c.Get("/r/one")
-	require.False(t, ok)
+	require.False(t, has(c, "/r/one"))
 }
 
 // CUR-CCH-05: the root, too, can be deleted and recreated.

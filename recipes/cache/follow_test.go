@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,48 +26,46 @@ import (
 
 // TestAClosedCacheLeavesNoWatches closes caches that have loaded, and one that has not.
 func TestAClosedCacheLeavesNoWatches(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
+	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
 		for i := range 200 {
-			require.NoError(t, server.Create(fmt.Sprintf("/r/%d", i), nil))
+			require.NoError(t, w.Server.Create(fmt.Sprintf("/r/%d", i), nil))
 		}
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-		require.NoError(t, client.WaitConnected(t.Context()))
-		w := testbed.GetW(t, client, "/r/7")
-		watches := server.WatchCount()
+		client := w.Client()
+		watch := testbed.GetW(t, client, "/r/7")
+		watches := w.Server.WatchCount()
 		first, second := load(t, mode.of(client), "/r"), load(t, mode.of(client), "/r", cache.WithoutData())
 		missing := load(t, mode.of(client), "/missing")
-		require.Greater(t, server.WatchCount(), watches)
+		require.Greater(t, w.Server.WatchCount(), watches)
 		require.NoError(t, first.Close())
 		synctest.Wait()
-		require.NoError(t, server.Set("/r/3", []byte("new")))
+		require.NoError(t, w.Server.Set("/r/3", []byte("new")))
 		require.NoError(t, second.Sync(t.Context()))
 		n, _ := second.Get("/r/3")
 		require.EqualValues(t, 1, n.Stat.Version, "the other cache has its watches")
 		require.NoError(t, second.Close())
 		require.NoError(t, missing.Close())
 
-		gate := server.Block(zktest.OnOp("getData", "multiRead"), zktest.OnPath("/r/9"))
+		gate := w.Server.Block(zktest.OnOp("getData", "multiRead"), zktest.OnPath("/r/9"))
 		loading := open(t, mode.of(client), "/r")
 		testbed.Receive(t, gate.Arrived(), "a read")
 		require.NoError(t, loading.Close())
 		gate.Open()
 		time.Sleep(time.Minute) // virtual time: standard watches are removed after a pause
-		left := server.WatchCount() - watches
+		left := w.Server.WatchCount() - watches
 		if mode == standardWatches {
 			left-- // where another client watches the data, the watch of the list may stay
 		}
 		require.LessOrEqual(t, left, 0)
-		require.NoError(t, server.Set("/r/7", nil))
-		testbed.Receive(t, w.Done(), "the watch of somebody else")
+		require.NoError(t, w.Server.Set("/r/7", nil))
+		testbed.Receive(t, watch.Done(), "the watch of somebody else")
 	})
 }
 
 // TestTheCopyOfAnEnsembleThatWasRestoredIsDropped has a client meet an ensemble with lower zxids.
 func TestTheCopyOfAnEnsembleThatWasRestoredIsDropped(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
 		var current atomic.Pointer[zktest.Server]
-		old := zktest.NewServer(t, zktest.WithInMemory())
+		old := w.Server
 		current.Store(old)
 		for range 100 {
 			require.NoError(t, old.Create("/x", nil))
@@ -75,12 +74,8 @@ func TestTheCopyOfAnEnsembleThatWasRestoredIsDropped(t *testing.T) {
 		for _, path := range []string{"/r", "/r/a", "/r/b", "/r/b/x"} {
 			require.NoError(t, old.Create(path, []byte("old")))
 		}
-		client := testbed.NewClient(t, []string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
-			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				return current.Load().DialContext(ctx, network, address)
-			}))
+		client := clientOf(t, &current, framework.WithSessionTimeout(10*time.Second))
 		c := load(t, mode.of(client), "/r")
-		defer c.Close()
 		changes := follow(t, c)
 		changes.want("created /r=old", "created /r/a=old", "created /r/b=old", "created /r/b/x=old")
 
@@ -98,11 +93,9 @@ func TestTheCopyOfAnEnsembleThatWasRestoredIsDropped(t *testing.T) {
 		time.Sleep(time.Hour) // virtual time, in which the cache connects again
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		require.Equal(t, []string{"/r=backup", "/r/b=backup"}, show(c))
-		ok, _ := c.Current()
-		require.True(t, ok)
+		require.True(t, isCurrent(c))
 		for range 3 {
-			ch, _ := changes.next()
-			require.Equal(t, cache.Deleted, ch.Kind)
+			require.Equal(t, cache.Deleted, changes.next().Kind)
 		}
 		changes.want("deleted /r=old", "created /r=backup", "created /r/b=backup")
 	})
@@ -111,11 +104,10 @@ func TestTheCopyOfAnEnsembleThatWasRestoredIsDropped(t *testing.T) {
 // TestLoadedComesWhenAllHasBeenReported: a reader that applies Changes up to it has all existing
 // nodes and no deleted one.
 func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
+		client := w.Client()
 		create(t, client, "/w", "/w/a", "/w/a/b")
-		gate := server.Block(zktest.OnOp("getData"), zktest.OnPath("/w/a/b"))
+		gate := w.Server.Block(zktest.OnOp("getData"), zktest.OnPath("/w/a/b"))
 		c := open(t, mode.of(client), "/w")
 		kinds := make(chan string, 100)
 		go func() { // ends with the cache
@@ -136,7 +128,7 @@ func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
 		remove(t, client, "/w/a/b")
 		require.Equal(t, "deleted /w/a/b", testbed.Receive(t, kinds, "an end"))
 
-		server.CutConnections()
+		w.Server.CutConnections()
 		require.NoError(t, c.Sync(testbed.Context(t)))
 		synctest.Wait()
 		require.Empty(t, kinds, "it comes once")
@@ -156,11 +148,11 @@ func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
 	})
 }
 
-// TestCurrentSaysWhetherAllThatWasReportedIsShown waits with the channel.
+// TestCurrentSaysWhetherAllThatWasReportedIsShown waits with the channel, which the end of a cache
+// closes, too.
 func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
+		client := w.Client()
 		create(t, client, "/r", "/r/a")
 		c := open(t, mode.of(client), "/r")
 		until := func(want bool) {
@@ -175,110 +167,93 @@ func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) {
 		until(true)
 		_, changed := c.Current()
 		require.False(t, wait.Closed(changed))
-		gate := server.Block(zktest.OnOp("getData"), zktest.OnPath("/r/a"))
-		require.NoError(t, server.Set("/r/a", []byte("new")))
+		gate := w.Server.Block(zktest.OnOp("getData"), zktest.OnPath("/r/a"))
+		require.NoError(t, w.Server.Set("/r/a", []byte("new")))
 		until(false)
 		require.Zero(t, c.Stats().Age, "the connection is good")
 		gate.Open()
 		until(true)
-		n, _ := c.Get("/r/a")
-		require.Equal(t, "new", string(n.Data))
-		server.RefuseConnections(true)
+		require.Equal(t, "new", data(c, "/r/a"))
+		w.Server.RefuseConnections(true)
 		cut := time.Now()
-		server.CutConnections()
+		w.Server.CutConnections()
 		until(false)
 		time.Sleep(time.Minute) // virtual time, by which the copy gets older
 		require.GreaterOrEqual(t, c.Stats().Age, time.Minute)
 		require.LessOrEqual(t, c.Stats().Age, time.Since(cut))
-		server.RefuseConnections(false)
+		w.Server.RefuseConnections(false)
 		until(true)
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		time.Sleep(time.Minute) // virtual time: it waits for a connection
+		ok, changed := c.Current()
+		require.False(t, ok)
 		require.NoError(t, c.Close())
-		until(false)
+		testbed.Receive(t, changed, "the end, although nothing else can change")
 	})
 }
 
 // TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes: in ZooKeeper 3.8 a stat needs no
-// permission. Standard watches are set with the data, which do.
+// permission. Standard watches are set with the data, which do. In ZooKeeper 3.9 a stat needs it.
 func TestWithoutDataANodeThatMayNotBeReadIsShownWheneverItComes(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		_, subject, owner, mine := ownership(t, zktest.WithVersion("3.8.0"))
-		create(t, owner, "/r")
-		secret := func(path string) {
-			testbed.Create(t, owner, path, nil, framework.ACL(mine))
-		}
-		secret("/r/before")
-		c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.WithDepth(1))
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		shown := !c.Stats().StandardWatches
-		_, there := c.Get("/r/before")
-		require.Equal(t, shown, there)
-		secret("/r/later")
-		create(t, owner, "/r/open") // a recursive watch has an event for this one
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		_, there = c.Get("/r/open")
-		require.True(t, there)
-		remove(t, owner, "/r/before")
-		secret("/r/before")
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		_, there = c.Get("/r/before")
-		require.Equal(t, shown, there, "even when it is recreated")
-	})
+	for version, free := range map[string]bool{"3.8.0": true, "3.9.6": false} {
+		t.Run(version, func(t *testing.T) {
+			eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
+				subject, owner, mine := ownership(w)
+				create(t, owner, "/r")
+				secret := func(path string) { testbed.Create(t, owner, path, nil, framework.ACL(mine)) }
+				secret("/r/before")
+				c := load(t, mode.of(subject), "/r", cache.WithoutData(), cache.WithDepth(1))
+				shown := free && !c.Stats().StandardWatches
+				require.Equal(t, shown, has(c, "/r/before"))
+				secret("/r/later")
+				create(t, owner, "/r/open") // a recursive watch has an event for this one
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				require.True(t, has(c, "/r/open"))
+				require.True(t, free || !has(c, "/r/later"))
+				remove(t, owner, "/r/before")
+				secret("/r/before")
+				require.NoError(t, c.Sync(testbed.Context(t)))
+				require.Equal(t, shown, has(c, "/r/before"), "even when it is recreated")
+			}, zktest.WithVersion(version))
+		})
+	}
 }
 
-// TestWithoutDataANodeThatMayNotBeReadIsLeftOut: in ZooKeeper 3.9 a stat needs permission.
-func TestWithoutDataANodeThatMayNotBeReadIsLeftOut(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		_, subject, owner, mine := ownership(t, zktest.WithVersion("3.9.6"))
-		create(t, owner, "/r")
-		secret := func(path string) {
-			testbed.Create(t, owner, path, nil, framework.ACL(mine))
-		}
-		secret("/r/before")
-		c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.WithDepth(1))
-		require.NoError(t, err)
-		defer c.Close()
-		secret("/r/later")
-		create(t, owner, "/r/open")
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		for path, want := range map[string]bool{"/r/before": false, "/r/later": false, "/r/open": true} {
-			_, there := c.Get(path)
-			require.Equal(t, want, there, path)
-		}
-	})
+// clientOf returns a client of the server that is current when it connects.
+func clientOf(t *testing.T, current *atomic.Pointer[zktest.Server], opts ...framework.Option) *framework.Client {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		return current.Load().DialContext(ctx, network, address)
+	}
+	return testbed.NewClient(t, []string{"server:1"}, append(opts, framework.WithDialer(dial))...)
 }
 
-// ownership creates a server and two clients of it: one without rights, and one that can create
-// nodes that only it may read, with the ACL for them. It is for a synctest bubble.
-func ownership(t *testing.T, opts ...zktest.Option) (server *zktest.Server, subject, owner *framework.Client, mine []zk.ACL) {
-	server = zktest.NewServer(t, append(opts, zktest.WithInMemory())...)
-	bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
-	subject, owner = bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
-	return server, subject, owner, zk.DigestACL(zk.PermAll, "owner", "secret")
+// ownership returns two clients: one without rights, and one that can create nodes that only it may
+// read, with the ACL for them.
+func ownership(w *testbed.World) (subject, owner *framework.Client, mine []zk.ACL) {
+	owner = w.Client(framework.WithAuth("digest", []byte("owner:secret")))
+	return w.Client(), owner, zk.DigestACL(zk.PermAll, "owner", "secret")
 }
 
 // TestTreeThatIsMadeAgainGoesFirst: when a parent and a child were recreated, both old nodes are
 // removed before a new one is shown, whichever event arrives first.
 func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
 	again := []string{"deleted /r/p/x=/r/p/x", "deleted /r/p=/r/p", "created /r/p=/r/p", "created /r/p/x=/r/p/x"}
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-			subject, other := w.Client(), w.Client()
-			create(t, other, "/r", "/r/p", "/r/p/x")
-			changes := follow(t, load(t, mode.of(subject), "/r"))
-			changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
-			root := follow(t, load(t, mode.of(subject), "/r/p"))
-			root.want("created /r/p=/r/p", "created /r/p/x=/r/p/x")
-			for range 100 {
-				_, err := other.Multi(testbed.Context(t),
-					&zk.DeleteRequest{Path: "/r/p/x", Version: -1}, &zk.DeleteRequest{Path: "/r/p", Version: -1},
-					&zk.CreateRequest{Path: "/r/p", Data: []byte("/r/p")}, &zk.CreateRequest{Path: "/r/p/x", Data: []byte("/r/p/x")})
-				require.NoError(t, err)
-				changes.want(again...)
-				root.want(again...)
-			}
-		})
+	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
+		subject, other := w.Client(), w.Client()
+		create(t, other, "/r", "/r/p", "/r/p/x")
+		changes := follow(t, load(t, mode.of(subject), "/r"))
+		changes.want("created /r=/r", "created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		root := follow(t, load(t, mode.of(subject), "/r/p"))
+		root.want("created /r/p=/r/p", "created /r/p/x=/r/p/x")
+		for range 100 {
+			_, err := other.Multi(testbed.Context(t),
+				&zk.DeleteRequest{Path: "/r/p/x", Version: -1}, &zk.DeleteRequest{Path: "/r/p", Version: -1},
+				&zk.CreateRequest{Path: "/r/p", Data: []byte("/r/p")}, &zk.CreateRequest{Path: "/r/p/x", Data: []byte("/r/p/x")})
+			require.NoError(t, err)
+			changes.want(again...)
+			root.want(again...)
+		}
 	})
 	t.Run("while there is no connection", func(t *testing.T) {
 		server := zktest.NewServer(t)
@@ -306,7 +281,7 @@ func TestTreeThatIsMadeAgainGoesFirst(t *testing.T) {
 // and not once for each child.
 func TestALargeTreeOfARestoredEnsembleIsReadOnce(t *testing.T) {
 	const children = 5_000
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+	eachModeVirtual(t, func(t *testing.T, _ *testbed.World, mode watchMode) {
 		var current atomic.Pointer[zktest.Server]
 		start := func(later int) *zktest.Server {
 			server := zktest.NewServer(t, zktest.WithInMemory())
@@ -322,12 +297,8 @@ func TestALargeTreeOfARestoredEnsembleIsReadOnce(t *testing.T) {
 		}
 		old, restored := start(100), start(0)
 		current.Store(old)
-		client := testbed.NewClient(t, []string{"server:1"}, framework.WithSessionTimeout(10*time.Second),
-			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				return current.Load().DialContext(ctx, network, address)
-			}))
+		client := clientOf(t, &current, framework.WithSessionTimeout(10*time.Second))
 		c := load(t, mode.of(client), "/r")
-		defer c.Close()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		current.Store(restored)
@@ -338,30 +309,23 @@ func TestALargeTreeOfARestoredEnsembleIsReadOnce(t *testing.T) {
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20))
 		require.Equal(t, children+1, c.Stats().Nodes)
 		n, _ := c.Get("/r/7")
-		stat, err := restored.Stat("/r/7")
-		require.NoError(t, err)
-		require.Equal(t, stat.Mzxid, n.Stat.Mzxid)
+		require.Equal(t, testbed.ServerStat(t, restored, "/r/7").Mzxid, n.Stat.Mzxid)
 	})
 }
 
 // TestAServerThatStaysBehindForLongIsNotBelieved has a client move to a member that applies what
 // was committed ten seconds later.
 func TestAServerThatStaysBehindForLongIsNotBelieved(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
+	eachModeVirtual(t, func(t *testing.T, _ *testbed.World, mode watchMode) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		leader, _ := testbed.Leader(t, cluster)
-		members := cluster.Members()
-		behind := members[slices.IndexFunc(members, func(s *zktest.Server) bool { return s != leader })]
+		leader, followers := testbed.Leader(t, cluster)
+		behind := followers[0]
 		var current atomic.Pointer[zktest.Server]
 		current.Store(leader)
-		client := testbed.NewClient(t, []string{"server:1"}, framework.WithSessionTimeout(30*time.Second),
-			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				return current.Load().DialContext(ctx, network, address)
-			}))
+		client := clientOf(t, &current, framework.WithSessionTimeout(30*time.Second))
 		require.NoError(t, leader.Create("/r", nil))
 		require.NoError(t, leader.Create("/r/a", []byte("first")))
 		c := load(t, mode.of(client), "/r")
-		defer c.Close()
 		require.NoError(t, leader.Set("/r/a", []byte("second")))
 		require.NoError(t, c.Sync(t.Context()))
 		time.Sleep(time.Second) // virtual time, in which all members hear of it
@@ -374,16 +338,12 @@ func TestAServerThatStaysBehindForLongIsNotBelieved(t *testing.T) {
 		require.NoError(t, leader.Create("/r/b", []byte("new")))
 		for range 4 {
 			time.Sleep(time.Second) // virtual time, after which the member is still behind
-			stat, err := behind.Stat("/r/a")
-			require.NoError(t, err)
+			stat := testbed.ServerStat(t, behind, "/r/a")
 			require.EqualValues(t, 1, stat.Version)
 			require.True(t, client.State().IsConnected())
-			ok, _ := c.Current()
-			require.False(t, ok)
+			require.False(t, isCurrent(c))
 			require.Equal(t, []string{"/r=", "/r/a=second"}, show(c))
-			short, cancel := context.WithTimeout(t.Context(), time.Second)
-			require.ErrorIs(t, c.Sync(short), context.DeadlineExceeded)
-			cancel()
+			require.ErrorIs(t, c.Sync(testbed.Timeout(t, time.Second)), context.DeadlineExceeded)
 		}
 		require.NoError(t, c.Sync(t.Context()))
 		require.Equal(t, []string{"/r=", "/r/a=third", "/r/b=new"}, show(c))
@@ -391,77 +351,56 @@ func TestAServerThatStaysBehindForLongIsNotBelieved(t *testing.T) {
 }
 
 // TestAnAnswerThatIsOlderThanTheCopyIsNotShown has a server answer with an earlier state for a
-// minute, although it has caught up.
+// minute, although it has caught up: about a node, or about the list of a parent.
 func TestAnAnswerThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-		create(t, client, "/r", "/r/a")
-		var mu sync.Mutex
-		var first []byte // the answer about the state that is shown again
-		wrong := false
-		server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case first == nil:
-				first = slices.Clone(answer)
-			case wrong:
-				// behind the length, the request's number, the zxid and the error
-				copy(answer[20:], first[20:])
-			}
-			return answer
-		}, zktest.OnOp("getData"), zktest.OnPath("/r/a"))
-		c := load(t, mode.of(client), "/r")
-		set(t, client, "/r/a", "/r/b") // as long as the data before
-		require.NoError(t, c.Sync(t.Context()))
-		lie := func(now bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			wrong = now
-		}
-		lie(true)
-		before := c.Stats().Reads
-		server.CutConnections()
-		time.Sleep(time.Minute) // virtual time, in which the cache reads and refuses
-		require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
-		ok, _ := c.Current()
-		require.False(t, ok)
-		require.Less(t, c.Stats().Reads-before, int64(50), "there are pauses")
-		short := testbed.Timeout(t, time.Second)
-		require.ErrorIs(t, c.Sync(short), context.DeadlineExceeded)
-		lie(false)
-		require.NoError(t, c.Sync(t.Context()))
-		require.Equal(t, []string{"/r=/r", "/r/a=/r/b"}, show(c))
-		ok, _ = c.Current()
-		require.True(t, ok)
-	})
-}
-
-// TestTheEndOfACacheEndsAWaitForCurrent has it end while there is no connection, and so no change
-// but that.
-func TestTheEndOfACacheEndsAWaitForCurrent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-		c := load(t, client, "/r")
-		server.RefuseConnections(true)
-		server.CutConnections()
-		time.Sleep(time.Minute) // virtual time: it waits for a connection
-		synctest.Wait()
-		ok, changed := c.Current()
-		require.False(t, ok)
-		require.NoError(t, c.Close())
-		testbed.Receive(t, changed, "the end")
-	})
+	for path, ops := range map[string][]string{"/r/a": {"getData"}, "/r": {"getData", "getChildren2"}} {
+		t.Run(strings.Join(ops, " and "), func(t *testing.T) {
+			eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
+				client := w.Client()
+				create(t, client, "/r", "/r/a")
+				var wrong atomic.Bool
+				for _, op := range ops {
+					var first []byte // the answer about the state that is shown again
+					w.Server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+						const head = 20 // the length, the request's number, the zxid and the error
+						if first == nil {
+							first = slices.Clone(answer[head:])
+						}
+						if wrong.Load() {
+							answer = append(slices.Clone(answer[:head]), first...)
+							binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+						}
+						return answer
+					}, zktest.OnOp(op), zktest.OnPath(path))
+				}
+				c := load(t, mode.of(client), "/r")
+				if path == "/r" {
+					create(t, client, "/r/b")
+				}
+				set(t, client, path, "later")
+				synced(t, client, c)
+				want := show(c)
+				wrong.Store(true)
+				before := c.Stats().Reads
+				w.Server.CutConnections()
+				time.Sleep(time.Minute) // virtual time, in which the cache reads and refuses
+				require.Equal(t, want, show(c))
+				require.False(t, isCurrent(c))
+				require.Less(t, c.Stats().Reads-before, int64(100), "there are pauses")
+				require.ErrorIs(t, c.Sync(testbed.Timeout(t, time.Second)), context.DeadlineExceeded)
+				wrong.Store(false)
+				synced(t, client, c)
+				require.True(t, isCurrent(c))
+			})
+		})
+	}
 }
 
 // TestAChildOfAParentThatWasMadeAgainIsCreatedOnce has the standard watches of a parent be used up,
 // and the parent be recreated before it is read, while a child is read.
 func TestAChildOfAParentThatWasMadeAgainIsCreatedOnce(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
+		client := w.Client()
 		create(t, client, "/r", "/r/p", "/r/p/x")
 		c := load(t, mode.of(client), "/r")
 		created := make(map[int64]int) // by Czxid
@@ -474,17 +413,17 @@ func TestAChildOfAParentThatWasMadeAgainIsCreatedOnce(t *testing.T) {
 			}
 		})
 		for range 300 { // so often that there is a pause before the next read
-			require.NoError(t, server.Set("/r/p", nil))
+			require.NoError(t, w.Server.Set("/r/p", nil))
 			time.Sleep(500 * time.Microsecond) // virtual time: the pace of the changes
 		}
-		require.NoError(t, server.Create("/r/p/y", nil))
+		require.NoError(t, w.Server.Create("/r/p/y", nil))
 		synctest.Wait()
-		require.NoError(t, server.Set("/r/p/x", nil))
+		require.NoError(t, w.Server.Set("/r/p/x", nil))
 		for _, path := range []string{"/r/p/x", "/r/p/y", "/r/p"} {
-			require.NoError(t, server.Delete(path))
+			require.NoError(t, w.Server.Delete(path))
 		}
 		for _, path := range []string{"/r/p", "/r/p/x"} {
-			require.NoError(t, server.Create(path, []byte("new")))
+			require.NoError(t, w.Server.Create(path, []byte("new")))
 		}
 		settle()
 		require.NoError(t, c.Close())
@@ -536,46 +475,4 @@ func TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged(t *testing.T) {
 	})
 	require.Equal(t, []int{2, 3, 5}, []int{gets, lists, requests}, "it is another node: it is listed, read and listed")
 	same(t, other, c)
-}
-
-// TestAListThatIsOlderThanTheCopyIsNotShown has a server answer about a parent with an earlier
-// state, although it has caught up.
-func TestAListThatIsOlderThanTheCopyIsNotShown(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-		create(t, client, "/r", "/r/a")
-		var wrong atomic.Bool
-		for _, op := range []string{"getData", "getChildren2"} {
-			var first []byte // the answer about the state that is shown again
-			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-				const head = 20 // the length, the request's number, the zxid and the error
-				if first == nil {
-					first = slices.Clone(answer[head:])
-				}
-				if wrong.Load() {
-					answer = append(slices.Clone(answer[:head]), first...)
-					binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
-				}
-				return answer
-			}, zktest.OnOp(op), zktest.OnPath("/r"))
-		}
-		c := load(t, mode.of(client), "/r")
-		create(t, client, "/r/b")
-		set(t, client, "/r", "later")
-		require.NoError(t, c.Sync(t.Context()))
-		want := []string{"/r=later", "/r/a=/r/a", "/r/b=/r/b"}
-		require.Equal(t, want, show(c))
-		wrong.Store(true)
-		before := c.Stats().Reads
-		server.CutConnections()
-		time.Sleep(time.Minute) // virtual time, in which the cache reads and refuses
-		require.Equal(t, want, show(c))
-		ok, _ := c.Current()
-		require.False(t, ok)
-		require.Less(t, c.Stats().Reads-before, int64(100), "there are pauses")
-		wrong.Store(false)
-		require.NoError(t, c.Sync(t.Context()))
-		require.Equal(t, want, show(c))
-	})
 }

@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -41,16 +39,12 @@ func TestModelOnAKeeper(t *testing.T) { // CUR-CCH-18
 
 // modelClient is a client of a server.
 func modelClient(t *testing.T, server *zktest.Server) *framework.Client {
-	client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10*time.Second),
+	return testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second),
 		framework.WithRetryPolicy(retry.NTimes(2, 10*time.Millisecond)), framework.WithConnectionTimeout(time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
 }
 
 func modelRun(t *testing.T, seed uint64) {
 	server := zktest.NewServer(t, zktest.WithInMemory(), zktest.LikeKeeper("recent"))
-	everything := func(string) bool { return true }
 	withoutB := func(path string) bool { return !strings.Contains(path, "b") }
 	subjects := []*subject{
 		{name: "tree", holds: everything},
@@ -213,11 +207,13 @@ func (s *subject) replay(ctx context.Context, t *testing.T) {
 			assert.False(t, there, "%s: %s created twice", s.name, ch.Path)
 			assert.True(t, parent || ch.Path == "/r", "%s: %s created without its parent", s.name, ch.Path)
 			seen.check(t, s.name, ch.New, false)
+			ch.New.Stat = stable(ch.New.Stat)
 			s.copied[ch.Path] = ch.New
 		case cache.Changed:
 			assert.True(t, there, "%s: %s changed, and is not there", s.name, ch.Path)
 			assert.Equal(t, have.Stat.Czxid, ch.New.Stat.Czxid)
 			seen.check(t, s.name, ch.New, false)
+			ch.New.Stat = stable(ch.New.Stat)
 			s.copied[ch.Path] = ch.New
 		case cache.Deleted:
 			assert.True(t, there, "%s: %s deleted, and is not there", s.name, ch.Path)
@@ -247,38 +243,12 @@ func (s *subject) look(ctx context.Context, t *testing.T) {
 // check compares the cache, and what its changes gave, with the tree.
 func (s *subject) check(t *testing.T, truth *framework.Client) {
 	require.NoError(t, s.cache.Sync(testbed.Context(t)), s.name)
-	testbed.Eventually(t, func() bool { fresh, _ := s.cache.Current(); return fresh }, s.name+" is fresh")
-	want := map[string]cache.Node{}
-	var walk func(path string)
-	walk = func(path string) {
-		data, stat, err := truth.Get(testbed.Context(t), path)
-		if errors.Is(err, zk.ErrNoNode) && path == "/r" {
-			return
-		}
-		require.NoError(t, err)
-		if s.holds(path) {
-			want[path] = cache.Node{Path: path, Data: data, Stat: stable(*stat)}
-		}
-		names := testbed.Children(t, truth, path)
-		for _, name := range names {
-			walk(framework.Join(path, name))
-		}
-	}
-	walk("/r")
-	got := map[string]cache.Node{}
-	for n := range s.cache.All() {
-		n.Stat = stable(n.Stat)
-		got[n.Path] = n
-	}
-	require.Equal(t, want, got, s.name)
+	testbed.Eventually(t, func() bool { return isCurrent(s.cache) }, s.name+" is fresh")
+	want := tree(t, truth, "/r", s.holds)
+	require.Equal(t, want, held(s.cache), s.name)
 	testbed.Eventually(t, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		replayed := map[string]cache.Node{}
-		for path, n := range s.copied {
-			n.Stat = stable(n.Stat)
-			replayed[path] = n
-		}
-		return assert.ObjectsAreEqual(want, replayed)
+		return assert.ObjectsAreEqual(want, s.copied)
 	}, s.name+": the changes give the tree")
 }

@@ -88,17 +88,14 @@ func TestWhatOnChangeGotIsTheTree(t *testing.T) {
 
 // WithOnChange needs the data: a server of before 3.9 would give the stat.
 func TestOnChangeDoesNotGetANodeThatMayNotBeRead(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, mode watchMode) {
-		_, subject, owner, mine := ownership(t, zktest.WithVersion("3.8.0"))
+	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
+		subject, owner, mine := ownership(w)
 		create(t, owner, "/r")
 		testbed.Create(t, owner, "/r/secret", nil, framework.ACL(mine))
 		var seen []string
-		c, err := cache.New(mode.of(subject), "/r", cache.WithoutData(), cache.WithOnChange(func(ch cache.Change) { seen = append(seen, ch.Path) }))
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.Sync(testbed.Context(t)))
+		load(t, mode.of(subject), "/r", cache.WithoutData(), cache.WithOnChange(func(ch cache.Change) { seen = append(seen, ch.Path) }))
 		require.Equal(t, []string{"/r"}, seen)
-	})
+	}, zktest.WithVersion("3.8.0"))
 }
 
 // TestAPanicOfAFunctionEndsNothingElse, whether of a filter, of WithOnChange or of a decoder.
@@ -127,23 +124,18 @@ func TestAPanicOfAFunctionEndsNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, values.Sync(t.Context()))
 	require.Equal(t, []string{"/c", "/c/good"}, seen)
-	_, there := c.Get("/c/bad")
-	require.True(t, there)
-	_, there = values.Get("/c/bad")
+	require.True(t, has(c, "/c/bad"))
+	_, there := values.Get("/c/bad")
 	require.False(t, there)
 	good, there := values.Get("/c/good")
 	require.True(t, there)
 	require.Equal(t, 7, good.Value)
 
-	filtered := open(t, client, "/c", cache.WithFilter(func(path string) bool {
+	filtered := load(t, client, "/c", cache.WithFilter(func(path string) bool {
 		angry(path)
 		return true
 	}))
-	require.NoError(t, filtered.Sync(t.Context()))
-	_, there = filtered.Get("/c/bad")
-	require.False(t, there, "it is left out")
-	_, there = filtered.Get("/c/good")
-	require.True(t, there)
+	require.Equal(t, []string{"/c=", "/c/good="}, show(filtered), "it is left out")
 	for _, what := range []string{"function of WithOnChange", "decoder", "filter"} {
 		require.Contains(t, log.String(), what+" panicked")
 	}
@@ -164,10 +156,9 @@ func TestAFunctionThatEndsItsGoroutineEndsTheCache(t *testing.T) {
 		require.ErrorIs(t, c.Err(), framework.ErrEnded, name)
 	}
 	c := load(t, client, "/c")
-	ended := make(chan error, 1)
-	go func() { // ends with the cache at the latest
+	ended := testbed.Go(func() error { // ends with the cache at the latest
 		_, err := cache.NewValues(c, func(cache.Node) (int, error) { runtime.Goexit(); return 0, nil })
-		ended <- err
-	}()
+		return err
+	})
 	require.ErrorIs(t, testbed.Receive(t, ended, "the end of NewValues"), framework.ErrEnded)
 }

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -10,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -25,34 +26,25 @@ import (
 
 // TestServersWithoutPersistentWatches finds out by itself what a server can do.
 func TestServersWithoutPersistentWatches(t *testing.T) {
-	for name, start := range map[string]func(t *testing.T) *zktest.Server{
-		"answers that it does not know them": func(t *testing.T) *zktest.Server {
-			server := zktest.NewServer(t)
-			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfa}) // -6, unimplemented
-				return answer
-			}, zktest.OnOp("addWatch"))
-			return server
-		},
-		"has WatchManagerOptimized": func(t *testing.T) *zktest.Server {
-			server := zktest.NewServer(t)
-			server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-				// -5, marshalling error, as a ZooKeeper of 3.8.0 did
-				copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfb})
-				return answer
-			}, zktest.OnOp("addWatch"))
-			return server
-		},
-		"is a Keeper of 2022": func(t *testing.T) *zktest.Server {
-			return zktest.NewServer(t, zktest.LikeKeeper("old"))
-		},
-		"is a Keeper of 2025": func(t *testing.T) *zktest.Server {
-			return zktest.NewServer(t, zktest.LikeKeeper("recent"))
-		},
+	for name, with := range map[string]struct {
+		options []zktest.Option
+		code    proto.Code // of each answer to addWatch
+	}{
+		"answers that it does not know them": {code: proto.Unimplemented},
+		"has WatchManagerOptimized":          {code: proto.MarshallingError}, // as a ZooKeeper of 3.8.0
+		"is a Keeper of 2022":                {options: []zktest.Option{zktest.LikeKeeper("old")}},
+		"is a Keeper of 2025":                {options: []zktest.Option{zktest.LikeKeeper("recent")}},
 	} {
 		for _, step := range []string{"create", "set", "delete"} {
 			t.Run(name+", "+step, func(t *testing.T) {
-				subject, other, _ := pair(t, start(t))
+				server := zktest.NewServer(t, with.options...)
+				if with.code != proto.OK {
+					server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+						binary.BigEndian.PutUint32(answer[16:], uint32(with.code))
+						return answer
+					}, zktest.OnOp("addWatch"))
+				}
+				subject, other, _ := pair(t, server)
 				create(t, other, "/r", "/r/a", "/r/a/x")
 				c := load(t, subject, "/r")
 				same(t, other, c)
@@ -71,8 +63,7 @@ func TestServersWithoutPersistentWatches(t *testing.T) {
 				}
 				require.True(t, c.Stats().StandardWatches)
 				set(t, other, "/r/a", "new")
-				require.NoError(t, c.Sync(testbed.Context(t)))
-				same(t, other, c)
+				synced(t, other, c)
 			})
 		}
 	}
@@ -114,9 +105,8 @@ func TestNodesAreReadTogether(t *testing.T) {
 		"with a failure that is none":    {meets: lie(proto.OK, proto.MultiResult{Op: proto.OpError}), most: 3 + children},
 		"by a server that does not know": {meets: lie(proto.Unimplemented), most: 3 + children},
 	} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server := zktest.NewServer(t, append(c.options, zktest.WithInMemory())...)
-			client := testbed.On(server).Client(t, append(c.client, framework.WithDialer(server.DialContext))...)
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			server, client := w.Server, w.Client(c.client...)
 			require.NoError(t, server.Create(root, nil))
 			for n := range children {
 				require.NoError(t, server.Create(fmt.Sprintf("%s/%02d", root, n), []byte{byte(n)}))
@@ -146,7 +136,7 @@ func TestNodesAreReadTogether(t *testing.T) {
 				require.Equal(t, []byte{byte(n)}, found.Data)
 			}
 			require.Equal(t, children, copied.Stats().Nodes, "neither deleted nor unreadable nodes")
-		})
+		}, c.options...)
 	}
 }
 
@@ -163,11 +153,10 @@ func TestCacheGoesBackToItsPersistentWatch(t *testing.T) {
 	server.CutConnections()
 	testbed.Receive(t, first.Done(), "the first cut")
 	testbed.Receive(t, second.Done(), "the second cut")
-	testbed.Eventually(t, func() bool { fresh, _ := c.Current(); return fresh }, "the third connection")
+	testbed.Eventually(t, func() bool { return isCurrent(c) }, "the third connection")
 	for range 3 { // even on later connections
 		require.False(t, c.Stats().StandardWatches)
-		require.NoError(t, c.Sync(testbed.Context(t)))
-		same(t, client, c)
+		synced(t, client, c)
 		resyncs := c.Stats().Resyncs
 		server.CutConnections()
 		testbed.Eventually(t, func() bool { return c.Stats().Resyncs > resyncs }, "the next connection")
@@ -194,8 +183,7 @@ func TestRootThatChangesInEveryWayFast(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	require.NoError(t, c.Sync(testbed.Context(t)))
-	same(t, other, c)
+	synced(t, other, c)
 	require.False(t, c.Stats().StandardWatches)
 }
 
@@ -210,8 +198,7 @@ func TestBurstOfChangesOfOneNodeIsAHandfulOfReads(t *testing.T) {
 			before := c.Stats().Reads
 			const changes = 10_000
 			burst(t, other, "/r", changes)
-			require.NoError(t, c.Sync(testbed.Context(t)))
-			same(t, other, c)
+			synced(t, other, c)
 			reads := c.Stats().Reads - before
 			t.Logf("%d reads", reads)
 			require.Less(t, reads, int64(changes/10))
@@ -223,19 +210,16 @@ func TestBurstOfChangesOfOneNodeIsAHandfulOfReads(t *testing.T) {
 func burst(t testing.TB, client *framework.Client, path string, n int) {
 	t.Helper()
 	var wg sync.WaitGroup
-	var failed atomic.Pointer[error]
 	for worker := range 16 {
 		wg.Go(func() {
 			for i := worker; i < n; i += 16 {
-				if _, err := client.Set(context.Background(), path, []byte(fmt.Sprint(i))); err != nil {
-					failed.Store(&err)
+				if _, err := client.Set(context.Background(), path, []byte(fmt.Sprint(i))); !assert.NoError(t, err) {
 					return
 				}
 			}
 		})
 	}
 	wg.Wait()
-	require.Nil(t, failed.Load())
 }
 
 // CUR-CCH-19, CURATOR-690: more children than 16 bits can count.

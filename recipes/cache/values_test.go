@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
-	"github.com/gocurator/curator/zktest"
 )
 
 type limits struct{ Rate int }
@@ -33,13 +31,9 @@ func nextValue(t *testing.T, next chan cache.ValueChange[limits], path string) c
 func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 	eachMode(t, func(t *testing.T, mode watchMode) {
 		client := testbed.InProcess(t).Client(t)
-		ctx := testbed.Context(t)
-		write := func(path, data string) {
-			testbed.Create(t, client, path, []byte(data))
+		for _, node := range [][2]string{{"/r", ""}, {"/r/a", `{"Rate": 1}`}, {"/r/b", `{`}} {
+			testbed.Create(t, client, node[0], []byte(node[1]))
 		}
-		write("/r", "")
-		write("/r/a", `{"Rate": 1}`)
-		write("/r/b", `{`)
 		c := load(t, mode.of(client), "/r")
 		values, err := cache.NewValues(c, cache.JSON[limits])
 		require.NoError(t, err)
@@ -57,18 +51,17 @@ func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 		_, ok = values.Get("/r/c")
 		require.False(t, ok)
 
-		changes, end := context.WithCancel(ctx)
-		next, ended := make(chan cache.ValueChange[limits], 100), make(chan struct{})
-		go func() {
-			defer close(ended)
+		changes, end := context.WithCancel(t.Context())
+		next := make(chan cache.ValueChange[limits], 100)
+		ended := testbed.Go(func() error {
 			for ch, err := range values.Changes(changes) {
 				if err != nil {
-					assert.ErrorIs(t, err, context.Canceled)
-					return
+					return err
 				}
 				next <- ch
 			}
-		}()
+			return nil
+		})
 		require.Equal(t, limits{1}, nextValue(t, next, "/r/a").Value.Value)
 		set(t, client, "/r/a", `{"Rate": "fast"}`)
 		ch := nextValue(t, next, "/r/a")
@@ -100,12 +93,8 @@ func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 		nextValue(t, next, "/r/a")
 		remove(t, client, "/r/a")
 		require.Equal(t, cache.Deleted, nextValue(t, next, "/r/a").Kind)
-		write("/r/a", "{")
-		nextValue(t, next, "/r/a")
-		_, ok = values.Get("/r/a")
-		require.False(t, ok, "another node's value does not count")
 		end()
-		<-ended
+		require.ErrorIs(t, testbed.Receive(t, ended, "the end of the iteration"), context.Canceled)
 	})
 }
 
@@ -152,10 +141,9 @@ func TestEachVersionIsDecodedOnce(t *testing.T) {
 // overtakes it.
 func TestValueThatIsDecodedLateIsTheLastGoodOne(t *testing.T) {
 	for late, want := range map[string]string{"good": "good", "none": ""} {
-		testbed.RunVirtual(t, late, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-			require.NoError(t, server.Create("/r", []byte("first")))
+		testbed.RunWorld(t, late, func(t *testing.T, w *testbed.World) {
+			client := w.Client()
+			require.NoError(t, w.Server.Create("/r", []byte("first")))
 			c := load(t, client, "/r")
 			goOn := make(chan struct{})
 			bad := errors.New("bad")
@@ -193,9 +181,8 @@ func TestValueThatIsDecodedLateIsTheLastGoodOne(t *testing.T) {
 
 // TestValuesOfNodesThatAreGoneAreNotKept has a node deleted before an earlier iteration reaches it.
 func TestValuesOfNodesThatAreGoneAreNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
 		create(t, client, "/r", "/r/a", "/r/b", "/r/c")
 		values, err := cache.NewValues(load(t, client, "/r"), func(n cache.Node) (string, error) { return string(n.Data), nil })
 		require.NoError(t, err)
@@ -228,9 +215,8 @@ func TestValuesOfNodesThatAreGoneAreNotKept(t *testing.T) {
 // TestValuesOfNodesThatAreGoneBeforeTheyAreDecodedAreNotKept has nodes created and deleted while
 // the decoder is busy with another value.
 func TestValuesOfNodesThatAreGoneBeforeTheyAreDecodedAreNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
 		create(t, client, "/r")
 		c := load(t, client, "/r")
 		goOn := make(chan struct{})
@@ -258,9 +244,8 @@ func TestValuesOfNodesThatAreGoneBeforeTheyAreDecodedAreNotKept(t *testing.T) {
 
 // TestSyncOfValuesWaitsForTheDecoder: Get is as new as the cache then.
 func TestSyncOfValuesWaitsForTheDecoder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
 		create(t, client, "/r")
 		c := load(t, client, "/r")
 		values, err := cache.NewValues(c, func(n cache.Node) (string, error) {

@@ -100,7 +100,7 @@ var cacheBugs = []mutation{
 		name:  "a cache takes the list of a server that is behind",
 		file:  "recipes/cache/follow.go",
 		edits: []edit{{old: " || n.value.stat.Mzxid > stat.Mzxid:", new: ":"}},
-		pkg:   "recipes/cache", test: "TestAListThatIsOlderThanTheCopyIsNotShown/persistent_watch",
+		pkg:   "recipes/cache", test: "TestAnAnswerThatIsOlderThanTheCopyIsNotShown/getData_and_getChildren2/persistent_watch",
 	},
 	{
 		name:  "a Sync of a cache does not wait for the data of a node that was listed first",
