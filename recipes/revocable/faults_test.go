@@ -12,15 +12,13 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/revocable"
 )
 
 // finish checks what must hold after everything: the lock is free, and nothing is left.
 func finish(t *testing.T, s *testbed.Scenario) {
 	t.Helper()
-	hold := acquire(t, newLock(t, newMutex(t, s.Other, "/deep/lock")))
-	require.NoError(t, hold.Release())
+	require.NoError(t, acquire(t, newLock(t, newMutex(t, s.Other, "/deep/lock"))).Release())
 	testbed.Eventually(t, func() bool {
 		children, err := s.Server.Children("/deep/lock")
 		return err != nil || len(children) == 0
@@ -70,8 +68,7 @@ func TestAskerWithAnyRequestFailing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 				hold := acquire(t, newLock(t, newMutex(t, s.Other, "/deep/lock")))
-				m, err := mutex.New(s.Subject, "/deep/lock")
-				require.NoError(t, err)
+				m := newMutex(t, s.Subject, "/deep/lock")
 				n, err := revocable.RevokeAll(testbed.Context(t), m, opts...)
 				require.NoError(t, testbed.Listed(t, revocable.RevokeAll, "RevokeAll", err), "one fault is no reason to fail")
 				require.Equal(t, 1, n)
