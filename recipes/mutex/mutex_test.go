@@ -1,7 +1,6 @@
 package mutex_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -29,7 +28,6 @@ func TestMutex(t *testing.T) {
 	},
 		testbed.Case{Name: "goroutines that pass their node on never overlap", Test: handedOn},
 		testbed.Case{Name: "tokens rise from holder to holder", Test: tokensRise},
-		testbed.Case{Name: "a context from elsewhere does not re-enter", Test: strangersQueue}, // KZ-MTX-03
 	)
 }
 
@@ -39,22 +37,6 @@ func contender(client *framework.Client, path string, opts ...lock.Option) (lock
 		return locksuite.Contender{}, err
 	}
 	return locksuite.Of(m, m.Participants), nil
-}
-
-// newMutex returns a mutex and its client.
-func newMutex(t *testing.T, bed *testbed.Bed, path string) (*mutex.Mutex, *framework.Client) {
-	t.Helper()
-	client := bed.Client(t)
-	m, err := mutex.New(client, path)
-	require.NoError(t, err)
-	return m, client
-}
-
-func acquire(t *testing.T, m *mutex.Mutex) *lock.Hold {
-	t.Helper()
-	hold := testbed.Acquire(t, m)
-	require.NoError(t, hold.Err())
-	return hold
 }
 
 // handedOn has the goroutines of two processes that pass their node on, and of one that does not.
@@ -73,11 +55,12 @@ func handedOn(t *testing.T, bed *testbed.Bed) {
 
 func tokensRise(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
-	path := testbed.Path(t)
-	m, client := newMutex(t, bed, path)
+	path, client := testbed.Path(t), bed.Client(t)
+	m, err := mutex.New(client, path)
+	require.NoError(t, err)
 	var last int64
 	for round := range 4 {
-		hold := acquire(t, m)
+		hold := testbed.Acquire(t, m)
 		token, err := hold.FencingToken(ctx)
 		require.NoError(t, err)
 		require.Greater(t, token, last, "round %d", round)
@@ -94,25 +77,6 @@ func tokensRise(t *testing.T, bed *testbed.Bed) {
 			}
 		}
 	}
-}
-
-func strangersQueue(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	m, client := newMutex(t, bed, path)
-	other, err := mutex.New(client, path+"-other")
-	require.NoError(t, err)
-	hold := acquire(t, m)
-	_, err = m.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired, "the same client is no reason to come in")
-	ctx := testbed.Timeout(t, 20*time.Millisecond)
-	_, err = m.Acquire(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, hold.Err())
-	inner, err := other.Acquire(hold.Context())
-	require.NoError(t, err, "another lock, from inside this one")
-	require.NotEqual(t, hold.Path(), inner.Path())
-	require.NoError(t, inner.Release())
-	require.NoError(t, hold.Release())
 }
 
 // TestLostReplyUnderAHoldsContextIsUnknown: the lost connection fails the write, and a moment later
