@@ -23,8 +23,7 @@ func TestReleaseWithIsOneTransaction(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		ctx := testbed.Context(t)
-		_, err := client.Create(ctx, "/result", []byte("old"))
-		require.NoError(t, err)
+		testbed.Create(t, client, "/result", []byte("old"))
 		q := newQueue(t, client, "/lock")
 		hold := acquire(t, q)
 		synctest.Wait()
@@ -46,21 +45,17 @@ func TestReleaseWithIsOneTransaction(t *testing.T) {
 func TestReleaseWithWhatIsRefusedWritesNothingAndReleases(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
-	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", []byte("old"))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", []byte("old"))
 	q := newQueue(t, client, "/lock")
 	hold := acquire(t, q)
-	_, err = hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1},
+	_, err := hold.ReleaseWith(testbed.Context(t), &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1},
 		&zk.SetDataRequest{Path: "/missing", Data: []byte("new"), Version: -1})
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	testbed.OneOp(t, err, "release", hold.Path())
 	var failed *framework.MultiError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, "set /missing", failed.Op+" "+failed.Path)
-	data, _, err := client.Get(ctx, "/a")
-	require.NoError(t, err)
-	require.Equal(t, "old", string(data))
+	require.Equal(t, "old", testbed.Get(t, client, "/a"))
 	length(t, server, q, 0)
 }
 
@@ -69,22 +64,18 @@ func TestReleaseWithoutANodeWritesNothing(t *testing.T) {
 	bed := testbed.On(server)
 	client := bed.Client(t)
 	ctx := testbed.Context(t)
-	_, err := client.Create(ctx, "/a", []byte("old"))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/a", []byte("old"))
 	hold := acquire(t, newQueue(t, client, "/lock"))
 	gate := server.Block(zktest.OnOp("multi"))
-	done := make(chan error, 1)
-	go func() {
+	done := testbed.Go(func() error {
 		_, err := hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/a", Data: []byte("new"), Version: -1})
-		done <- err
-	}()
+		return err
+	})
 	testbed.Receive(t, gate.Arrived(), "the transaction")
 	require.NoError(t, bed.Client(t).Delete(ctx, hold.Path()))
 	gate.Open()
 	require.ErrorIs(t, testbed.Receive(t, done, "the end"), zk.ErrNoNode)
-	data, _, err := client.Get(ctx, "/a")
-	require.NoError(t, err)
-	require.Equal(t, "old", string(data))
+	require.Equal(t, "old", testbed.Get(t, client, "/a"))
 }
 
 func TestReleaseWithAnyRequestFailing(t *testing.T) {
@@ -95,8 +86,7 @@ func TestReleaseWithAnyRequestFailing(t *testing.T) {
 		if err != nil {
 			require.ErrorIs(t, err, zk.ErrNodeExists) // its reply was lost
 		}
-		hold, err := s.subject.Acquire(ctx)
-		require.NoError(t, err)
+		hold := acquireIn(t, ctx, s.subject)
 		_, err = hold.ReleaseWith(ctx, &zk.SetDataRequest{Path: "/result", Data: []byte("x"), Version: -1})
 		testbed.Listed(t, hold, "ReleaseWith", err)
 		_, stat, got := client.Get(ctx, "/result")
@@ -118,9 +108,8 @@ func TestReleaseWith_OfAReenteredLeaseIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(t, testbed.On(zktest.NewServer(t)).Client(t), "/lock", append(opts, lock.WithReentry())...)
 			hold := acquire(t, q)
-			inner, err := q.Acquire(hold.Context())
-			require.NoError(t, err)
-			_, err = hold.ReleaseWith(testbed.Context(t))
+			inner := acquireIn(t, hold.Context(), q)
+			_, err := hold.ReleaseWith(testbed.Context(t))
 			require.ErrorIs(t, err, framework.ErrBadArgument)
 			require.NoError(t, hold.Err())
 			require.NoError(t, inner.Release())

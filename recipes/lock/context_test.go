@@ -101,11 +101,9 @@ func TestDo_Values(t *testing.T) {
 				}
 			}
 			merged := map[valueKey]any{"acquire": "acquire", "do": "do", "span": "do"}
-			h, err := q.Acquire(acquired)
-			require.NoError(t, err)
+			h := acquireIn(t, acquired, q)
 			require.NoError(t, h.Do(called, check(merged)))
-			h, err = q.Acquire(acquired)
-			require.NoError(t, err)
+			h = acquireIn(t, acquired, q)
 			require.NoError(t, lock.NewGroup([]*lock.Hold{h}).Do(called, check(merged)))
 
 			span := "do"

@@ -1,10 +1,8 @@
 package lock_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,11 +18,9 @@ import (
 func TestHolderThatPresentsCredentialsEndsFirst(t *testing.T) {
 	for phase := time.Duration(0); phase < 2*time.Second; phase += 100 * time.Millisecond {
 		for late := 2 * time.Second; late < 4*time.Second; late += 200 * time.Millisecond {
-			t.Run(fmt.Sprintf("phase %v, late %v", phase, late), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					ended, next := cutOffAfterCredentials(t, phase, late)
-					require.LessOrEqual(t, ended, next, "two holders")
-				})
+			testbed.RunVirtual(t, fmt.Sprintf("phase %v, late %v", phase, late), func(t *testing.T) {
+				ended, next := cutOffAfterCredentials(t, phase, late)
+				require.LessOrEqual(t, ended, next, "two holders")
 			})
 		}
 	}
@@ -35,8 +31,7 @@ func TestHolderThatPresentsCredentialsEndsFirst(t *testing.T) {
 func cutOffAfterCredentials(t *testing.T, phase, late time.Duration) (ended, next time.Duration) {
 	const timeout = 40 * time.Second
 	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
+	ctx := testbed.Timeout(t, 5*time.Minute)
 	leader, followers := testbed.Leader(t, cluster)
 	client := func(server *zktest.Server) *framework.Client {
 		return patientClient(t, timeout, server.Servers(), framework.WithDialer(cluster.DialContext))
@@ -49,8 +44,7 @@ func cutOffAfterCredentials(t *testing.T, phase, late time.Duration) (ended, nex
 	require.NoError(t, a.AddAuth(ctx, "digest", []byte("user:password")))
 	// Virtual time: the next write proves the answers until then.
 	time.Sleep(timeout*9/32 + 10*time.Millisecond)
-	hold, err := newQueue(t, a, "/lock").Acquire(ctx)
-	require.NoError(t, err)
+	hold := acquireIn(t, ctx, newQueue(t, a, "/lock"))
 	require.NoError(t, cluster.Partition(followers[0]))
 	acquired := acquiredAt(t, ctx, b)
 	<-hold.Done()

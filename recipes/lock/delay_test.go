@@ -114,8 +114,7 @@ func eachDelayedRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 func (s scenario) finishDelayed(t *testing.T, mayDie bool) {
 	t.Helper()
 	began := time.Now()
-	hold, err := s.other.Acquire(testbed.Context(t))
-	require.NoError(t, err)
+	hold := acquire(t, s.other)
 	if !mayDie {
 		require.Less(t, time.Since(began), delay)
 	}
@@ -169,8 +168,7 @@ func TestLockDelay_WithAnyRequestFailing(t *testing.T) {
 
 func TestLockDelay_OfAWaiterWithAnyRequestFailing(t *testing.T) {
 	eachDelayedRequest(t, func(t *testing.T, s scenario) {
-		ahead, err := s.other.Acquire(testbed.Context(t))
-		require.NoError(t, err)
+		ahead := acquire(t, s.other)
 		got := start(testbed.Context(t), s.subject.Acquire)
 		time.Sleep(time.Second) // virtual time: it is in the queue, and the fault may be over
 		synctest.Wait()
@@ -380,8 +378,7 @@ func TestLockDelay_LaterDeath(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		next := inDelay(t, w)
 		refused(t, next)
-		hold := acquire(t, delayedQueue(t, w.Client()))
-		expire(t, w.Server, hold)
+		expire(t, w.Server, acquire(t, delayedQueue(t, w.Client())))
 		requireDelayed(t, w.Server, next, delay)
 	})
 }
@@ -474,8 +471,7 @@ func TestLockDelay_TryAcquireThatMeetsTheDeath(t *testing.T) {
 func TestLockDelay_OfTwoLengths(t *testing.T) {
 	for _, d := range [][2]time.Duration{{delay, time.Second}, {time.Second, delay}} {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-			hold := acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(d[0])))
-			expire(t, w.Server, hold)
+			expire(t, w.Server, acquire(t, newQueue(t, w.Client(), delayed, lock.WithLockDelay(d[0]))))
 			requireDelayed(t, w.Server, newQueue(t, w.Client(), delayed, lock.WithLockDelay(d[1])), delay)
 		})
 	}
@@ -845,8 +841,7 @@ func TestLockDelay_Compression(t *testing.T) {
 			if compresses {
 				clients[0], clients[1] = clients[1], clients[0]
 			}
-			hold := acquire(t, delayedQueue(t, clients[0]))
-			expire(t, w.Server, hold)
+			expire(t, w.Server, acquire(t, delayedQueue(t, clients[0])))
 			requireDelayed(t, w.Server, delayedQueue(t, clients[1]), delay)
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,11 +26,9 @@ func TestHolderBehindAReplacedLeaderEndsFirst(t *testing.T) {
 		for seed := range uint64(testlevel.Pick(3, 3, 12)) {
 			for _, phase := range []time.Duration{1700, 1800, 1900} { // ms of a tick
 				for _, offset := range []time.Duration{500, 700, 900} { // ms after its replacement
-					t.Run(fmt.Sprintf("timeout %v, seed %d, phase %d, offset %d", timeout, seed, phase, offset), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							ended, next := replaceLeader(t, timeout, seed, phase*time.Millisecond, offset*time.Millisecond)
-							require.LessOrEqual(t, ended, next, "two holders")
-						})
+					testbed.RunVirtual(t, fmt.Sprintf("timeout %v, seed %d, phase %d, offset %d", timeout, seed, phase, offset), func(t *testing.T) {
+						ended, next := replaceLeader(t, timeout, seed, phase*time.Millisecond, offset*time.Millisecond)
+						require.LessOrEqual(t, ended, next, "two holders")
 					})
 				}
 			}
@@ -45,15 +42,13 @@ func replaceLeader(t *testing.T, timeout time.Duration, seed uint64, phase, offs
 	const tick = 2 * time.Second
 	start := time.Now()
 	cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSeed(seed))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
+	ctx := testbed.Timeout(t, 5*time.Minute)
 	leader, followers := testbed.Leader(t, cluster)
 	queue := func(servers ...string) *lock.Queue {
 		return newQueue(t, patientClient(t, timeout, servers, framework.WithDialer(cluster.DialContext)), "/lock")
 	}
 	a, b := queue(leader.Addr()), queue(followers[0].Addr(), followers[1].Addr())
-	hold, err := a.Acquire(ctx)
-	require.NoError(t, err)
+	hold := acquireIn(t, ctx, a)
 	acquired := testbed.Go(func() time.Time { return untilAcquired(ctx, b) })
 	// Virtual time: the phase of the leader's ticks varies.
 	time.Sleep(2*tick - time.Since(start)%tick + phase)
@@ -105,8 +100,7 @@ func replaceRealLeader(t *testing.T, e *ensemble.Ensemble, timeout time.Duration
 	require.NoError(t, err)
 	servers := e.Servers()
 	others := patientClient(t, timeout, []string{servers[(leader+1)%3], servers[(leader+2)%3]})
-	hold, err := newQueue(t, patientClient(t, timeout, servers[leader:leader+1]), path).Acquire(ctx)
-	require.NoError(t, err)
+	hold := acquireIn(t, ctx, newQueue(t, patientClient(t, timeout, servers[leader:leader+1]), path))
 	ended := make(chan time.Time, 1)
 	defer context.AfterFunc(hold.Context(), func() { ended <- time.Now() })()
 	queue := newQueue(t, others, path)

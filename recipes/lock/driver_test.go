@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -54,14 +55,38 @@ type stranger struct{ lock.Standard }
 
 func (stranger) SortKey(string, string) (key string, ours bool) { return "", false }
 
-// TestADriverThatDoesNotCountItsOwnNode is refused at once, and leaves none.
-func TestADriverThatDoesNotCountItsOwnNode(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := driven(t, testbed.On(server).Client(t), stranger{})
-	_, err := q.Acquire(testbed.Context(t))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	require.ErrorContains(t, err, "driver lock_test.stranger does not count its own node")
-	length(t, server, q, 0)
+// undecided is a driver that says nothing.
+type undecided struct{ lock.Standard }
+
+func (undecided) Decide(lock.Line) (lock.Decision, error) { return lock.Decision{}, nil }
+
+type badDriver struct{ lock.Standard }
+
+func (badDriver) Decide(lock.Line) (lock.Decision, error) {
+	return lock.Decision{}, assert.AnError
+}
+
+// TestDriver_Refused: an Acquire with a driver that fails or breaks a rule ends at once, and leaves
+// no node.
+func TestDriver_Refused(t *testing.T) {
+	for name, c := range map[string]struct {
+		driver lock.Driver
+		want   error
+		text   string
+	}{
+		"it fails":                       {badDriver{}, assert.AnError, ""},
+		"it says nothing":                {undecided{}, framework.ErrBadArgument, "lock_test.undecided neither grants"},
+		"it does not count its own node": {stranger{}, framework.ErrBadArgument, "lock_test.stranger does not count"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			q := driven(t, testbed.On(server).Client(t), c.driver)
+			_, err := q.Acquire(testbed.Context(t))
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, c.text)
+			length(t, server, q, 0)
+		})
+	}
 }
 
 type createFunc func(ctx context.Context, client *framework.Client, n lock.Node) (string, error)

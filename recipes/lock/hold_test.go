@@ -95,8 +95,7 @@ func releasedWhileTheLeaseEnds(t *testing.T, lead time.Duration) {
 	q, other := newQueue(t, bed.Client(t), "/lock", lock.WithMaxHold(d), lock.WithReentry()), newQueue(t, bed.Client(t), "/lock")
 	outer := acquire(t, q)
 	began := time.Now()
-	inner, err := q.Acquire(outer.Context())
-	require.NoError(t, err)
+	inner := acquireIn(t, outer.Context(), q)
 	work := make([]context.Context, 40_000) // they end one after the other
 	for i := range work {
 		ctx, cancel := context.WithCancel(inner.Context())
@@ -166,8 +165,7 @@ func TestRelease_OfACopy(t *testing.T) {
 	copied := new(lock.Hold)
 	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(hold).Elem())
 	require.NoError(t, copied.Do(testbed.Context(t), func(ctx context.Context) error {
-		again, err := q.Acquire(copied.Context())
-		require.NoError(t, err)
+		again := acquireIn(t, copied.Context(), q)
 		return again.Release()
 	}))
 	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
@@ -205,11 +203,10 @@ func TestReleaseWith_OfALostHoldLeavesTheNodeToOthers(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		q := newQueue(t, w.Client(), "/lock", lock.WithReentry())
 		outer := acquire(t, q)
-		inner, err := q.Acquire(outer.Context())
-		require.NoError(t, err)
+		inner := acquireIn(t, outer.Context(), q)
 		w.Server.CutConnections()
 		testbed.Receive(t, outer.Done(), "word of the loss")
-		_, err = outer.ReleaseWith(t.Context())
+		_, err := outer.ReleaseWith(t.Context())
 		require.ErrorIs(t, err, framework.ErrSuspended)
 		time.Sleep(time.Minute) // virtual time
 		length(t, w.Server, q, 1)

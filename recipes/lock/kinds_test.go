@@ -75,8 +75,7 @@ func TestWithDataFunc(t *testing.T) {
 			return why
 		}
 		data := func(ctx context.Context, opts ...lock.Option) string {
-			hold, err := newQueue(t, client, "/lock", opts...).Acquire(ctx)
-			require.NoError(t, err)
+			hold := acquireIn(t, ctx, newQueue(t, client, "/lock", opts...))
 			data := testbed.ServerData(t, w.Server, hold.Path())
 			require.NoError(t, hold.Release())
 			return data

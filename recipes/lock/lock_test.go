@@ -24,9 +24,15 @@ import (
 
 func acquire(t *testing.T, q *lock.Queue) *lock.Hold {
 	t.Helper()
-	hold, err := q.Acquire(testbed.Context(t))
+	return acquireIn(t, testbed.Context(t), q)
+}
+
+// acquireIn is acquire with a context that matters.
+func acquireIn(t *testing.T, ctx context.Context, q *lock.Queue) *lock.Hold {
+	t.Helper()
+	h, err := q.Acquire(ctx)
 	require.NoError(t, err)
-	return hold
+	return h
 }
 
 // acquireAndRelease is for a goroutine of a test.
@@ -245,24 +251,6 @@ func TestNumbersStartAgainBeforeTheyEnd(t *testing.T) {
 	require.False(t, server.Exists("/lock"))
 }
 
-func TestReleaseByAnyHolderWakesTheNext(t *testing.T) {
-	const leases = 3
-	for released := range leases {
-		t.Run(fmt.Sprintf("holder %d of %d", released+1, leases), func(t *testing.T) {
-			server := zktest.NewServer(t)
-			bed := testbed.On(server)
-			q := newQueue(t, bed.Client(t), "/lock", lock.WithMaxLeases(leases))
-			var holds []*lock.Hold
-			for range leases {
-				holds = append(holds, acquire(t, q))
-			}
-			waiting := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock", lock.WithMaxLeases(leases)), server, leases+1)
-			require.NoError(t, holds[released].Release())
-			require.NoError(t, received(t, waiting).Release())
-		})
-	}
-}
-
 func TestMoreLeasesWakeWaitersAndFewerTakeNothingAway(t *testing.T) { // CURATOR-75
 	server := zktest.NewServer(t)
 	q := newQueue(t, testbed.On(server).Client(t), "/lock")
@@ -332,20 +320,6 @@ func TestReleaseOutlastsAnOutage(t *testing.T) { // CURATOR-202, -486
 	require.NoError(t, server.Restart())
 	require.NoError(t, testbed.Receive(t, released, "the release"))
 	length(t, server, q, 0)
-}
-
-func TestFailingDriverLeavesNoNode(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := driven(t, testbed.On(server).Client(t), badDriver{})
-	_, err := q.Acquire(testbed.Context(t))
-	require.ErrorIs(t, err, assert.AnError)
-	length(t, server, q, 0)
-}
-
-type badDriver struct{ lock.Standard }
-
-func (badDriver) Decide(lock.Line) (lock.Decision, error) {
-	return lock.Decision{}, assert.AnError
 }
 
 // TestHolderIsNotifiedBeforeTheNextOneCanHold cuts a holder off in virtual time, so that a

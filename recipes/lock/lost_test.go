@@ -31,8 +31,7 @@ func TestNodeOfALostSessionStaysUntilRelease(t *testing.T) {
 			q := newQueue(t, client, "/lock", append(opts, lock.WithReentry())...)
 			hold, other := acquire(t, q), acquire(t, newQueue(t, client, "/other"))
 			group := lock.NewGroup([]*lock.Hold{other, hold})
-			again, err := q.Acquire(hold.Context()) // the lease has two holds
-			require.NoError(t, err)
+			again := acquireIn(t, hold.Context(), q) // the lease has two holds
 			loseSession(t, w.Server, client, hold)
 			require.ErrorIs(t, group.Err(), framework.ErrSessionLost)
 			length(t, w.Server, q, 1)
@@ -137,8 +136,7 @@ func pairAt(
 	t.Helper()
 	a := newQueue(t, patientClient(t, timeout, e.Servers()[holder:holder+1]), "/"+name)
 	b := newQueue(t, patientClient(t, timeout, e.Servers()[waiter:waiter+1]), "/"+name)
-	hold, err := a.Acquire(ctx)
-	require.NoError(t, err)
+	hold := acquireIn(t, ctx, a)
 	next := acquiredAt(t, ctx, b)
 	testbed.Eventually(t, func() bool {
 		ps, err := b.Participants(ctx)

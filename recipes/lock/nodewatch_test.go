@@ -78,6 +78,7 @@ func TestHolderIsNotifiedOfADeletionWithoutAnAnswer(t *testing.T) {
 		require.NoError(t, w.Server.Delete(hold.Path()))
 		synctest.Wait()
 		require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
+		require.ErrorIs(t, hold.Release(), lock.ErrNodeDeleted)
 	})
 }
 

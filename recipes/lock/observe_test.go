@@ -82,17 +82,15 @@ func TestObserversAreNotifiedOfWaitsAndHolds(t *testing.T) {
 	q := newQueue(t, testbed.On(server).Client(t, recorded.option()), "/lock", lock.WithReentry())
 	other := newQueue(t, testbed.On(server).Client(t, recorded.option()), "/lock")
 
-	first, err := q.Acquire(as(t, "a"))
-	require.NoError(t, err)
+	first := acquireIn(t, as(t, "a"), q)
 	recorded.expect(t, "a: acquiring /lock lock-", "a+: joined /lock behind 0", "a+: acquired /lock")
 	assert.Equal(t, "a+!", first.Context().Value(origin{}), "the hold goes on with the observer's values")
 
-	inner, err := q.Acquire(first.Context())
-	require.NoError(t, err)
+	inner := acquireIn(t, first.Context(), q)
 	require.NoError(t, inner.Release())
 	recorded.none(t) // re-entrance is not reported
 
-	_, err = other.TryAcquire(as(t, "b"))
+	_, err := other.TryAcquire(as(t, "b"))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	recorded.expect(t, "b: acquiring /lock lock-", "b+: not acquired /lock: not free")
 
@@ -185,8 +183,7 @@ func TestAcquiresWithAHoldsContextAreReported(t *testing.T) {
 	leases := newQueue(t, client, "/leases", lock.WithMaxLeases(2), locks.Inside.With(locking.Settings[*lock.Queue]{Another: true}))
 	first := acquire(t, leases)
 	recorded.expect(t, "<nil>: acquiring /leases lock-", "<nil>+: joined /leases behind 0", "<nil>+: acquired /leases")
-	second, err := leases.Acquire(first.Context())
-	require.NoError(t, err)
+	second := acquireIn(t, first.Context(), leases)
 	recorded.expect(t, "<nil>+!: acquiring /leases lock-", "<nil>+!+: joined /leases behind 1", "<nil>+!+: acquired /leases")
 	require.NoError(t, second.Release())
 	recorded.expect(t, "<nil>+!+!: ended /leases: already released")
@@ -267,9 +264,8 @@ func TestSeveralObserversAreNotifiedInOrder(t *testing.T) {
 	bed := testbed.InProcess(t)
 	a, b := report("a"), report("b")
 	q := newQueue(t, bed.Client(t, a, none, nothing, b), "/lock")
-	hold, err := q.Acquire(as(t, "c"))
-	require.NoError(t, err)
-	_, err = q.TryAcquire(as(t, "d"))
+	hold := acquireIn(t, as(t, "c"), q)
+	_, err := q.TryAcquire(as(t, "d"))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NoError(t, hold.Release())
 	assert.Equal(t, []string{

@@ -97,8 +97,7 @@ func TestPanicOfAUsersFunction_LeavesNothing(t *testing.T) {
 					w.Server.Inject(zktest.LoseReply, 0, zktest.OnCreate(), zktest.OnPath("/lock/"))
 					c.fuse.arm(n)
 					p := recovered(func() {
-						hold, err := q.Acquire(t.Context())
-						require.NoError(t, err)
+						hold := acquireIn(t, t.Context(), q)
 						defer func() { require.Error(t, hold.Err()) }()
 						require.NoError(t, hold.Release())
 					})

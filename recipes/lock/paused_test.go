@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -25,21 +24,19 @@ func TestHolderBehindAServerThatStandsStillEndsFirst(t *testing.T) {
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second} {
 		for _, pause := range []time.Duration{timeout * 10 / 32, timeout / 2} {
 			for phase := time.Duration(0); phase < tick; phase += 100 * time.Millisecond {
-				t.Run(fmt.Sprintf("timeout %v, paused for %v, phase %v", timeout, pause, phase), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSyncTimeout(20*time.Second))
-						leader, followers := testbed.Leader(t, cluster)
-						server := followers[0]
-						s := stillServer{pause: server.Pause, resume: server.Resume}
-						// Virtual time: the phase of the leader's ticks at the begin of the
-						// session.
-						time.Sleep(phase)
-						a := waiterAt(t, timeout, server.Addr(), framework.WithDialer(cluster.DialContext))
-						b := waiterAt(t, timeout, leader.Addr(), framework.WithDialer(cluster.DialContext))
-						// directly after a ping
-						before := s.holdBetweenPauses(t, a, b, timeout*2/3+50*time.Millisecond, pause)
-						require.GreaterOrEqual(t, before, time.Duration(0), "two holders")
-					})
+				testbed.RunVirtual(t, fmt.Sprintf("timeout %v, paused for %v, phase %v", timeout, pause, phase), func(t *testing.T) {
+					cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithSyncTimeout(20*time.Second))
+					leader, followers := testbed.Leader(t, cluster)
+					server := followers[0]
+					s := stillServer{pause: server.Pause, resume: server.Resume}
+					// Virtual time: the phase of the leader's ticks at the begin of the
+					// session.
+					time.Sleep(phase)
+					a := waiterAt(t, timeout, server.Addr(), framework.WithDialer(cluster.DialContext))
+					b := waiterAt(t, timeout, leader.Addr(), framework.WithDialer(cluster.DialContext))
+					// directly after a ping
+					before := s.holdBetweenPauses(t, a, b, timeout*2/3+50*time.Millisecond, pause)
+					require.GreaterOrEqual(t, before, time.Duration(0), "two holders")
 				})
 			}
 		}

@@ -33,24 +33,6 @@ func counted(server *zktest.Server) map[string]int {
 	return counts
 }
 
-func TestAnUncontendedCycleIsACreateAndADelete(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := newQueue(t, w.Client(), "/lock")
-		require.NoError(t, acquire(t, q).Release()) // the parent exists now
-		synctest.Wait()
-		w.Server.ResetCounts()
-		const n = 50
-		for range n {
-			require.NoError(t, acquire(t, q).Release())
-		}
-		counts := counted(w.Server)
-		require.Equal(t, n, counts["create"])
-		require.Equal(t, n, counts["delete"])
-		require.Less(t, counts["getChildren2"], 5, "who follows itself need not ask")
-		require.Less(t, counts["getData"], 3, "one watch on the parent does for all")
-	})
-}
-
 // TestOnlyWhoHoldsOrIsNextConfirmsItsSession has a long queue that waits for minutes. Each waiter
 // keeps its node all the same.
 func TestOnlyWhoHoldsOrIsNextConfirmsItsSession(t *testing.T) {
@@ -147,55 +129,6 @@ func watched(t *testing.T, q *lock.Queue) {
 		require.NoError(t, acquire(t, q).Release())
 		return q.Viewed()
 	}, "a view begins")
-}
-
-// TestThousandGoroutinesNeedNoList is about waiters of one client.
-func TestThousandGoroutinesNeedNoList(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := newQueue(t, w.Client(), "/lock")
-		watched(t, q)
-		hold := acquire(t, q)
-		synctest.Wait()
-		w.Server.ResetCounts()
-		ctx := testbed.Context(t)
-		const n = 1000
-		var wg sync.WaitGroup
-		for range n {
-			wg.Go(func() { acquireAndRelease(ctx, t, q) })
-		}
-		length(t, w.Server, q, n+1)
-		require.NoError(t, hold.Release())
-		wg.Wait()
-		require.Equal(t, map[string]int{"create": n, "delete": n + 1}, counted(w.Server))
-	})
-}
-
-// TestNeighbourWhoseNodeWasDeleted has an operator delete what a holder of our own holds.
-func TestNeighbourWhoseNodeWasDeleted(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := newQueue(t, bed.Client(t), "/lock")
-	hold := acquire(t, q)
-	waiting := acquiring(t, testbed.Context(t), q, server, 2)
-	operator := bed.Client(t)
-	require.NoError(t, operator.Delete(testbed.Context(t), hold.Path()))
-	testbed.Receive(t, hold.Done(), "word of the loss")
-	require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
-	require.NoError(t, received(t, waiting).Release())
-	require.ErrorIs(t, hold.Release(), lock.ErrNodeDeleted)
-}
-
-// undecided is a driver that says nothing.
-type undecided struct{ lock.Standard }
-
-func (undecided) Decide(lock.Line) (lock.Decision, error) { return lock.Decision{}, nil }
-
-func TestDriverThatSaysNothingIsRefused(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := driven(t, testbed.On(server).Client(t), undecided{})
-	_, err := q.Acquire(testbed.Context(t))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	length(t, server, q, 0)
 }
 
 // TestParticipantsAreReadAtOnce: all reads take one round trip after the list, which is read with a

@@ -225,8 +225,7 @@ func TestTryAcquireGetsAKeptNodesLock(t *testing.T) {
 func TestRetentionWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, func(t *testing.T, s scenario) {
 		for range 3 {
-			hold, err := s.subject.Acquire(testbed.Context(t))
-			require.NoError(t, err)
+			hold := acquire(t, s.subject)
 			s.checkAlone(t, hold)
 			if err := testbed.Listed(t, hold, "Release", hold.Release()); err != nil {
 				require.ErrorIs(t, err, framework.ErrLost)

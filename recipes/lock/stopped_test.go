@@ -137,8 +137,7 @@ func testStopped(t *testing.T, servers []string) {
 
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
-	hold, err := newQueue(t, client, stoppedLock).Acquire(ctx)
-	require.NoError(t, err)
+	hold := acquireIn(t, ctx, newQueue(t, client, stoppedLock))
 	t.Logf("the next one held %v after the holder was stopped", time.Since(stopped))
 	_, err = client.Multi(ctx, hold.Guard(), &zk.SetDataRequest{Path: stoppedData, Data: []byte("the next holder"), Version: -1})
 	require.NoError(t, err)

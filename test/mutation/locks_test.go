@@ -122,7 +122,7 @@ var lockBugs = []mutation{
 		name:  "the holder's node is not watched",
 		file:  "recipes/lock/node.go",
 		edits: []edit{{old: "if n.view == nil {\n\t\tn.watch(watchAfter, own)", new: "if false {\n\t\tn.watch(watchAfter, own)"}},
-		pkg:   "recipes/lock", test: "TestHolderLearnsThatItsNodeWasDeleted",
+		pkg:   "recipes/lock", test: "TestHolderIsNotifiedOfADeletionWithoutAnAnswer",
 		worlds: all, seed: 30,
 	},
 	{
