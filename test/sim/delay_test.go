@@ -236,6 +236,7 @@ var delayWorlds = testlevel.Pick[uint64](20, 100, 1000)
 
 // TestDelayWorlds runs worlds with a mutex that has a lock delay.
 func TestDelayWorlds(t *testing.T) {
+	t.Parallel()
 	counts := make(map[string]int)
 	for seed := uint64(1); seed <= delayWorlds; seed++ {
 		r := simulate(t, draw(seed, "delay"), false)

@@ -10,5 +10,6 @@ import "runtime"
 // A world takes five times as long, so there are fewer, unless a flag says how many.
 func init() {
 	runtime.GOMAXPROCS(1)
+	raced = true
 	*seeds, delayWorlds = 10, min(delayWorlds, 10)
 }

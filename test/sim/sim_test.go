@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/gocurator/curator/internal/test/testlevel"
 )
 
 var (
@@ -37,6 +35,9 @@ var (
 	only        = flag.String("sim.only", "", "of the seeds, run only worlds with these: keepers, caches, revocable, multilock, credentials, replaced, clickhouse, "+strings.Join(extraNames, ", "))
 	progress    = flag.Int("sim.progress", 0, "say how far it is after so many worlds; 0: never")
 )
+
+// raced is true in a run with -race.
+var raced bool
 
 // failure is a seed that failed.
 type failure struct {
@@ -119,9 +120,10 @@ var seedsThatFailed = []uint64{7752}
 var seedsThatReach = []uint64{309, 337, 356, 372, 410, 443, 494, 512, 531}
 
 func TestSeedsWorthKeeping(t *testing.T) {
-	if testlevel.Now() == testlevel.Test {
+	if raced {
 		t.Skip("LEFT OUT: the second part of `make test` runs it, without -race")
 	}
+	t.Parallel()
 	for _, seed := range seedsThatReach {
 		require.Emptyf(t, simulate(t, draw(seed, ""), false).wrong, "seed %d", seed)
 	}
