@@ -21,11 +21,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestBarrier(t *testing.T) {
 	testbed.Run(t, []testbed.Case{
-		// CUR-BAR-01
-		{Name: "a wait where there is no barrier returns at once", Test: noBarrier},
 		// CUR-BAR-02
 		{Name: "waiters go on when the barrier is removed, whoever has set it", Test: waitersGoOn},
-		// KZ-BAR-01
+		// KZ-BAR-01, CUR-BAR-01
 		{Name: "a wait that times out says so, and a removal what it has found", Test: timeoutIsNoPass},
 		// GH-1290
 		{Name: "a barrier that was set before the call is seen on each server", Test: seenOnEachServer},
@@ -53,11 +51,6 @@ func newBarrier(t *testing.T, client *framework.Client, path string) *barrier.Ba
 // waiting starts a Wait and returns a channel for its result.
 func waiting(ctx context.Context, b *barrier.Barrier) <-chan error {
 	return testbed.Go(func() error { return b.Wait(ctx) })
-}
-
-func noBarrier(t *testing.T, bed *testbed.Bed) {
-	b := newBarrier(t, bed.Client(t), testbed.Path(t))
-	require.NoError(t, b.Wait(testbed.Context(t)))
 }
 
 func waitersGoOn(t *testing.T, bed *testbed.Bed) {

@@ -3,7 +3,6 @@ package leader_test
 import (
 	"context"
 	"iter"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -130,22 +129,17 @@ func TestObserverCatchesUpInANewSession(t *testing.T) {
 		o := observe(t, testbed.Context(t), electionOn(t, client, "/election"))
 		require.Equal(t, term.Path(), o.state().Leader.Path)
 		old, others := w.session(client), w.session(leaders)
-		var mu sync.Mutex
-		var asked []string
+		var first atomic.Value // the operation of the first request
 		stop := w.server.Trace(func(event zktest.Event) {
-			mu.Lock()
-			defer mu.Unlock()
 			if event.Watch == "" && event.Session != old && event.Session != others {
-				asked = append(asked, event.Request.Op)
+				first.CompareAndSwap(nil, event.Request.Op)
 			}
 		})
 		require.NoError(t, w.server.ExpireSession(old))
 		require.True(t, o.state().Stale)
 		require.Equal(t, term.Path(), o.fresh().Leader.Path)
 		stop()
-		mu.Lock()
-		require.Equal(t, "multi", asked[0])
-		mu.Unlock()
+		require.Equal(t, "multi", first.Load())
 		require.NoError(t, term.Release())
 		require.Equal(t, leader.State{}, o.fresh())
 		require.NoError(t, client.Close())

@@ -214,8 +214,8 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 			}))
 		},
 		"panic": func(t *testing.T, _ *framework.Client, e *leader.Election, began func(*leader.Term)) {
-			require.Panics(t, func() {
-				_ = e.Lead(t.Context(), func(_ context.Context, term *leader.Term) error {
+			require.PanicsWithValue(t, "broken", func() {
+				_ = e.Run(t.Context(), func(_ context.Context, term *leader.Term) error {
 					began(term)
 					panic("broken")
 				})

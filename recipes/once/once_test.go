@@ -30,7 +30,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestOnce(t *testing.T) {
 	testbed.Run(t, []testbed.Case{
 		{Name: "a fleet runs a firing once", Test: aFleetRunsOnce},
-		{Name: "two keys do not overlap", Test: keysDoNotOverlap},
 		{Name: "a mutex at the path excludes the job", Test: aMutexExcludes},
 		{Name: "TryDo names the runner", Test: tryDoNamesTheRunner},
 		{Name: "a failure is not recorded", Test: aFailureIsNotRecorded},
@@ -39,7 +38,6 @@ func TestOnce(t *testing.T) {
 		{Name: "operations of Commit are carried out once", Test: commitsOnce},
 		{Name: "a refused operation of Commit is no success", Test: refusedCommit},
 		{Name: "a forgotten key runs again", Test: forgottenKeysRun},
-		{Name: "the last successes are kept", Test: theLastAreKept},
 		{Name: "data of another program are never overwritten", Test: foreignData},
 		{Name: "fields of another version stay", Test: unknownFieldsStay},
 		{Name: "a missing right to write is found before the function runs", Test: noRightToWrite},
@@ -167,27 +165,6 @@ func aFleetRunsOnce(t *testing.T, bed *testbed.Bed) {
 		require.Contains(t, records[0].By, "member ")
 		noLock(t, bed.Client(t), path)
 	}
-}
-
-func keysDoNotOverlap(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	var live, calls atomic.Int32
-	var all sync.WaitGroup
-	for i := range 6 {
-		o := newOnce(t, bed.Client(t), path)
-		all.Go(func() {
-			_, err := o.Do(testbed.Context(t), fmt.Sprint("key ", i/2), func(context.Context) error {
-				assert.EqualValues(t, 1, live.Add(1), "two functions at a time")
-				defer live.Add(-1)
-				calls.Add(1)
-				runtime.Gosched()
-				return nil
-			})
-			assert.NoError(t, err)
-		})
-	}
-	all.Wait()
-	require.EqualValues(t, 3, calls.Load())
 }
 
 func aMutexExcludes(t *testing.T, bed *testbed.Bed) {
@@ -335,16 +312,6 @@ func forgottenKeysRun(t *testing.T, bed *testbed.Bed) {
 	again.Ran, b.Ran = false, false
 	require.Equal(t, []once.Record{again, b}, records(t, o))
 	require.Regexp(t, `^{"n":3,"done":\[{"by":"[^}]*},{"key":"b"`, testbed.Get(t, client, path+"/once"))
-}
-
-func theLastAreKept(t *testing.T, bed *testbed.Bed) {
-	o, _, _ := newJob(t, bed, once.WithKeep(2))
-	for _, key := range []string{"a", "b", "c"} {
-		ran(t, o, key)
-	}
-	done(t, o, "b")
-	done(t, o, "c")
-	ran(t, o, "a")
 }
 
 func foreignData(t *testing.T, bed *testbed.Bed) {
