@@ -379,6 +379,8 @@ func TestRun_AnErrorAfterTheShardWasLostIsLogged(t *testing.T) {
 func TestRun_AFunctionThatGoesOnKeepsItsShard(t *testing.T) {
 	virtual(t, func(w world) {
 		finish := make(chan struct{})
+		done := sync.OnceFunc(func() { close(finish) })
+		defer done() // also if the test fails
 		a := w.joinWith(w.client(), "a", 2, func(ctx context.Context, shard int) error {
 			defer w.oracle.begin(ctx, "a", shard)()
 			<-ctx.Done()
@@ -391,7 +393,7 @@ func TestRun_AFunctionThatGoesOnKeepsItsShard(t *testing.T) {
 		synctest.Wait()
 		require.Equal(w, map[string]int{"a": 1}, w.oracle.owned(), "b waits")
 		require.Len(w, a.Owned(), 1)
-		close(finish)
+		done()
 		w.settled(map[string]int{"a": 1, "b": 1})
 	})
 }
