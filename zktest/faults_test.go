@@ -9,7 +9,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-func TestFaultsPrintThemselves(t *testing.T) {
+func TestFaults_PrintThemselvesUntilTheyAreCleared(t *testing.T) {
 	s := zktest.NewServer(t)
 	require.Empty(t, s.Faults())
 	l, err := s.Listen("127.0.0.1:0", nil)
@@ -38,7 +38,10 @@ func TestFaultsPrintThemselves(t *testing.T) {
 	require.Equal(t, "block replies of delete: none arrived", replies.String())
 	require.Equal(t, "lose wake-up of path /a: not met", lost.String())
 	s.ClearFaults()
+	gate.Open() // again
 	require.Empty(t, s.Faults())
 	_, err = c.answer(c.xid)
-	require.NoError(t, err)
+	require.NoError(t, err, "a request that waited goes on")
+	mustCreate(t, raw(t, s, nil), "/a", 0)
+	require.False(t, lost.Met())
 }

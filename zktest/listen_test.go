@@ -1,13 +1,10 @@
 package zktest_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -105,30 +102,13 @@ func TestAServerInMemoryTakesTheAddressOfItsFirstListener(t *testing.T) {
 	raw(t, s, nil)
 }
 
-// certificate is one that is good for 127.0.0.1.
-func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	parsed, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
 func TestAnAddressWithTLS(t *testing.T) {
 	s := zktest.NewServer(t)
-	cert, pool := certificate(t)
-	l, err := s.Listen("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	web := httptest.NewTLSServer(nil) // its certificate is good for 127.0.0.1
+	defer web.Close()
+	l, err := s.Listen("127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
 	require.NoError(t, err)
-	conn, err := tls.Dial("tcp", l.Addr(), &tls.Config{RootCAs: pool})
+	conn, err := tls.Dial("tcp", l.Addr(), web.Client().Transport.(*http.Transport).TLSClientConfig)
 	require.NoError(t, err)
 	defer conn.Close()
 	c, err := dialRaw(conn, nil, 10*time.Second)

@@ -139,29 +139,3 @@ func TestNodesThatAreWrongInJSON(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"path":"/a","ttl":"1m0s","owner":"0xff00000000000001"}`, string(text))
 }
-
-func TestClearFaultsEndsThemAll(t *testing.T) {
-	s := zktest.NewServer(t)
-	c := raw(t, s, nil)
-	never := s.Inject(zktest.ExpireBefore, 0, zktest.OnPath("/"))
-	gate := s.Block(zktest.OnPath("/"))
-	s.Delay(time.Hour, zktest.OnPath("/"))
-	s.Rewrite(func(zktest.Request, []byte) []byte { return nil })
-	s.RefuseConnections(true)
-	s.RefuseSessions(true)
-	s.Freeze()
-	s.Pause()
-	s.ClearFaults()
-	gate.Open() // again
-	mustCreate(t, c, "/a", 0)
-	mustCreate(t, raw(t, s, nil), "/b", 0)
-	require.False(t, never.Met())
-
-	gate = s.Block(zktest.OnPath("/held"))
-	send(t, c, opCreate, create("/held", 0))
-	<-gate.Arrived()
-	s.ClearFaults()
-	_, err := c.read()
-	require.NoError(t, err, "a request that waited goes on")
-	require.True(t, s.Exists("/held"))
-}

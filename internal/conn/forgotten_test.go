@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -55,17 +56,9 @@ func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 			_ = e.StartServer(0) // an error if it runs
 		}
 	}
-	checks := func(n int) []byte {
-		var r proto.MultiRequest
-		for range n {
-			r.Ops = append(r.Ops, proto.MultiOp{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: "/", Version: -1}})
-		}
-		return r.Append(Begin(64))
-	}
-	send := func(c *Conn, op proto.Op, frame []byte) outcome {
-		answered := make(outcome, 1)
-		c.Send(&Request{Op: op, Frame: frame, Handler: answered})
-		return answered
+	checks := func(n int) *proto.MultiRequest {
+		check := proto.MultiOp{Op: proto.OpCheck, Body: &proto.VersionRequest{Path: "/", Version: -1}}
+		return &proto.MultiRequest{Ops: slices.Repeat([]proto.MultiOp{check}, n)}
 	}
 	keepBusy := func(busy *Conn, requests int) (last outcome) {
 		for range requests {
@@ -83,7 +76,7 @@ func TestAServerThatRunsAloneForgetsASession(t *testing.T) {
 		n := received(t, e.Servers()[0], busy)
 		keepBusy(busy, 6)
 		await(t, e.Servers()[0], busy, n+6)
-		send(first, proto.OpCloseSession, Begin(0))
+		first.Send(&Request{Op: proto.OpCloseSession, Frame: Begin(0), Handler: make(outcome, 1)})
 		await(t, e.Servers()[0], first, 2) // with the connect request
 		done := keepBusy(busy, behind)
 		second, said, err := open(Hello{Session: first.Grant.Session, Password: first.Grant.Password})

@@ -210,37 +210,30 @@ func TestASASLExchangeEndsAsTheMechanismAndTheServerSay(t *testing.T) {
 	}
 }
 
-func TestOpenEndsWithItsContext(t *testing.T) {
-	near, far := net.Pipe()
-	defer far.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		_, _ = proto.ReadFrame(far, 1<<20) // and no answer
-		cancel()
-	}()
-	_, err := Open(ctx, near, Hello{Timeout: time.Second})
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = near.Write(nil)
-	require.ErrorIs(t, err, io.ErrClosedPipe, "it closes what it was given")
-}
-
 // noDeadlines is a connection that has none, such as one through SSH.
 type noDeadlines struct{ net.Conn }
 
 func (noDeadlines) SetDeadline(time.Time) error { return errors.ErrUnsupported }
 
-func TestOpenEndsWithItsContextWhereThereAreNoDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		near, far := net.Pipe()
-		time.AfterFunc(time.Minute, func() { far.Close() }) // or the test would wait for ever
-		go func() { _, _ = proto.ReadFrame(far, 1<<20) }()  // and no answer
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		_, err := Open(ctx, noDeadlines{near}, Hello{Timeout: time.Second})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, time.Second, time.Since(began))
-	})
+func TestOpenEndsWithItsContext(t *testing.T) {
+	for name, wrap := range map[string]func(net.Conn) net.Conn{
+		"deadlines":    func(nc net.Conn) net.Conn { return nc },
+		"no deadlines": func(nc net.Conn) net.Conn { return noDeadlines{nc} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near := serve(nil, func(far net.Conn) { _, _ = io.Copy(io.Discard, far) }) // and no answer
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				_, err := Open(ctx, wrap(near), Hello{Timeout: time.Second})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, time.Second, time.Since(began))
+				_, err = near.Write(nil)
+				require.ErrorIs(t, err, io.ErrClosedPipe, "it closes what it was given")
+			})
+		})
+	}
 }
 
 func FuzzServer(f *testing.F) {

@@ -54,6 +54,13 @@ func (p *port) ask(method, path, body string) (int, map[string]any) {
 	return response.StatusCode, out
 }
 
+// status is ask for the status alone.
+func (p *port) status(method, path, body string) int {
+	p.t.Helper()
+	status, _ := p.ask(method, path, body)
+	return status
+}
+
 // do is ask for what must succeed.
 func (p *port) do(method, path, body string) map[string]any {
 	p.t.Helper()
@@ -120,11 +127,9 @@ func TestAddressesStopAndRestart(t *testing.T) {
 	p.do("POST", "/restart", `{"addr": "`+l.Addr()+`"}`)
 	require.Equal(t, true, listening())
 	client(t, l.Addr())
-	code, _ := p.ask("POST", "/stop", `{"addr": "127.0.0.1:1"}`)
-	require.Equal(t, http.StatusBadRequest, code)
+	require.Equal(t, http.StatusBadRequest, p.status("POST", "/stop", `{"addr": "127.0.0.1:1"}`))
 	require.NoError(t, server.Close())
-	code, _ = p.ask("POST", "/restart", "")
-	require.Equal(t, http.StatusConflict, code)
+	require.Equal(t, http.StatusConflict, p.status("POST", "/restart", ""))
 }
 
 func TestInjectionsAreWaitedFor(t *testing.T) {
@@ -163,8 +168,7 @@ func TestGatesAndDelaysHoldRequestsUp(t *testing.T) {
 		require.Empty(t, answered)
 		p.do("DELETE", gate, "")
 		require.NoError(t, <-answered)
-		code, _ := p.ask("GET", gate, "")
-		require.Equal(t, http.StatusNotFound, code)
+		require.Equal(t, http.StatusNotFound, p.status("GET", gate, ""))
 		p.do("DELETE", "/node?path=/held", "")
 	}
 	delay := p.do("POST", "/delay", `{"by": "50ms", "ops": ["exists"]}`)["id"].(string)
@@ -185,8 +189,7 @@ func TestGatesAndDelaysHoldRequestsUp(t *testing.T) {
 	_, _, err = conn.Exists("/")
 	require.NoError(t, err)
 	client(t, p.server.Addr())
-	code, _ := p.ask("GET", "/handles/4", "")
-	require.Equal(t, http.StatusNotFound, code)
+	require.Equal(t, http.StatusNotFound, p.status("GET", "/handles/4", ""))
 }
 
 func TestLinksAreFrozenAndRefusedAndTheClockAdvances(t *testing.T) {
@@ -231,8 +234,7 @@ func TestNodes(t *testing.T) {
 	dump := p.do("GET", "/nodes", "")
 	require.Len(t, dump["nodes"], 3)
 	p.do("DELETE", "/node?path=/a/b", "")
-	code, _ := p.ask("GET", "/node?path=/a/b", "")
-	require.Equal(t, http.StatusNotFound, code)
+	require.Equal(t, http.StatusNotFound, p.status("GET", "/node?path=/a/b", ""))
 	p.do("POST", "/flush", "")
 	require.Equal(t, map[string]any{"nodes": []any{}}, p.do("GET", "/nodes", ""))
 	text, err := json.Marshal(dump)
@@ -289,12 +291,10 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 		assert.NotEmpty(t, out["error"], c)
 	}
 	handle := p.do("POST", "/delay", `{"by": "1s"}`)["id"].(string)
-	code, _ := p.ask("GET", "/handles/"+handle+"?wait=x", "")
-	require.Equal(t, http.StatusBadRequest, code)
+	require.Equal(t, http.StatusBadRequest, p.status("GET", "/handles/"+handle+"?wait=x", ""))
 	for _, path := range []string{"/node?path=/none", "/handles/99"} {
 		for _, method := range []string{"GET", "DELETE"} {
-			code, _ := p.ask(method, path, "")
-			assert.Equal(t, http.StatusNotFound, code, path)
+			assert.Equal(t, http.StatusNotFound, p.status(method, path, ""), path)
 		}
 	}
 	require.Empty(t, p.server.Tree())
