@@ -23,7 +23,7 @@ func configuration(t *testing.T, s *zktest.Server) string {
 	return testbed.ServerData(t, s, "/zookeeper/config")
 }
 
-// TestAllMembersAreReplacedOneByOne replaces each member. Sessions, nodes and sequence numbers go
+// TestAllMembersAreReplacedOneByOne replaces each member, also the one that leads. Sessions, nodes and sequence numbers go
 // on.
 func TestAllMembersAreReplacedOneByOne(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
@@ -44,6 +44,8 @@ func TestAllMembersAreReplacedOneByOne(t *testing.T) {
 					require.Len(t, c.Members(), n)
 					require.NoError(t, elected(t, c).Create(fmt.Sprintf("/after%d", i), nil))
 					require.ErrorIs(t, s.Restart(), zktest.ErrClosed)
+					require.ErrorIs(t, c.Lag(s, 0), zktest.ErrNotMember)
+					require.ErrorIs(t, c.Remove(soon(t), s), zktest.ErrNotMember)
 				}
 				for _, s := range c.Members() {
 					require.NotContains(t, old, s)
@@ -55,6 +57,10 @@ func TestAllMembersAreReplacedOneByOne(t *testing.T) {
 					require.Contains(t, config, fmt.Sprintf("server.%d=127.0.0.1:2888:3888:participant;%s\n", n+i+1, addr))
 				}
 				require.Equal(t, n, strings.Count(config, "server."))
+				for len(c.Members()) > 1 {
+					require.NoError(t, c.Remove(soon(t), elected(t, c)))
+				}
+				require.Error(t, c.Remove(soon(t), elected(t, c)), "the last one")
 			})
 		})
 	}
@@ -152,25 +158,6 @@ func joining(t *testing.T, c *zktest.Cluster) (added *zktest.Server, joined <-ch
 		}
 		time.Sleep(time.Millisecond)
 	}
-}
-
-// TestTheLeaderIsRemoved has the others elect another one, which has all that was committed.
-func TestTheLeaderIsRemoved(t *testing.T) {
-	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
-		first := leader(t, c)
-		require.NoError(t, first.Create("/a", nil))
-		require.NoError(t, c.Remove(soon(t), first))
-		next := elected(t, c)
-		require.NotEqual(t, first, next)
-		require.True(t, next.Exists("/a"))
-		require.NoError(t, next.Create("/b", nil), "two of two")
-		require.Error(t, c.Lag(first, 0), "not a member")
-		require.Error(t, c.Remove(soon(t), first), "not a member")
-		require.NoError(t, c.Remove(soon(t), next))
-		last := elected(t, c)
-		require.Error(t, c.Remove(soon(t), last), "the last one")
-		require.NoError(t, last.Create("/c", nil))
-	})
 }
 
 func TestWaitsOfAClusterEndWithTheirContextAndWithClose(t *testing.T) {

@@ -183,18 +183,6 @@ func TestStoppedServerComesBackWithDataAddressAndSessions(t *testing.T) { // CUR
 	require.ErrorIs(t, s.Restart(), zktest.ErrClosed)
 }
 
-func TestConnectionsAreCutAndRefused(t *testing.T) {
-	s := zktest.NewServer(t)
-	client := raw(t, s, nil)
-	s.RefuseConnections(true)
-	s.CutConnections()
-	over(t, client)
-	_, err := s.Dial("", "", 0)
-	require.Error(t, err)
-	s.RefuseConnections(false)
-	require.Equal(t, client.id, raw(t, s, client).id)
-}
-
 func TestSessionEndsAtTheEndOfATick(t *testing.T) {
 	test := func(t *testing.T, s *zktest.Server) {
 		began := time.Now()

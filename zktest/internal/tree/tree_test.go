@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -79,21 +78,6 @@ func TestReap_OfAContainerThatIsUsedAgain(t *testing.T) {
 	require.Equal(t, proto.OK, s.create("/used/child", 0))
 	res := s.Apply(&Request{Zxid: s.Zxid + 1, Edit: func(x *Txn) proto.Code { return x.Reap("/used") }})
 	require.Equal(t, proto.NotEmpty, res.Code)
-}
-
-func TestReadsDependOnAccess(t *testing.T) {
-	s := newState(Rules{})
-	bob := Credentials("bob:secret")
-	acl := []proto.ACL{{Perms: permAll, Scheme: bob.Scheme, ID: bob.ID}, {Perms: permWrite, Scheme: "ip", ID: "10.0.0.0/08"}}
-	require.Equal(t, proto.OK, s.do(1, proto.OpCreate, &proto.CreateRequest{Path: "/a", ACL: acl}).Code)
-	for who, want := range map[Identity]proto.Code{{}: proto.NoAuth, bob: proto.OK, Super: proto.OK, {"ip", "10.1.2.3"}: proto.NoAuth} {
-		for _, op := range []proto.Op{proto.OpGetData, proto.OpExists, proto.OpGetChildren2} {
-			_, code := s.Read(op, "/a", []Identity{who})
-			assert.Equal(t, want, code, "%v %v", op, who)
-		}
-	}
-	assert.True(t, Allowed(acl, permWrite, []Identity{{"ip", "10.1.2.3"}}))
-	assert.False(t, Allowed(acl, permWrite, []Identity{{"ip", "11.1.2.3"}}))
 }
 
 // TestTransactionsAreAllOrNothing applies random transactions. One that fails changes nothing, and
