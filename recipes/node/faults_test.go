@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,40 +27,49 @@ var kinds = map[string][]node.Option{
 	"replace": {node.WithIfTaken(node.Replace)}, "ttl": {node.WithTTL(time.Hour)},
 }
 
-// eachRequest runs test with the first request of a session but another's failing, then the second,
-// and so on, until a run ends without meeting the fault; for each kind of node and each fault.
-func eachRequest(t *testing.T, test func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option)) {
-	for kind, opts := range kinds {
-		for _, fault := range testbed.Faults {
-			t.Run(fmt.Sprintf("%s/%v", kind, fault), func(t *testing.T) {
-				met := true
-				for n := 0; met; n++ {
-					require.Less(t, n, 50, "the scenario never ends")
-					met = false
-					virtual(t, func(t *testing.T, w world) {
-						subject, other := w.client(), w.client()
-						session := testbed.Session(t, other)
-						testbed.Create(t, other, "/group", nil)
-						injected := w.Inject(fault, n, zktest.On(func(r zktest.Request) bool {
-							return r.Session != session.ID() && !heartbeat(r)
-						}))
-						test(t, w, subject, other, opts)
-						met = injected.Met()
-						if t.Failed() {
-							t.Logf("request %d: %v", n, injected)
+// eachRequest runs test with the first request after its call of inject failing, then the second,
+// and so on, until a run ends without meeting the fault; for each fault. Requests of the client that
+// inject is called with, if any, and heartbeats are spared.
+func eachRequest(t *testing.T, test func(t *testing.T, w world, inject func(spared ...*framework.Client))) {
+	for _, fault := range testbed.Faults {
+		t.Run(fault.String(), func(t *testing.T) {
+			met := true
+			for n := 0; met && !t.Failed(); n++ {
+				require.Less(t, n, 60, "the scenario never ends")
+				virtual(t, func(t *testing.T, w world) {
+					var injected *zktest.Injection
+					test(t, w, func(spared ...*framework.Client) {
+						var sessions []int64
+						for _, client := range spared {
+							sessions = append(sessions, testbed.Session(t, client).ID())
 						}
-					}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-					if t.Failed() {
-						return
-					}
-				}
+						injected = w.Inject(fault, n, zktest.On(func(r zktest.Request) bool {
+							return !slices.Contains(sessions, r.Session) && !heartbeat(r)
+						}))
+					})
+					met = injected.Met()
+				}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
+			}
+		})
+	}
+}
+
+// eachKind is eachRequest for each kind of node. The requests of other are spared.
+func eachKind(t *testing.T, test func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option)) {
+	for kind, opts := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			eachRequest(t, func(t *testing.T, w world, inject func(...*framework.Client)) {
+				subject, other := w.client(), w.client()
+				testbed.Create(t, other, "/group", nil)
+				inject(other)
+				test(t, w, subject, other, opts)
 			})
-		}
+		})
 	}
 }
 
 func TestLifeWithAnyRequestFailing(t *testing.T) {
-	eachRequest(t, func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option) {
+	eachKind(t, func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option) {
 		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), opts...)
 		require.NoError(t, err, "one fault is no reason to fail")
 		w.settle()
@@ -67,8 +77,7 @@ func TestLifeWithAnyRequestFailing(t *testing.T) {
 		require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
 		w.settle() // the session may have ended just now
 		w.one(n, "b")
-		there, _ := n.Present()
-		assert.True(t, there)
+		assert.True(t, present(n))
 		assert.NoError(t, n.Problem())
 		require.NoError(t, other.Delete(testbed.Context(t), n.Path()))
 		w.settle()
@@ -95,7 +104,7 @@ func closed(t *testing.T, w world, n *node.Node, opts []node.Option) {
 
 // TestReplacingWithAnyRequestFailing has another's node in the way.
 func TestReplacingWithAnyRequestFailing(t *testing.T) {
-	eachRequest(t, func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option) {
+	eachKind(t, func(t *testing.T, w world, subject, other *framework.Client, opts []node.Option) {
 		testbed.Create(t, other, "/group/a", []byte("other"), framework.As(framework.Ephemeral))
 		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), append(opts, node.WithIfTaken(node.Replace))...)
 		require.NoError(t, err)
@@ -116,29 +125,20 @@ func TestReplacingWithAnyRequestFailing(t *testing.T) {
 // TestSecondLifeWithAnyRequestFailing begins after the end of the first session.
 func TestSecondLifeWithAnyRequestFailing(t *testing.T) {
 	for kind, opts := range kinds {
-		for _, fault := range testbed.Faults {
-			t.Run(fmt.Sprintf("%s/%v", kind, fault), func(t *testing.T) {
-				met := true
-				for i := 0; met; i++ {
-					require.Less(t, i, 50, "the scenario never ends")
-					virtual(t, func(t *testing.T, w world) {
-						subject := w.client()
-						testbed.Create(t, subject, "/group", nil)
-						n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("a"), opts...)
-						require.NoError(t, err)
-						w.settle()
-						injected := w.Inject(fault, i, zktest.On(func(r zktest.Request) bool { return !heartbeat(r) }))
-						session := testbed.Session(t, subject)
-						require.NoError(t, w.ExpireSession(session.ID()))
-						require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
-						w.settle()
-						w.one(n, "b")
-						closed(t, w, n, opts)
-						met = injected.Met()
-					}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-				}
+		t.Run(kind, func(t *testing.T) {
+			eachRequest(t, func(t *testing.T, w world, inject func(...*framework.Client)) {
+				subject := w.client()
+				testbed.Create(t, subject, "/group", nil)
+				n := keep(t, subject, "/group/a", "a", opts...)
+				w.settle()
+				inject()
+				testbed.On(w.Server).ExpireSession(t, subject)
+				require.NoError(t, n.Set(testbed.Context(t), []byte("b")))
+				w.settle()
+				w.one(n, "b")
+				closed(t, w, n, opts)
 			})
-		}
+		})
 	}
 }
 
@@ -186,25 +186,6 @@ func TestGivingUpLeavesNothing(t *testing.T) { // CURATOR-297
 	}
 }
 
-// TestCloseWaitsForACreateThatIsUnderWay closes while the node is recreated.
-func TestCloseWaitsForACreateThatIsUnderWay(t *testing.T) { // CURATOR-297
-	virtual(t, func(t *testing.T, w world) {
-		subject, other := w.client(), w.client()
-		n := keep(t, subject, "/group/a", "a")
-		gate := w.Block(zktest.OnOp("create"))
-		require.NoError(t, other.Delete(testbed.Context(t), "/group/a"))
-		testbed.Receive(t, gate.Arrived(), "the create")
-		done := testbed.Go(n.Close)
-		synctest.Wait()
-		require.Empty(t, done, "the create may still be carried out")
-		gate.Open()
-		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
-		require.Empty(t, w.nodes("/group"))
-		w.settle()
-		require.Empty(t, w.nodes("/group"))
-	})
-}
-
 // TestOneThatGivesUpLeavesTheNextOnesNode has two Keeps of one client follow each other.
 func TestOneThatGivesUpLeavesTheNextOnesNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
@@ -247,23 +228,6 @@ func TestCloseWritesBeforeItLooks(t *testing.T) {
 	})
 }
 
-// TestPresentIsFalseBeforeCloseDeletes holds the deletion up.
-func TestPresentIsFalseBeforeCloseDeletes(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		m := join(t, w.client(), "/group", "a", "a")
-		gate := w.Block(zktest.OnOp("delete"))
-		done := testbed.Go(m.Close)
-		testbed.Receive(t, gate.Arrived(), "the deletion")
-		there, _ := m.Present()
-		require.False(t, there)
-		require.ErrorIs(t, m.Problem(), framework.ErrEnded)
-		require.Empty(t, m.Members())
-		require.Len(t, w.nodes("/group"), 1)
-		gate.Open()
-		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
-	})
-}
-
 // TestClose_WithoutAServer requires that Close returns within 5 s, whatever the session timeout is,
 // names the node, and leaves the deletion to the client.
 func TestClose_WithoutAServer(t *testing.T) {
@@ -292,15 +256,6 @@ func TestClose_WhenTheSessionEnds(t *testing.T) {
 		n := keep(t, w.client(framework.WithSessionTimeout(4*time.Second)), "/group/a", "a")
 		w.Stop()
 		require.NoError(t, n.Close())
-	})
-	virtual(t, func(t *testing.T, w world) {
-		n := keep(t, w.client(), "/group/a", "a")
-		w.Stop()
-		done := testbed.Go(n.Close)
-		time.Sleep(2 * time.Second)
-		require.NoError(t, w.Restart())
-		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
-		require.Empty(t, w.nodes("/group"))
 	})
 }
 

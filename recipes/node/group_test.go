@@ -292,17 +292,11 @@ func TestAMemberListsItselfOnlyWhenItIsThere(t *testing.T) {
 // left.
 func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		var away atomic.Bool
-		client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			if away.Load() {
-				return nil, errors.New("no route to host")
-			}
-			return w.DialContext(ctx, network, address)
-		}))
-		a, b := join(t, client, "/group", "a", ""), join(t, w.client(), "/group", "b", "")
+		client, other := w.client(), w.client()
+		a, b := join(t, client, "/group", "a", ""), join(t, other, "/group", "b", "")
 		sees(t, a, map[string]string{"a": "", "b": ""})
 		session := testbed.Session(t, client)
-		away.Store(true)
+		w.RefuseConnections(true)
 		w.Freeze(session.ID())
 		for seen, err := range b.Observe(day(t)) {
 			require.NoError(t, err)
@@ -311,7 +305,7 @@ func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 			}
 		}
 		require.Equal(t, map[string]string{"b": ""}, members(a), "it knew before")
-		away.Store(false)
+		w.RefuseConnections(false)
 		sees(t, a, map[string]string{"a": "", "b": ""})
 		sees(t, b, map[string]string{"a": "", "b": ""})
 	})
@@ -319,36 +313,24 @@ func TestAMemberThatIsCutOffIsNotListedByItself(t *testing.T) {
 
 // TestJoinWithAnyRequestFailing ends with everybody seeing the same.
 func TestJoinWithAnyRequestFailing(t *testing.T) {
-	for _, fault := range testbed.Faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			met := true
-			for i := 0; met; i++ {
-				require.Less(t, i, 60, "the scenario never ends")
-				virtual(t, func(t *testing.T, w world) {
-					subject, other := w.client(), w.client()
-					session := testbed.Session(t, other)
-					one := join(t, other, "/group", "one", "1")
-					injected := w.Inject(fault, i, zktest.On(func(r zktest.Request) bool {
-						return r.Session != session.ID() && !heartbeat(r)
-					}))
-					two := join(t, subject, "/group", "two", "2")
-					require.NoError(t, one.Set(t.Context(), []byte("new")))
-					three := join(t, other, "/group", "three", "3")
-					want := map[string]string{"one": "new", "two": "2", "three": "3"}
-					sees(t, one, want)
-					sees(t, two, want)
-					w.settle() // the fault may have met a later request
-					require.Equal(t, want, members(two))
-					require.True(t, isCurrent(two))
-					require.NoError(t, three.Close())
-					sees(t, two, map[string]string{"one": "new", "two": "2"})
-					require.NoError(t, two.Close())
-					require.Equal(t, map[string]string{"one": "new"}, w.nodes("/group"))
-					met = injected.Met()
-				})
-			}
-		})
-	}
+	eachRequest(t, func(t *testing.T, w world, inject func(...*framework.Client)) {
+		subject, other := w.client(), w.client()
+		one := join(t, other, "/group", "one", "1")
+		inject(other)
+		two := join(t, subject, "/group", "two", "2")
+		require.NoError(t, one.Set(t.Context(), []byte("new")))
+		three := join(t, other, "/group", "three", "3")
+		want := map[string]string{"one": "new", "two": "2", "three": "3"}
+		sees(t, one, want)
+		sees(t, two, want)
+		w.settle() // the fault may have met a later request
+		require.Equal(t, want, members(two))
+		require.True(t, isCurrent(two))
+		require.NoError(t, three.Close())
+		sees(t, two, map[string]string{"one": "new", "two": "2"})
+		require.NoError(t, two.Close())
+		require.Equal(t, map[string]string{"one": "new"}, w.nodes("/group"))
+	})
 }
 
 // TestAMemberThatCannotBeReadIsLeftOut until it can be read.
@@ -476,8 +458,7 @@ func TestMembersDoNotShowUsBeforePresent(t *testing.T) {
 		testbed.Receive(t, gate.Arrived(), "the look at the new node")
 		sees(t, other, map[string]string{"a": "a", "b": "b"})
 		synctest.Wait()
-		there, _ := m.Present()
-		require.False(t, there)
+		require.False(t, present(m))
 		require.Equal(t, map[string]string{"b": "b"}, members(m))
 		gate.Open()
 		await(t, m, isThere)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -77,14 +75,12 @@ func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
 		closed := testbed.Go(n.Close)
 		testbed.Receive(t, gate.Arrived(), "the deletion")
 		second := keep(t, other, "/group/a", "second", node.WithIfTaken(node.Replace))
-		before, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		before := w.stat("/group/a")
 		gate.Open()
 		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 		w.settle()
 		w.one(second, "second")
-		after, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		after := w.stat("/group/a")
 		require.Equal(t, before.Czxid, after.Czxid, "it was never touched")
 	})
 }
@@ -167,14 +163,12 @@ func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
 		for again.Version < stat.Version {
 			last += "new"
 			require.NoError(t, n.Set(testbed.Context(t), []byte(last)))
-			again, err = w.Stat("/group/a")
-			require.NoError(t, err)
+			again = w.stat("/group/a")
 		}
 		require.Equal(t, stat.Version, again.Version)
 		gate.Open()
 		w.settle()
-		there, _ := n.Present()
-		assert.True(t, there)
+		assert.True(t, present(n))
 		assert.NoError(t, n.Problem())
 		w.one(n, last)
 		require.NoError(t, n.Close())
@@ -185,8 +179,7 @@ func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
 // for the version of stat.
 func (w world) late(n *node.Node, client *framework.Client) (gate *zktest.Gate, stat zk.Stat) {
 	w.t.Helper()
-	stat, err := w.Stat(n.Path())
-	require.NoError(w.t, err)
+	stat = w.stat(n.Path())
 	session, err := client.Session(testbed.Context(w.t))
 	require.NoError(w.t, err)
 	gate = w.Block(zktest.OnOp("setData"), zktest.OnSession(session.ID()))
@@ -234,9 +227,7 @@ func TestALateWriteDoesNotMeetTheNodeOfTheNextKeep(t *testing.T) {
 			n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
 			require.NoError(t, err)
 			gate, _ := w.late(n, subject)
-			session := testbed.Session(t, subject)
-			w.Freeze(session.ID())
-			testbed.Receive(t, session.Done(), "the end of the session")
+			w.freeze(subject)
 			err = n.Close()
 			if name == "persistent" {
 				require.ErrorIs(t, err, context.DeadlineExceeded, "the create of the late session")
@@ -270,6 +261,8 @@ func TestWhatOthersWriteStaysWhenNoLateWriteCanCome(t *testing.T) {
 			require.NoError(t, w.Set("/group/a", []byte("by hand")))
 			w.settle()
 			w.one(n, c.data)
+			require.NoError(t, n.Set(t.Context(), []byte("last")), "the version is another one now")
+			w.one(n, "last")
 		})
 	}
 }
@@ -294,20 +287,17 @@ func TestALateWriteIsNotForgottenWithAnEarlierOne(t *testing.T) {
 		// the next session is another one, and the first still lives
 		w.CutConnections()
 		time.Sleep(time.Until(began.Add(22 * time.Second)))
-		again, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		again := w.stat("/group/a")
 		last := "last"
 		for again.Version < stat.Version {
 			last += "!"
 			require.NoError(t, n.Set(testbed.Context(t), []byte(last)))
-			again, err = w.Stat("/group/a")
-			require.NoError(t, err)
+			again = w.stat("/group/a")
 		}
 		require.Equal(t, stat.Version, again.Version)
 		gate.Open()
 		synctest.Wait()
-		now, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		now := w.stat("/group/a")
 		require.Greater(t, now.Version, stat.Version, "it was carried out")
 		w.settle()
 		w.one(n, last)
@@ -320,13 +310,11 @@ func TestALateWriteIsNotForgottenWithAnEarlierOne(t *testing.T) {
 func (w world) stays(gate *zktest.Gate, makes func() *node.Node) {
 	w.t.Helper()
 	n := makes()
-	stat, err := w.Stat(n.Path())
-	require.NoError(w.t, err)
+	stat := w.stat(n.Path())
 	gate.Open()
 	w.settle()
 	w.one(n, "new")
-	after, err := w.Stat(n.Path())
-	require.NoError(w.t, err)
+	after := w.stat(n.Path())
 	assert.Equal(w.t, stat.Mzxid, after.Mzxid, "it was written since")
 	require.NoError(w.t, n.Close())
 }
@@ -540,63 +528,6 @@ func TestTheNodeOfAKeepThatFailedIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestOneThatIsClosingIsWaitedFor has a Keep with Fail while another one of the client deletes its
-// node.
-func TestOneThatIsClosingIsWaitedFor(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client()
-		n := keep(t, client, "/group/a", "first")
-		gate := w.Block(zktest.OnOp("delete"))
-		done := testbed.Go(n.Close)
-		testbed.Receive(t, gate.Arrived(), "the delete")
-		next := begin(day(t), client, "next", node.WithIfTaken(node.Fail))
-		synctest.Wait()
-		gate.Open()
-		require.NoError(t, testbed.Receive(t, done, "the end of Close"))
-		n = testbed.Receive(t, next, "the node")
-		w.settle()
-		w.one(n, "next")
-		require.NoError(t, n.Close())
-	})
-}
-
-// TestTwoKeepsOfOneClientWaitForAnother requires that both report the reason of their wait.
-func TestTwoKeepsOfOneClientWaitForAnother(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client, other := w.client(), keep(t, w.client(), "/group/a", "other")
-		first := begin(day(t), client, "first")
-		w.settle()
-		ctx := testbed.Timeout(t, time.Minute)
-		_, err := node.Keep(ctx, client, "/group/a", nil)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, node.ErrTaken)
-		w.one(other, "other")
-		require.NoError(t, other.Close())
-		require.NoError(t, testbed.Receive(t, first, "the node").Close())
-	})
-}
-
-// TestPersistentKeepsOfOneClientDoNotFight has two on one path.
-func TestPersistentKeepsOfOneClientDoNotFight(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client()
-		first := keep(t, client, "/group/a", "first", node.WithPersistence())
-		second := begin(day(t), client, "second", node.WithPersistence())
-		w.settle()
-		require.Empty(t, second)
-		w.one(first, "first")
-		session := testbed.Session(t, client)
-		require.NoError(t, w.ExpireSession(session.ID()))
-		w.settle()
-		require.NoError(t, first.Close())
-		n := testbed.Receive(t, second, "the node")
-		w.settle()
-		w.one(n, "second")
-		require.NoError(t, n.Close())
-		require.Empty(t, w.nodes("/group"))
-	})
-}
-
 // TestAWriteUnderWayDoesNotMeetTheNodeOfAnother has a Keep replace a node while that is written.
 // New nodes have the version 0, which the write may have, too.
 func TestAWriteUnderWayDoesNotMeetTheNodeOfAnother(t *testing.T) {
@@ -608,8 +539,7 @@ func TestAWriteUnderWayDoesNotMeetTheNodeOfAnother(t *testing.T) {
 			}
 			gate := w.Block(zktest.OnOp("setData"))
 			done := testbed.Go(func() error {
-				ctx := testbed.Timeout(t, 30*time.Second)
-				return n.Set(ctx, []byte("b"))
+				return n.Set(testbed.Timeout(t, 30*time.Second), []byte("b"))
 			})
 			testbed.Receive(t, gate.Arrived(), "the write")
 			thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
@@ -628,13 +558,12 @@ func TestAWriteUnderWayDoesNotMeetTheNodeOfAnother(t *testing.T) {
 // this client's.
 func TestAnotherNodeThatWasOverwrittenIsReported(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		log := &lines{}
-		n := keep(t, w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), "/group/a", "a")
+		var log testbed.Output
+		n := keep(t, w.client(logTo(&log)), "/group/a", "a")
 		other := w.client()
 		gate := w.Block(zktest.OnOp("setData"))
 		done := testbed.Go(func() error {
-			ctx := testbed.Timeout(t, 30*time.Second)
-			return n.Set(ctx, []byte("b"))
+			return n.Set(testbed.Timeout(t, 30*time.Second), []byte("b"))
 		})
 		testbed.Receive(t, gate.Arrived(), "the write")
 		_, err := other.Multi(t.Context(), &zk.DeleteRequest{Path: "/group/a", Version: -1},
@@ -644,7 +573,7 @@ func TestAnotherNodeThatWasOverwrittenIsReported(t *testing.T) {
 		w.settle()
 		require.ErrorIs(t, testbed.Receive(t, done, "the end of Set"), node.ErrTaken)
 		await(t, n, reason(node.ErrTaken))
-		require.Equal(t, 1, log.with("ERROR", "another owner's node was overwritten", "/group/a"))
+		require.Equal(t, 1, count(&log, "ERROR", "another owner's node was overwritten", "/group/a"))
 	})
 }
 
@@ -666,8 +595,7 @@ func TestANodeInPlaceOfOursIsGivenBack(t *testing.T) {
 		thief := testbed.Receive(t, other, "the node, which is free")
 		synctest.Wait()
 		stop := w.Trace(func(zktest.Event) {
-			there, _ := n.Present()
-			assert.False(t, there, "it is another's")
+			assert.False(t, present(n), "it is another's")
 		})
 		gate.Open()
 		w.settle()
@@ -696,13 +624,11 @@ func TestPresentIsFalseFromCloseOn(t *testing.T) {
 		<-read
 		closed := testbed.Go(n.Close)
 		synctest.Wait()
-		there, _ := n.Present()
-		require.False(t, there)
+		require.False(t, present(n))
 		require.ErrorIs(t, n.Problem(), framework.ErrEnded)
 		require.NoError(t, w.ExpireSession(session.ID()))
 		second := keep(t, w.client(), "/group/a", "second")
-		there, _ = n.Present()
-		require.False(t, there)
+		require.False(t, present(n))
 		goOn()
 		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 		require.ErrorIs(t, n.Problem(), framework.ErrEnded)
@@ -728,8 +654,7 @@ func TestPresentIsFalseAfterTheSessionWhateverTheKeeperWaitsFor(t *testing.T) {
 		w.RefuseConnections(true)
 		w.Freeze(session.ID())
 		second := testbed.Receive(t, other, "the node")
-		there, _ := n.Present()
-		require.False(t, there)
+		require.False(t, present(n))
 		require.ErrorIs(t, n.Problem(), framework.ErrSessionLost)
 		w.RefuseConnections(false)
 		goOn()
@@ -745,26 +670,20 @@ func TestPresentIsFalseAfterTheSessionWhateverTheKeeperWaitsFor(t *testing.T) {
 func TestAWriteIsNotRepeatedWithoutALook(t *testing.T) {
 	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
 		virtualRun(t, fault.String(), func(t *testing.T, w world) {
-			var away atomic.Bool
-			client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				if away.Load() {
-					return nil, errors.New("no route to host")
-				}
-				return w.DialContext(ctx, network, address)
-			}))
+			client, other := w.client(), w.client()
 			n := keep(t, client, "/group/a", "a")
 			met := w.Inject(fault, 0, zktest.OnOp("setData"))
-			away.Store(true)
+			w.RefuseConnections(true)
 			ctx := testbed.Timeout(t, 10*time.Second)
 			ended := testbed.Go(func() error { return n.Set(ctx, []byte("b")) })
 			testbed.Receive(t, met.Done(), "the write")
 			synctest.Wait()
 			require.NoError(t, w.Delete("/group/a"))
-			other := keep(t, w.client(), "/group/a", "other")
-			away.Store(false)
+			thief := keep(t, other, "/group/a", "other")
+			w.RefuseConnections(false)
 			require.ErrorIs(t, testbed.Receive(t, ended, "the end of Set"), node.ErrTaken)
-			w.one(other, "other")
-			require.NoError(t, other.Close())
+			w.one(thief, "other")
+			require.NoError(t, thief.Close())
 			await(t, n, isThere)
 			w.one(n, "b")
 		})
@@ -797,8 +716,7 @@ func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
 		thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
 		testbed.Receive(t, gate.Arrived(), "the next look")
 		synctest.Wait()
-		there, _ := n.Present()
-		assert.False(t, there, "the event has said so")
+		assert.False(t, present(n), "the event has said so")
 		assert.ErrorIs(t, n.Problem(), node.ErrDeleted)
 		gate.Open()
 		w.settle()
@@ -853,8 +771,7 @@ func TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite(t *testing.T) {
 			testbed.Receive(t, gate.Arrived(), "the write")
 			require.NoError(t, w.Delete("/group/a"))
 			synctest.Wait()
-			there, _ := n.Present()
-			assert.False(t, there, "the event has said so")
+			assert.False(t, present(n), "the event has said so")
 			assert.ErrorIs(t, n.Problem(), node.ErrDeleted)
 			gate.Open()
 			w.settle()
@@ -936,10 +853,8 @@ func TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved(t *testing.T) {
 
 // TestAPersistentNodeIsKeptOnAKeeper: some cannot answer a create with a stat.
 func TestAPersistentNodeIsKeptOnAKeeper(t *testing.T) {
-	for name, age := range map[string]string{
-		"old": "old", "recent": "recent", "new": "new", "newest": "newest",
-	} {
-		virtualRun(t, name, func(t *testing.T, w world) {
+	for _, age := range []string{"old", "recent", "new", "newest"} {
+		virtualRun(t, age, func(t *testing.T, w world) {
 			client := w.client()
 			session := testbed.Session(t, client)
 			n := keep(t, client, "/group/a", "a", node.WithPersistence())

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -51,14 +50,12 @@ func TestTheNodeOfTheNextKeepIsNotDeleted(t *testing.T) {
 		w.RefuseConnections(false)
 		time.Sleep(time.Minute) // virtual time: an outage longer than the session
 		shown := len(kept) > 0
-		before, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		before := w.stat("/group/a")
 		close(goOn)
 		next := testbed.Receive(t, kept, "the next Keep")
 		w.settle()
 		w.one(next, "next")
-		after, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		after := w.stat("/group/a")
 		require.False(t, shown && after.Czxid != before.Czxid, "it was shown and deleted")
 		require.NoError(t, next.Close())
 	})
@@ -70,8 +67,7 @@ func TestNode(t *testing.T) {
 		{Name: "data are changed in place", Test: dataChangeInPlace},
 		{Name: "a node of the same session is taken over", Test: takesOver},
 		{Name: "a deleted node comes back under the same name", Test: comesBack},
-		{Name: "a persistent node outlives its client", Test: persistentOutlives},
-		{Name: "a persistent node goes with its close", Test: persistentGoes},
+		{Name: "a persistent node outlives its client, and goes with its close", Test: persistentOutlives},
 		{Name: "comes back after the end of the session, with what was set last", Test: survivesSession},
 		{Name: "names are kept after the end of the session", Test: namesAreKept},
 		{Name: "a missing parent is reported", Test: missingParent},
@@ -107,8 +103,7 @@ func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	require.NoError(t, n.Close())
 	require.Equal(t, "-", data(t, other, path))
 	require.NoError(t, n.Close(), "again")
-	there, _ := n.Present()
-	require.False(t, there)
+	require.False(t, present(n))
 	require.ErrorIs(t, n.Problem(), framework.ErrEnded)
 	require.EqualError(t, n.Err(), "kept node is closed")
 	require.ErrorIs(t, n.Set(testbed.Context(t), []byte("b")), framework.ErrEnded)
@@ -183,17 +178,10 @@ func persistentOutlives(t *testing.T, bed *testbed.Bed) { // CUR-NOD-05
 	require.ErrorIs(t, n.Close(), framework.ErrClosed, "it was not deleted")
 	require.ErrorIs(t, n.Problem(), framework.ErrClosed, "the first reason stays")
 	// The next life takes it over.
-	keep(t, other, path, "b", node.WithPersistence())
+	next := keep(t, other, path, "b", node.WithPersistence())
 	require.Equal(t, "b", data(t, other, path))
-}
-
-func persistentGoes(t *testing.T, bed *testbed.Bed) {
-	client, other := bed.Client(t), bed.Client(t)
-	path := testbed.Path(t)
-	n := keep(t, client, path, "a", node.WithPersistence())
-	stat := testbed.Stat(t, client, path)
-	require.Zero(t, stat.EphemeralOwner)
-	require.NoError(t, n.Close())
+	require.Zero(t, testbed.Stat(t, other, path).EphemeralOwner)
+	require.NoError(t, next.Close())
 	require.Equal(t, "-", data(t, other, path))
 }
 
@@ -237,11 +225,7 @@ func missingParent(t *testing.T, bed *testbed.Bed) { // CUR-NOD-07
 	inVain(t, zk.ErrNoNode, client, dir+"/a", node.WithoutParents())
 	require.Equal(t, "-", data(t, other, dir))
 
-	kept := testbed.Go(func() *node.Node {
-		n, err := node.Keep(testbed.Context(t), client, dir+"/a", []byte("a"), node.WithoutParents())
-		assert.NoError(t, err)
-		return n
-	})
+	kept := beginAt(testbed.Context(t), client, dir+"/a", "a", node.WithoutParents())
 	testbed.Create(t, other, dir, nil)
 	n := testbed.Receive(t, kept, "the node")
 	require.NoError(t, n.Close())
@@ -327,11 +311,7 @@ func waitsForAnother(t *testing.T, bed *testbed.Bed) {
 	inVain(t, node.ErrTaken, client, path)
 	require.Equal(t, "first", data(t, client, path), "it was not touched")
 
-	kept := testbed.Go(func() *node.Node {
-		n, err := node.Keep(testbed.Context(t), client, path, []byte("second"))
-		assert.NoError(t, err)
-		return n
-	})
+	kept := beginAt(testbed.Context(t), client, path, "second")
 	require.NoError(t, first.Close())
 	second := testbed.Receive(t, kept, "the node")
 	require.Equal(t, "second", data(t, other, path))
@@ -385,12 +365,7 @@ func sameClient(t *testing.T, bed *testbed.Bed) {
 		t.Log(name)
 		inVain(t, node.ErrTaken, view, "/a", opts...)
 	}
-	second := make(chan *node.Node, 1)
-	go func() {
-		n, err := node.Keep(testbed.Context(t), view, "/a", []byte("second"))
-		assert.NoError(t, err)
-		second <- n
-	}()
+	second := beginAt(testbed.Context(t), view, "/a", "second")
 	await(t, first, isThere)
 	require.Equal(t, "first", data(t, client, path+"/a"), "it was left alone")
 	require.NoError(t, first.Close())
@@ -406,6 +381,7 @@ func clientCloses(t *testing.T, bed *testbed.Bed) {
 	n := keep(t, client, path, "a")
 	require.NoError(t, client.Close())
 	await(t, n, reason(framework.ErrClosed))
+	require.ErrorIs(t, n.Err(), framework.ErrClosed)
 	require.ErrorIs(t, n.Set(testbed.Context(t), nil), framework.ErrClosed)
 	require.Equal(t, "-", data(t, other, path))
 	require.NoError(t, n.Close())
@@ -437,8 +413,7 @@ func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
 			w.settle()
 			stays(t, connections)
 			require.EqualValues(t, 1, connections.Load())
-			there, _ := n.Present()
-			require.True(t, there)
+			require.True(t, present(n))
 			require.NoError(t, n.Problem())
 			w.one(n, "short")
 
@@ -458,22 +433,6 @@ func TestDataThatAreTooLongAreGivenUp(t *testing.T) {
 			require.Empty(t, w.nodes("/p"))
 		})
 	}
-}
-
-// TestDataThatAreTooLongAreGivenUpWhereTheNodeIsMadeAgain: they were not sent before.
-func TestDataThatAreTooLongAreGivenUpWhereTheNodeIsMadeAgain(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client, connections := w.counted()
-		n := keep(t, client, "/p/n", "short")
-		w.Stop()
-		set := testbed.Go(func() error { return n.Set(minutes(t), tooLong) })
-		w.settle() // the session is over
-		require.NoError(t, w.Restart())
-		require.ErrorIs(t, testbed.Receive(t, set, "an error"), framework.ErrTooLong)
-		w.settle()
-		w.one(n, "short")
-		stays(t, connections)
-	})
 }
 
 func TestDataThatAreTooLongForANewNode(t *testing.T) {
@@ -499,45 +458,6 @@ func TestDataThatAreTooLongForANewNode(t *testing.T) {
 	}
 }
 
-// TestANodeIsKeptWithWhatItHeldBefore recreates nodes, even if the existing node is not known to
-// hold these data.
-func TestANodeIsKeptWithWhatItHeldBefore(t *testing.T) {
-	for name, tc := range map[string]struct {
-		opts   []node.Option
-		happen func(w world, client *framework.Client)
-	}{
-		"another has made it anew": {[]node.Option{node.WithPersistence()}, func(w world, _ *framework.Client) {
-			_, err := w.client().Multi(w.t.Context(), &zk.DeleteRequest{Path: "/p/n", Version: -1},
-				&zk.CreateRequest{Path: "/p/n", Data: []byte("another's"), Acl: zk.WorldACL(zk.PermAll)})
-			require.NoError(w.t, err)
-		}},
-		"the reply to its creation is lost": {nil, func(w world, client *framework.Client) {
-			w.Inject(zktest.LoseReply, 0, zktest.On(func(r zktest.Request) bool { return r.Path == "/p/n" && creates(r.Op) }))
-			testbed.On(w.Server).ExpireSession(w.t, client)
-		}},
-	} {
-		virtualRun(t, name, func(t *testing.T, w world) {
-			client, connections := w.counted()
-			n := keep(t, client, "/p/n", "first", tc.opts...)
-			require.NoError(t, n.Set(minutes(t), []byte("short")))
-			require.ErrorIs(t, n.Set(minutes(t), tooLong), framework.ErrTooLong)
-			tc.happen(w, client)
-			w.settle()
-			there, _ := n.Present()
-			require.True(t, there)
-			w.one(n, "short")
-			require.NoError(t, n.Problem())
-			stays(t, connections)
-
-			require.NoError(t, w.Delete("/p/n"))
-			w.settle()
-			w.one(n, "short")
-			require.NoError(t, n.Close())
-			require.Empty(t, w.nodes("/p"))
-		})
-	}
-}
-
 // TestReplacingSendsTheDataOnce: a second copy would be too long for the servers.
 func TestReplacingSendsTheDataOnce(t *testing.T) {
 	for version := range 3 {
@@ -558,8 +478,8 @@ func TestReplacingSendsTheDataOnce(t *testing.T) {
 
 func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08, CURATOR-228
 	virtual(t, func(t *testing.T, w world) {
-		log := &lines{}
-		client, other := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), w.client()
+		var log testbed.Output
+		client, other := w.client(logTo(&log)), w.client()
 		testbed.Create(t, other, "/group", nil, framework.ACL(perms(zk.PermRead|zk.PermAdmin)))
 		w.ResetCounts()
 		short := testbed.Timeout(t, 10*time.Minute)
@@ -569,13 +489,9 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 		tries := w.Requests().Requests["create"]
 		require.Greater(t, tries, 60, "it is tried again, for ever")
 		require.Less(t, tries, 400, "with pauses")
-		require.Equal(t, 1, log.with("WARN", "node not kept", "/group/a", "not authenticated"), "and logged once")
+		require.Equal(t, 1, count(&log, "WARN", "node not kept", "/group/a", "not authenticated"), "and logged once")
 
-		kept := testbed.Go(func() *node.Node {
-			n, err := node.Keep(day(t), client, "/group/a", []byte("a"))
-			assert.NoError(t, err)
-			return n
-		})
+		kept := beginAt(day(t), client, "/group/a", "a")
 		time.Sleep(time.Hour)
 		testbed.SetACL(t, other, "/group", perms(zk.PermAll))
 		n := testbed.Receive(t, kept, "the node")
@@ -583,8 +499,7 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 		// It may be created, but not written.
 		testbed.SetACL(t, other, "/group/a", perms(zk.PermRead|zk.PermAdmin))
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
-		there, _ := n.Present()
-		require.True(t, there, "the old node is there")
+		require.True(t, present(n), "the old node is there")
 		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
 		w.one(n, "a")
 		w.settle()
@@ -603,21 +518,6 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 // long is longer than any backoff lasts by default, which is 15 minutes.
 var long = testlevel.Pick(time.Hour, time.Hour, 24*time.Hour)
 
-func TestAPermissionThatIsLostMeanwhile(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client, other := w.client(), w.client()
-		testbed.Create(t, other, "/group", nil)
-		n := keep(t, client, "/group/a", "a")
-		testbed.SetACL(t, other, "/group", perms(zk.PermAll&^zk.PermCreate))
-		require.NoError(t, other.Delete(t.Context(), "/group/a"))
-		await(t, n, reason(zk.ErrNoAuth))
-		time.Sleep(long) // virtual time
-		testbed.SetACL(t, other, "/group", perms(zk.PermAll))
-		await(t, n, isThere)
-		w.one(n, "a")
-	})
-}
-
 func TestStartedBeforeTheServer(t *testing.T) { // CUR-CST-15, CUR-NOD-09, CURATOR-53, CURATOR-97
 	virtual(t, func(t *testing.T, w world) {
 		w.Stop()
@@ -629,11 +529,7 @@ func TestStartedBeforeTheServer(t *testing.T) { // CUR-CST-15, CUR-NOD-09, CURAT
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer, "it is not mistaken for something else")
 
-		kept := testbed.Go(func() *node.Node {
-			n, err := node.Keep(day(t), client, "/group/a", []byte("a"))
-			assert.NoError(t, err)
-			return n
-		})
+		kept := beginAt(day(t), client, "/group/a", "a")
 		time.Sleep(time.Hour)
 		require.NoError(t, w.Restart())
 		n := testbed.Receive(t, kept, "the node")
@@ -652,16 +548,19 @@ func TestStartedBeforeTheServer(t *testing.T) { // CUR-CST-15, CUR-NOD-09, CURAT
 }
 
 func TestDataSetWhileDisconnectedAreWritten(t *testing.T) { // CURATOR-154
-	for name, outage := range map[string]time.Duration{"short": 2 * time.Second, "long": time.Hour} {
+	for name, outage := range map[string]time.Duration{"short": 2 * time.Second, "long": long} {
 		virtualRun(t, name, func(t *testing.T, w world) {
-			n := keep(t, w.client(), "/group/a", "a")
+			var log testbed.Output
+			n := keep(t, w.client(logTo(&log)), "/group/a", "a")
 			w.Stop()
 			await(t, n, reason(framework.ErrSuspended))
-			ctx := testbed.Timeout(t, time.Second)
-			err := n.Set(ctx, []byte("b"))
+			err := n.Set(testbed.Timeout(t, time.Second), []byte("b"))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, framework.ErrSuspended)
 			time.Sleep(outage) // virtual time: the length of the outage
+			require.False(t, present(n))
+			require.NoError(t, n.Err(), "unlike Problem")
+			require.Zero(t, count(&log, "node not kept"), "the client says that it is not connected")
 			require.NoError(t, w.Restart())
 			await(t, n, isThere)
 			w.one(n, "b")
@@ -682,20 +581,6 @@ func TestTheLastOfManySetsWins(t *testing.T) {
 		wg.Wait()
 		w.one(n, "d")
 		require.Equal(t, 2, w.Requests().Requests["setData"], "c was overtaken")
-	})
-}
-
-// TestAForeignWriteIsLeftAlone has an operator write to the node.
-func TestAForeignWriteIsLeftAlone(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		client, other := w.client(), w.client()
-		n := keep(t, client, "/group/a", "a")
-		testbed.Set(t, other, "/group/a", []byte("operator"))
-		w.settle()
-		w.one(n, "operator")
-		require.NoError(t, n.Set(t.Context(), []byte("b")), "the version is another one now")
-		w.one(n, "b")
-		require.NoError(t, n.Close())
 	})
 }
 
@@ -728,8 +613,7 @@ func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
 			}
 			w.settle()
 			w.one(n, "a") // the old session has taken nothing along
-			there, _ = n.Present()
-			require.True(t, there)
+			require.True(t, present(n))
 		}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	}
 }
@@ -738,13 +622,7 @@ func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
 func TestPresentIsFalseBeforeAnotherHasTheNode(t *testing.T) {
 	for name, policy := range map[string]connstate.ErrorPolicy{"standard": connstate.SuspendedEndsHold, "session": connstate.LostEndsHold} {
 		virtualRun(t, name, func(t *testing.T, w world) {
-			var away atomic.Bool
-			client := w.client(framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				if away.Load() {
-					return nil, errors.New("no route to host")
-				}
-				return w.DialContext(ctx, network, address)
-			}))
+			client, other := w.client(), w.client()
 			first := keep(t, client, "/group/a", "first", node.WithErrorPolicy(policy))
 			session := testbed.Session(t, client)
 			ended := make(chan time.Time, 1)
@@ -752,12 +630,12 @@ func TestPresentIsFalseBeforeAnotherHasTheNode(t *testing.T) {
 				await(t, first, func(there bool, _ error) bool { return !there })
 				ended <- time.Now()
 			}()
-			away.Store(true)
+			w.RefuseConnections(true)
 			w.Freeze(session.ID())
-			second, err := node.Keep(day(t), w.client(), "/group/a", []byte("second"))
+			second, err := node.Keep(day(t), other, "/group/a", []byte("second"))
 			require.NoError(t, err)
 			require.True(t, testbed.Receive(t, ended, "the end").Before(time.Now()))
-			away.Store(false)
+			w.RefuseConnections(false)
 			await(t, first, reason(node.ErrTaken))
 			w.one(second, "second")
 			require.NoError(t, second.Close())
@@ -787,22 +665,6 @@ func TestABlipUnderTheSessionPolicyIsNoNews(t *testing.T) {
 			require.Zero(t, requests["create"]+requests["setData"], "it is there: nothing is written")
 		})
 	}
-}
-
-// TestAnOutageOfAnyLength has the server away for a day.
-func TestAnOutageOfAnyLength(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		log := &lines{}
-		n := keep(t, w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), "/group/a", "a")
-		w.Stop()
-		time.Sleep(long) // virtual time
-		there, _ := n.Present()
-		require.False(t, there)
-		require.Zero(t, log.with("node not kept"), "the client says that it is not connected")
-		require.NoError(t, w.Restart())
-		await(t, n, isThere)
-		w.one(n, "a")
-	})
 }
 
 // TestAReapedParentIsMadeAgain has the container go with the node.
@@ -856,13 +718,8 @@ func TestErrorsNameOneOperationAndOnePath(t *testing.T) {
 		}
 		names := func(err error, op, path string) {
 			t.Helper()
-			failed, ok := err.(*framework.OpError)
-			require.True(t, ok, "%v", err)
-			require.Equal(t, op, failed.Op)
-			require.Equal(t, path, failed.Path)
+			testbed.OneOp(t, err, op, path)
 			require.ErrorIs(t, err, zk.ErrNoAuth)
-			var inner *framework.OpError
-			require.False(t, errors.As(failed.Err, &inner), "%v", err)
 		}
 		refuse("/group")
 		refuse("/group/a")
@@ -876,30 +733,5 @@ func TestErrorsNameOneOperationAndOnePath(t *testing.T) {
 		names(n.Problem(), "keep", "/group/a")
 		names(n.Close(), "close", "/group/a")
 		names(m.Close(), "close", "/group/m")
-	})
-}
-
-// Err is terminal, Problem is not.
-func TestNode_Err(t *testing.T) {
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		closed, stays := w.Client(), w.Client()
-		n, err := node.Keep(t.Context(), stays, "/n", nil)
-		require.NoError(t, err)
-		other, err := node.Keep(t.Context(), closed, "/other", nil)
-		require.NoError(t, err)
-		require.NoError(t, n.Err())
-		w.Server.RefuseConnections(true)
-		w.Server.CutConnections()
-		synctest.Wait()
-		require.Error(t, n.Problem())
-		require.NoError(t, n.Err())
-		w.Server.RefuseConnections(false)
-		time.Sleep(time.Minute) // virtual time
-		require.NoError(t, n.Problem())
-		require.NoError(t, n.Close())
-		require.ErrorIs(t, n.Err(), framework.ErrEnded)
-		require.ErrorIs(t, n.Problem(), framework.ErrEnded)
-		require.NoError(t, closed.Close())
-		require.ErrorIs(t, other.Err(), framework.ErrClosed)
 	})
 }

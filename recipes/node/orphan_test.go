@@ -3,7 +3,6 @@ package node_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -19,20 +18,17 @@ import (
 func TestKeep_ThatFailsLeavesNoPersistentNode(t *testing.T) {
 	for name, protected := range map[string][]node.Option{"plain": nil, "protected": {node.WithProtection()}} {
 		for _, late := range []time.Duration{0, time.Millisecond, time.Second} {
-			testbed.RunVirtual(t, fmt.Sprint(name, ", closed after ", late), func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(5*time.Millisecond))
+			virtualRun(t, fmt.Sprint(name, ", closed after ", late), func(t *testing.T, w world) {
 				readOnly := func(string) []zk.ACL { return zk.WorldACL(zk.PermAll &^ zk.PermWrite) }
-				client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithACLProvider(readOnly))
-				require.NoError(t, err)
-				require.NoError(t, client.WaitConnected(t.Context()))
+				client := w.client(framework.WithACLProvider(readOnly))
 				ctx := testbed.Timeout(t, time.Second)
 				// It is written once after its creation.
-				_, err = node.Keep(ctx, client, "/a", nil, append(protected, node.WithPersistence())...)
+				_, err := node.Keep(ctx, client, "/a", nil, append(protected, node.WithPersistence())...)
 				require.ErrorIs(t, err, zk.ErrNoAuth)
 				time.Sleep(late) // virtual time: how late the client is closed
 				client.Close()
-				require.Equal(t, []string{"zookeeper"}, testbed.ServerChildren(t, server, "/"))
-			})
+				require.Equal(t, []string{"zookeeper"}, testbed.ServerChildren(t, w.Server, "/"))
+			}, zktest.WithLatency(5*time.Millisecond))
 		}
 	}
 }
@@ -40,16 +36,13 @@ func TestKeep_ThatFailsLeavesNoPersistentNode(t *testing.T) {
 // TestKeep_LeavesItsPersistentNodeToTheEndOfTheClient, which keeps it, and so does a Keep that
 // fails beside it.
 func TestKeep_LeavesItsPersistentNodeToTheEndOfTheClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext))
+	virtual(t, func(t *testing.T, w world) {
+		client := w.client()
+		_, err := node.Keep(t.Context(), client, "/a", []byte("kept"), node.WithPersistence())
 		require.NoError(t, err)
-		_, err = node.Keep(t.Context(), client, "/a", []byte("kept"), node.WithPersistence())
-		require.NoError(t, err)
-		ctx := testbed.Timeout(t, time.Second)
-		_, err = node.Keep(ctx, client, "/a", nil, node.WithPersistence())
+		_, err = node.Keep(testbed.Timeout(t, time.Second), client, "/a", nil, node.WithPersistence())
 		require.ErrorIs(t, err, node.ErrTaken)
 		client.Close()
-		require.Equal(t, "kept", testbed.ServerData(t, server, "/a"))
+		require.Equal(t, "kept", testbed.ServerData(t, w.Server, "/a"))
 	})
 }

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,18 +52,24 @@ func TestATTLNodeLivesWhileItIsKept(t *testing.T) { // CUR-NOD-10, Curator 1260
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
-// TestATTLNodeThatIsNotTouchedGoes has the keeper's client end before the first touch.
+// TestATTLNodeThatIsNotTouchedGoes has the keeper's client end before the first touch, or after it.
 func TestATTLNodeThatIsNotTouchedGoes(t *testing.T) { // CUR-NOD-10, Curator 1260
 	const ttl = 10 * time.Second
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client()
-		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
-		require.NoError(t, client.Close())
-		require.NoError(t, n.Close())
-		w.one(n, "a")
-		time.Sleep(ttl + 3*time.Second)
-		require.Empty(t, w.nodes("/group"))
-	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
+	for name, kept := range map[string]time.Duration{"before the first touch": 0, "after a touch": ttl/2 + time.Second} {
+		virtualRun(t, name, func(t *testing.T, w world) {
+			client := w.client()
+			n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
+			time.Sleep(kept) // virtual time
+			synctest.Wait()
+			require.Equal(t, kept > 0, w.Exists("/group/a/touch"))
+			require.NoError(t, client.Close())
+			require.NoError(t, n.Close())
+			time.Sleep(ttl - 2*time.Second)
+			w.one(n, "a")
+			time.Sleep(5 * time.Second) // a child is deleted first, and one more node with each check
+			require.Empty(t, w.nodes("/group"))
+		}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
+	}
 }
 
 // TestATTLNodeThatIsTakenOverStartsAnew begins when the node of an earlier life is about to go.
@@ -116,16 +121,6 @@ func TestATTLNodeWaitsWithoutSpinning(t *testing.T) {
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 }
 
-func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
-	virtual(t, func(t *testing.T, w world) {
-		ctx := testbed.Timeout(t, time.Hour)
-		_, err := node.Keep(ctx, w.client(), "/group/a", nil, node.WithTTL(time.Second))
-		require.ErrorIs(t, err, framework.ErrUnimplemented)
-		require.NoError(t, ctx.Err(), "it gives up")
-		require.ErrorContains(t, err, "extendedTypesEnabled")
-	})
-}
-
 // TestATTLNodeThatMayNotBeWrittenIsTouched has the server refuse each Set. The node is kept all the
 // same.
 func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
@@ -134,14 +129,12 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
 		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll&^zk.PermWrite))
-		before, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		before := w.stat("/group/a")
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
 		w.ResetCounts()
 		time.Sleep(100 * ttl) // virtual time, in which the node must not go
 		synctest.Wait()
-		after, err := w.Stat("/group/a")
-		require.NoError(t, err)
+		after := w.stat("/group/a")
 		require.Equal(t, before.Czxid, after.Czxid, "it was never gone")
 		w.one(n, "a")
 		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
@@ -157,15 +150,14 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 func TestATouchThatIsRefusedIsReported(t *testing.T) {
 	const ttl = 10 * time.Second
 	virtual(t, func(t *testing.T, w world) {
-		var log lines
-		client, other := w.client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), w.client()
+		var log testbed.Output
+		client, other := w.client(logTo(&log)), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
 		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll&^zk.PermCreate))
 		time.Sleep(ttl - 2*time.Second) // virtual time, in which a touch is due, and tried again
-		there, _ := n.Present()
-		require.True(t, there)
+		require.True(t, present(n))
 		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
-		require.Equal(t, 1, log.with("WARN", "node not kept", "/group/a"), "logged once")
+		require.Equal(t, 1, count(&log, "WARN", "node not kept", "/group/a"), "logged once")
 		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll))
 		await(t, n, isThere)
 		require.Contains(t, w.nodes("/group/a"), "touch")
@@ -174,12 +166,15 @@ func TestATouchThatIsRefusedIsReported(t *testing.T) {
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
-// TestATTLNodeOnAKeeperIsReported: Keepers close the connection, or let the node have no child.
+// TestAServerWithoutTTLNodesIsReported: Keepers close the connection, or let the node have no child.
 // None is asked.
-func TestATTLNodeOnAKeeperIsReported(t *testing.T) {
-	for name, age := range map[string]string{
-		"old": "old", "recent": "recent", "new": "new", "newest": "newest",
-	} {
+func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
+	allowed := zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"})
+	servers := map[string][]zktest.Option{"ZooKeeper": nil}
+	for _, age := range []string{"old", "recent", "new", "newest"} {
+		servers["Keeper, "+age] = []zktest.Option{zktest.LikeKeeper(age), allowed}
+	}
+	for name, opts := range servers {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			client := w.client()
 			session := testbed.Session(t, client)
@@ -188,7 +183,10 @@ func TestATTLNodeOnAKeeperIsReported(t *testing.T) {
 			require.ErrorIs(t, err, framework.ErrUnimplemented)
 			require.NoError(t, ctx.Err(), "it gives up")
 			require.NoError(t, session.Err())
-		}, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
+			if opts == nil {
+				require.ErrorContains(t, err, "extendedTypesEnabled")
+			}
+		}, opts...)
 	}
 }
 
@@ -205,39 +203,18 @@ func TestATouchThatFailsOnceIsTriedAgainInTime(t *testing.T) {
 		require.ErrorIs(t, n.Set(t.Context(), []byte("b")), zk.ErrNoAuth)
 		// Virtual time, until just before a touch.
 		time.Sleep(time.Until(began.Add(10*ttl + ttl/2 - time.Millisecond)))
-		touched, err := w.Stat("/group/a/touch")
-		require.NoError(t, err)
+		touched := w.stat("/group/a/touch")
 		testbed.SetACL(t, other, "/group/a/touch", perms(zk.PermAll&^zk.PermWrite))
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		testbed.SetACL(t, other, "/group/a/touch", perms(zk.PermAll))
-		refused, err := w.Stat("/group/a/touch")
-		require.NoError(t, err)
+		refused := w.stat("/group/a/touch")
 		require.Equal(t, touched.Version, refused.Version)
 		time.Sleep(ttl / 4)
 		synctest.Wait()
-		again, err := w.Stat("/group/a/touch")
-		require.NoError(t, err)
+		again := w.stat("/group/a/touch")
 		require.Equal(t, touched.Version+1, again.Version, "a quarter of the TTL is left")
 		time.Sleep(5 * ttl)
 		w.one(n, "a")
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "100"}))
-}
-
-// TestATTLNodeThatIsNotTouchedAnyMoreGoes has the keeper's client end after a touch.
-func TestATTLNodeThatIsNotTouchedAnyMoreGoes(t *testing.T) {
-	const ttl = 10 * time.Second
-	virtual(t, func(t *testing.T, w world) {
-		client := w.client()
-		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
-		time.Sleep(ttl/2 + time.Second)
-		synctest.Wait()
-		require.True(t, w.Exists("/group/a/touch"))
-		require.NoError(t, client.Close())
-		require.NoError(t, n.Close())
-		time.Sleep(ttl - 2*time.Second)
-		w.one(n, "a")
-		time.Sleep(5 * time.Second) // the child is deleted first, and one more with each check
-		require.Empty(t, w.nodes("/group"))
-	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }

@@ -3,9 +3,10 @@ package node_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -94,8 +95,7 @@ func keep(t *testing.T, client *framework.Client, path, data string, opts ...nod
 	n, err := node.Keep(testbed.Context(t), client, path, []byte(data), opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.Close() })
-	there, _ := n.Present()
-	require.True(t, there)
+	require.True(t, present(n))
 	require.NoError(t, n.Problem())
 	return n
 }
@@ -135,6 +135,25 @@ func await(t *testing.T, n kept, condition func(there bool, err error) bool) {
 	}
 }
 
+func present(n kept) bool {
+	there, _ := n.Present()
+	return there
+}
+
+// freeze stops the server's answers to a client, and waits until the client has given up its session.
+func (w world) freeze(client *framework.Client) {
+	w.t.Helper()
+	session := testbed.Session(w.t, client)
+	w.Freeze(session.ID())
+	testbed.Receive(w.t, session.Done(), "the end of the session")
+}
+
+// stat returns the stat of a node that the server has.
+func (w world) stat(path string) zk.Stat {
+	w.t.Helper()
+	return testbed.ServerStat(w.t, w.Server, path)
+}
+
 func isThere(there bool, err error) bool { return there && err == nil }
 
 func reason(want error) func(bool, error) bool {
@@ -160,9 +179,13 @@ func (w world) standsStillAt(path string, armed *atomic.Bool) (client *framework
 
 // begin keeps /group/a in the background.
 func begin(ctx context.Context, client *framework.Client, data string, opts ...node.Option) <-chan *node.Node {
+	return beginAt(ctx, client, "/group/a", data, opts...)
+}
+
+func beginAt(ctx context.Context, client *framework.Client, path, data string, opts ...node.Option) <-chan *node.Node {
 	kept := make(chan *node.Node, 1)
 	go func() {
-		if n, err := node.Keep(ctx, client, "/group/a", []byte(data), opts...); err == nil {
+		if n, err := node.Keep(ctx, client, path, []byte(data), opts...); err == nil {
 			kept <- n
 		}
 	}()
@@ -175,11 +198,7 @@ func yes() *atomic.Bool {
 	return &b
 }
 
-func minutes(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
+func minutes(t *testing.T) context.Context { return testbed.Timeout(t, 5*time.Minute) }
 
 // counted returns a client and the number of connections that it has opened.
 func (w world) counted(opts ...framework.Option) (client *framework.Client, connections *atomic.Int64) {
@@ -190,41 +209,23 @@ func (w world) counted(opts ...framework.Option) (client *framework.Client, conn
 	}))...), connections
 }
 
-// lines is a log.
-type lines struct {
-	mu   sync.Mutex
-	text []string
+// logTo lets a client log to out.
+func logTo(out *testbed.Output) framework.Option {
+	return framework.WithLogger(slog.New(slog.NewTextHandler(out, nil)))
 }
 
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, string(line))
-	return len(line), nil
-}
-
-// with counts the lines that have all parts in them.
-func (l *lines) with(parts ...string) (count int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, line := range l.text {
-		all := true
-		for _, part := range parts {
-			all = all && strings.Contains(line, part)
-		}
-		if all {
-			count++
+// count returns the number of lines of a log that have all parts in them.
+func count(log *testbed.Output, parts ...string) (lines int) {
+	for line := range strings.Lines(log.String()) {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			lines++
 		}
 	}
-	return count
+	return lines
 }
 
 // day ends in a day, when it is clear that a test hangs.
-func day(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-	t.Cleanup(cancel)
-	return ctx
-}
+func day(t *testing.T) context.Context { return testbed.Timeout(t, 24*time.Hour) }
 
 // perms returns an ACL for all users.
 func perms(p int32) []zk.ACL { return zk.WorldACL(p) }
