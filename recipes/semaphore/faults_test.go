@@ -43,9 +43,7 @@ func eachRequest(t *testing.T, shared, used bool, test func(t *testing.T, s scen
 func contender(t *testing.T, client *framework.Client, shared bool) *semaphore.Semaphore {
 	t.Helper()
 	if !shared {
-		s, err := semaphore.New(client, faultPath, 2)
-		require.NoError(t, err)
-		return s
+		return fixedOn(t, client, faultPath, 2)
 	}
 	s, _ := sharedOn(t, client, faultPath, faultPath+"-max", 2)
 	return s
@@ -82,25 +80,15 @@ func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
 	}
 }
 
-func TestTryWithAnyRequestFailing(t *testing.T) {
-	eachRequest(t, false, false, func(t *testing.T, s scenario) {
-		group, err := s.subject.TryAcquireN(testbed.Context(t), 2)
-		require.NoError(t, testbed.Listed(t, s.subject, "TryAcquireN", err), "one fault is no reason to fail")
-		s.checkFull(t, group)
-		locksuite.CheckRelease(t, s.Scenario, group)
-	})
-}
-
 func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
-	for name, c := range map[string]struct{ shared, used bool }{"fixed max": {}, "shared max": {shared: true}, "used before": {used: true}} {
+	for name, c := range map[string]struct{ shared, used bool }{"fixed max": {}, "shared max, used before": {true, true}} {
 		t.Run(name, func(t *testing.T) {
 			eachRequest(t, c.shared, c.used, func(t *testing.T, s scenario) {
-				one := testbed.Acquire(t, s.other)
-				two := testbed.Acquire(t, s.other)
-				waiter := start(t, testbed.Context(t), s.subject, 2, 1)
+				one, two := acquire(t, s.other), acquire(t, s.other)
+				waiter := begin(testbed.Context(t), s.subject, 2)
+				waiting(t, s.other, 1) // whose requests do not fail
 				undecided(t, waiter)
-				release(t, one)
-				release(t, two)
+				release(t, one, two)
 				got := testbed.Receive(t, waiter, "the leases")
 				require.NoError(t, testbed.Listed(t, s.subject, "AcquireN", got.err))
 				s.checkFull(t, got.group)
@@ -112,9 +100,8 @@ func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
 
 func TestGivingUpWithAnyRequestFailing(t *testing.T) {
 	eachRequest(t, false, false, func(t *testing.T, s scenario) {
-		hold := testbed.Acquire(t, s.other)
-		ctx := testbed.Timeout(t, 30*time.Millisecond)
-		_, err := s.subject.AcquireN(ctx, 2)
+		hold := acquire(t, s.other)
+		_, err := s.subject.AcquireN(testbed.Timeout(t, 30*time.Millisecond), 2)
 		require.ErrorIs(t, testbed.Listed(t, s.subject, "AcquireN", err), context.DeadlineExceeded)
 		require.NoError(t, hold.Err())
 		release(t, hold)

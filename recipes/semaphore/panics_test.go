@@ -9,7 +9,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/recipes/semaphore"
 )
 
 // TestAcquireN_PanicOfAUsersFunctionLeavesNoLease has the ACL provider panic at each of its calls,
@@ -23,13 +22,12 @@ func TestAcquireN_PanicOfAUsersFunctionLeavesNoLease(t *testing.T) {
 			}
 			return zk.WorldACL(zk.PermAll)
 		}))
-		s, err := semaphore.New(c, "/semaphore", 3)
-		require.NoError(t, err)
+		s := fixedOn(t, c, "/semaphore", 3)
 		free := func() {
 			t.Helper()
 			all, err := s.TryAcquireN(t.Context(), 3)
 			require.NoError(t, err)
-			require.NoError(t, all.Release())
+			release(t, all)
 		}
 		free()
 		for n := int32(1); ; n++ {

@@ -9,17 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/recipes/semaphore"
-	"github.com/gocurator/curator/zktest"
 )
 
 // TestEachLeaseIsReportedOnce, with all of its wait, and the queue in front of the leases is not
 // reported.
 func TestEachLeaseIsReportedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		var mu sync.Mutex
 		count := make(map[string]int)
 		var longest time.Duration
@@ -29,8 +26,7 @@ func TestEachLeaseIsReportedOnce(t *testing.T) {
 			count[what+" "+path]++
 			longest = max(longest, waited)
 		}
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), lock.WithObserver(lock.Observer{
+		client := w.Client(lock.WithObserver(lock.Observer{
 			Acquiring: func(ctx context.Context, e lock.AcquiringEvent) context.Context {
 				note("acquiring", e.Path, 0)
 				return ctx
@@ -42,18 +38,14 @@ func TestEachLeaseIsReportedOnce(t *testing.T) {
 			NotAcquired: func(_ context.Context, e lock.NotAcquiredEvent) { note("not acquired", e.Path, 0) },
 			Ended:       func(_ context.Context, e lock.EndedEvent) { note("ended", e.Path, 0) },
 		}))
-		s, err := semaphore.New(client, "/pool", 2)
-		require.NoError(t, err)
+		s := fixedOn(t, client, "/pool", 2)
 		all, err := s.AcquireN(t.Context(), 2)
 		require.NoError(t, err)
-		_, err = s.TryAcquire(t.Context())
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		refused(t, s)
 		next := start(t, t.Context(), s, 1, 1)
 		time.Sleep(time.Minute) // virtual time, which it waits
-		require.NoError(t, all.Release())
-		got := testbed.Receive(t, next, "the lease")
-		require.NoError(t, got.err)
-		require.NoError(t, got.group.Release())
+		release(t, all)
+		release(t, granted(t, next))
 		synctest.Wait()
 		require.Equal(t, map[string]int{
 			"acquiring /pool/leases": 4, "acquired /pool/leases": 3, "not acquired /pool/leases": 1, "ended /pool/leases": 3,

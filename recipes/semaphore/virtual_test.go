@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -27,32 +28,21 @@ import (
 // TestCloseEndsAWaitAtOnce has a client be closed that pauses for an hour between tries: while it
 // waits, or in such a pause.
 func TestCloseEndsAWaitAtOnce(t *testing.T) {
-	for name, before := range map[string]func(t *testing.T, server *zktest.Server, session *framework.Session){
-		"waits": func(*testing.T, *zktest.Server, *framework.Session) {},
-		"pauses": func(t *testing.T, server *zktest.Server, session *framework.Session) {
-			require.NoError(t, server.ExpireSession(session.ID()))
-			testbed.Receive(t, session.Done(), "the end of the session")
-		},
-	} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
-			bed := testbed.On(server)
-			dial := framework.WithDialer(server.DialContext)
-			other, err := semaphore.New(bed.Client(t, dial), "/pool", 1)
-			require.NoError(t, err)
-			hold := acquire(t, other)
-			client := bed.Client(t, dial, framework.WithRetryPolicy(retry.Forever(time.Hour)))
-			s, err := semaphore.New(client, "/pool", 1)
-			require.NoError(t, err)
+	for _, pauses := range []bool{false, true} {
+		testbed.RunWorld(t, fmt.Sprint("pauses ", pauses), func(t *testing.T, w *testbed.World) {
+			hold := acquire(t, fixedOn(t, w.Client(), "/pool", 1))
+			client := w.Client(framework.WithRetryPolicy(retry.Forever(time.Hour)))
 			session := testbed.Session(t, client)
-			waiter := start(t, t.Context(), s, 1, 1)
+			waiter := start(t, t.Context(), fixedOn(t, client, "/pool", 1), 1, 1)
 			synctest.Wait()
-			before(t, server, session)
-			synctest.Wait()
+			if pauses {
+				require.NoError(t, w.Server.ExpireSession(session.ID()))
+				testbed.Receive(t, session.Done(), "the end of the session")
+				synctest.Wait()
+			}
 			began := time.Now()
 			require.NoError(t, client.Close())
-			got := testbed.Receive(t, waiter, "the end")
-			require.ErrorIs(t, got.err, framework.ErrClosed)
+			require.ErrorIs(t, testbed.Receive(t, waiter, "the end").err, framework.ErrClosed)
 			require.Less(t, time.Since(began), time.Minute)
 			release(t, hold)
 		})
@@ -62,57 +52,42 @@ func TestCloseEndsAWaitAtOnce(t *testing.T) {
 // TestWaiterDoesNotHurryABusyServer that refuses to read the count, also if the client is not to
 // repeat any request.
 func TestWaiterDoesNotHurryABusyServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		counted := func(policy retry.Policy) (*semaphore.Semaphore, *shared.Value[int32]) {
-			client := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithRetryPolicy(policy))
-			return sharedOn(t, client, "/pool", "/max", 1)
+			return sharedOn(t, w.Client(framework.WithRetryPolicy(policy)), "/pool", "/max", 1)
 		}
 		other, count := counted(retry.NTimes(1, time.Second))
 		hold := acquire(t, other)
 		s, _ := counted(retry.Never())
 		waiter := start(t, t.Context(), s, 1, 1)
 		synctest.Wait()
-		idle := testbed.Busy(server)
-		before := server.Requests().Requests["getData"]
+		idle := testbed.Busy(w.Server)
+		before := w.Server.Requests().Requests["getData"]
 		require.NoError(t, count.Set(t.Context(), 2))
 		time.Sleep(time.Second) // virtual time: the test counts the requests of a second
-		require.LessOrEqual(t, server.Requests().Requests["getData"]-before, 100, "by the waiter, and by the holder")
+		require.LessOrEqual(t, w.Server.Requests().Requests["getData"]-before, 100, "by the waiter, and by the holder")
 		idle()
-		got := testbed.Receive(t, waiter, "a lease")
-		require.NoError(t, got.err)
-		release(t, got.group)
-		release(t, hold)
+		release(t, granted(t, waiter), hold)
 	})
 }
 
 // TestManyLeasesAreGivenUpAsSoonAsOne has a caller with many leases give up, while its servers do
 // not answer.
 func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		const max = 31
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		client := bed.Client(t, dial, framework.WithSessionTimeout(40*time.Second))
-		s, err := semaphore.New(client, "/pool", max)
-		require.NoError(t, err)
-		other, err := semaphore.New(bed.Client(t, dial), "/pool", max)
-		require.NoError(t, err)
-		hold := acquire(t, other)
+		client := w.Client(framework.WithSessionTimeout(40 * time.Second))
+		hold := acquire(t, fixedOn(t, w.Client(), "/pool", max))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		waiter := start(t, ctx, s, max, 1) // it has all leases but one
-		session := testbed.Session(t, client)
+		waiter := start(t, ctx, fixedOn(t, client, "/pool", max), max, 1) // it has all leases but one
 		synctest.Wait()
-		server.Freeze(session.ID())
+		w.Server.Freeze(testbed.Session(t, client).ID())
 		began := time.Now()
 		cancel()
-		got := testbed.Receive(t, waiter, "the end")
-		require.ErrorIs(t, got.err, context.Canceled)
+		require.ErrorIs(t, testbed.Receive(t, waiter, "the end").err, context.Canceled)
 		require.LessOrEqual(t, time.Since(began), 3*time.Second, "one each for the leases, for the one that it waits for, and for the place in the queue")
-		server.Thaw()
+		w.Server.Thaw()
 		release(t, hold)
 		empty(t, client, "/pool")
 	})
@@ -122,11 +97,9 @@ func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
 // log and the error of a caller that gives up name it.
 func TestAcquireN_WaitsForTheSharedMaximum(t *testing.T) {
 	for low, reason := range map[int32]string{-1: "the maximum at /max is not set", 0: "the maximum at /max is 0", 2: "the maximum at /max is 2"} {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zktest.WithInMemory())
+		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			var log testbed.Output
-			client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext),
-				framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			client := w.Client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 			count, err := shared.Int32(client, "/max")
 			require.NoError(t, err)
 			if low >= 0 {
@@ -147,9 +120,7 @@ func TestAcquireN_WaitsForTheSharedMaximum(t *testing.T) {
 			time.Sleep(time.Minute) // virtual time
 			undecided(t, waiter)
 			require.NoError(t, count.Set(t.Context(), 3))
-			got := testbed.Receive(t, waiter, "the leases")
-			require.NoError(t, got.err)
-			release(t, got.group)
+			release(t, granted(t, waiter))
 			empty(t, client, "/pool")
 		})
 	}
@@ -158,24 +129,20 @@ func TestAcquireN_WaitsForTheSharedMaximum(t *testing.T) {
 // TestWhyWaitingWasUselessIsReturned, and not that a context was cancelled that is the semaphore's
 // own. The time of the caller is over while leases are given back.
 func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		client := bed.Client(t, dial)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client()
 		s, _ := sharedOn(t, client, "/pool", "/max", 3)
-		other, count := sharedOn(t, bed.Client(t, dial), "/pool", "/max", 3)
+		other, count := sharedOn(t, w.Client(), "/pool", "/max", 3)
 		hold := acquire(t, other)
 		session := testbed.Session(t, client)
-		ctx := testbed.Timeout(t, 5*time.Second)
-		waiter := start(t, ctx, s, 3, 1)
+		waiter := start(t, testbed.Timeout(t, 5*time.Second), s, 3, 1)
 		// Virtual time: the caller's context ends during the release, which takes a second.
 		time.Sleep(4800 * time.Millisecond)
-		defer server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()
+		defer w.Server.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID())).Open()
 		require.NoError(t, count.Set(t.Context(), -1))
-		got := testbed.Receive(t, waiter, "the end")
-		require.ErrorIs(t, got.err, shared.ErrBadValue)
-		require.NotErrorIs(t, got.err, context.Canceled)
+		err := testbed.Receive(t, waiter, "the end").err
+		require.ErrorIs(t, err, shared.ErrBadValue)
+		require.NotErrorIs(t, err, context.Canceled)
 		release(t, hold)
 	})
 }
@@ -183,50 +150,37 @@ func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
 // TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace has a connection be lost for a moment. With
 // the policy Standard that ends a lease, but not the session.
 func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		of := func(policy connstate.ErrorPolicy) *semaphore.Semaphore {
-			client := bed.Client(t, framework.WithDialer(server.DialContext), framework.WithErrorPolicy(policy))
-			s, err := semaphore.New(client, "/pool", 2)
-			require.NoError(t, err)
-			return s
+			return fixedOn(t, w.Client(framework.WithErrorPolicy(policy)), "/pool", 2)
 		}
 		holder, first, second := of(connstate.LostEndsHold), of(connstate.SuspendedEndsHold), of(connstate.LostEndsHold)
 		hold := acquire(t, holder)
 		both := start(t, t.Context(), first, 2, 1) // it has one
 		next := start(t, t.Context(), second, 1, 2)
 		synctest.Wait()
-		server.CutConnections()
+		w.Server.CutConnections()
 		time.Sleep(time.Second) // virtual time, in which they reconnect, and no waiter may acquire
 		undecided(t, both)
 		undecided(t, next)
 		release(t, hold)
-		got := testbed.Receive(t, both, "both leases")
-		require.NoError(t, got.err)
+		group := granted(t, both)
 		time.Sleep(time.Second) // virtual time, in which no waiter may acquire
 		undecided(t, next)
-		release(t, got.group)
-		got = testbed.Receive(t, next, "a lease")
-		require.NoError(t, got.err)
-		release(t, got.group)
+		release(t, group)
+		release(t, granted(t, next))
 	})
 }
 
 // TestPauseWithoutAServerSaysSo has the session of a waiter expire without a server. Its context
 // ends in the pause before it queues again, so it is unknown whether a lease is free.
 func TestPauseWithoutAServerSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.ClientOf(t, server,
-			framework.WithSessionTimeout(4*time.Second), framework.WithRetryPolicy(retry.NTimes(3, time.Minute)))
-		s, err := semaphore.New(client, "/semaphore", 1)
-		require.NoError(t, err)
-		_, err = s.Acquire(t.Context()) // it ends with its session, too
-		require.NoError(t, err)
-		ctx := testbed.Timeout(t, 20*time.Second)
-		time.AfterFunc(time.Second, server.Stop)
-		_, err = s.Acquire(ctx)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client(framework.WithSessionTimeout(4*time.Second), framework.WithRetryPolicy(retry.NTimes(3, time.Minute)))
+		s := fixedOn(t, client, "/semaphore", 1)
+		acquire(t, s) // it ends with its session, too
+		time.AfterFunc(time.Second, w.Server.Stop)
+		_, err := s.Acquire(testbed.Timeout(t, 20*time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.NotErrorIs(t, err, lock.ErrNotAcquired)
@@ -261,9 +215,7 @@ func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM
 			_ = hold.Release() // in an outage it is lost
 		}
 		for range 6 {
-			client := bed.Client(t, framework.WithDialer(cluster.DialContext))
-			s, err := semaphore.New(client, "/pool", 1)
-			require.NoError(t, err)
+			s := fixedOn(t, bed.Client(t, framework.WithDialer(cluster.DialContext)), "/pool", 1)
 			workers.Go(func() {
 				for ctx.Err() == nil {
 					worker(s)
@@ -299,25 +251,21 @@ func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM
 // TestNodesOfALostSessionStayUntilRelease has a client give up its session and open another one
 // before the servers expire the first.
 func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithErrorPolicy(connstate.LostEndsHold))
-		s, err := semaphore.New(client, "/pool", 2)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold))
+		group, err := fixedOn(t, client, "/pool", 2).AcquireN(t.Context(), 2)
 		require.NoError(t, err)
-		group, err := s.AcquireN(t.Context(), 2)
-		require.NoError(t, err)
-		server.Freeze(group.Holds()[0].Session().ID())
+		w.Server.Freeze(group.Holds()[0].Session().ID())
 		testbed.Receive(t, group.Done(), "word of the loss")
 		testbed.Session(t, client) // the next session
 		leases := func() int {
 			time.Sleep(100 * time.Millisecond) // virtual time, for requests that are under way
-			names := testbed.ServerChildren(t, server, "/pool/leases")
-			return len(names)
+			return len(testbed.ServerChildren(t, w.Server, "/pool/leases"))
 		}
 		require.Equal(t, 2, leases(), "the holder's work may still run")
 		require.ErrorIs(t, group.Release(), framework.ErrSessionLost)
 		require.Zero(t, leases())
-		require.Len(t, server.Sessions(), 2, "the servers have not ended the first yet")
+		require.Len(t, w.Server.Sessions(), 2, "the servers have not ended the first yet")
 	})
 }
 
@@ -326,23 +274,15 @@ func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
 func TestGivingUp_BetweenTheQueueAndTheLeases(t *testing.T) {
 	for patience := 3 * time.Second; patience < 6*time.Second; patience += 50 * time.Millisecond {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-			var pools []*semaphore.Semaphore
-			for range 3 {
-				s, err := semaphore.New(w.Client(), "/pool", 1)
-				require.NoError(t, err)
-				pools = append(pools, s)
-			}
-			first := acquire(t, pools[0])
-			second := start(t, t.Context(), pools[1], 1, 1)
+			first := acquire(t, fixedOn(t, w.Client(), "/pool", 1))
+			second := start(t, t.Context(), fixedOn(t, w.Client(), "/pool", 1), 1, 1)
+			third := fixedOn(t, w.Client(), "/pool", 1)
 			time.Sleep(2 * time.Second) // virtual time
 			time.AfterFunc(4*time.Second, func() { _ = first.Release() })
-			ctx := testbed.Timeout(t, patience)
-			_, err := pools[2].Acquire(ctx)
+			_, err := third.Acquire(testbed.Timeout(t, patience))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, lock.ErrNotAcquired, "given up after %v", patience)
-			got := testbed.Receive(t, second, "the lease")
-			require.NoError(t, got.err)
-			require.NoError(t, got.group.Release())
+			release(t, granted(t, second))
 		}, zktest.WithLatency(200*time.Millisecond))
 	}
 }
