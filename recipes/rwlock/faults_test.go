@@ -9,16 +9,12 @@ import (
 	"github.com/gocurator/curator/internal/test/locksuite"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/recipes/rwlock"
 )
 
 func TestDowngradeWithAnyRequestFailing(t *testing.T) {
 	const path = "/deep/down/lock"
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-		subject, err := rwlock.New(s.Subject, path)
-		require.NoError(t, err)
-		other, err := rwlock.New(s.Other, path)
-		require.NoError(t, err)
+		subject, other := lockOn(t, s.Subject, path), lockOn(t, s.Other, path)
 		defer func() {
 			release(t, acquire(t, other.Write()))
 			testbed.Eventually(t, func() bool {

@@ -19,6 +19,12 @@ func TestAcquire_InsideAHold(t *testing.T) {
 	read, write := (*rwlock.Lock).Read, (*rwlock.Lock).Write
 	reading := func(t *testing.T, l *rwlock.Lock) context.Context { return acquire(t, l.Read()).Context() }
 	writing := func(t *testing.T, l *rwlock.Lock) context.Context { return acquire(t, l.Write()).Context() }
+	downgrading := func(t *testing.T, l *rwlock.Lock) context.Context {
+		w := acquire(t, l.Write())
+		r := downgraded(t, l, w)
+		release(t, w)
+		return r.Context()
+	}
 	for name, c := range map[string]struct {
 		outside  func(t *testing.T, l *rwlock.Lock) context.Context
 		acquires func(*rwlock.Lock) *rwlock.Side
@@ -26,31 +32,18 @@ func TestAcquire_InsideAHold(t *testing.T) {
 		reenters error // with it
 		says     string
 	}{
-		"a read in a read":   {reading, read, lock.ErrHeld, nil, "lock.WithReentry"},
-		"a read in a write":  {writing, read, lock.ErrHeld, nil, "Lock.Downgrade"},
-		"a write in a write": {writing, write, lock.ErrHeld, nil, "lock.WithReentry"},
-		"a write in a read":  {reading, write, rwlock.ErrUpgrade, rwlock.ErrUpgrade, "release it first"},
-		"a write in a downgrade": {func(t *testing.T, l *rwlock.Lock) context.Context {
-			w := acquire(t, l.Write())
-			r := downgraded(t, l, w)
-			release(t, w)
-			return r.Context()
-		}, write, rwlock.ErrUpgrade, rwlock.ErrUpgrade, "release it first"},
-		"a read in a downgrade": {func(t *testing.T, l *rwlock.Lock) context.Context {
-			w := acquire(t, l.Write())
-			r := downgraded(t, l, w)
-			release(t, w)
-			return r.Context()
-		}, read, lock.ErrHeld, nil, "lock.WithReentry"},
+		"a read in a read":       {reading, read, lock.ErrHeld, nil, "lock.WithReentry"},
+		"a read in a write":      {writing, read, lock.ErrHeld, nil, "Lock.Downgrade"},
+		"a read in a downgrade":  {downgrading, read, lock.ErrHeld, nil, "lock.WithReentry"},
+		"a write in a write":     {writing, write, lock.ErrHeld, nil, "lock.WithReentry"},
+		"a write in a read":      {reading, write, rwlock.ErrUpgrade, rwlock.ErrUpgrade, "release it first"},
+		"a write in a downgrade": {downgrading, write, rwlock.ErrUpgrade, rwlock.ErrUpgrade, "release it first"},
 	} {
 		for mode, opts := range map[string][]lock.Option{"refuses": nil, "reenters": {lock.WithReentry()}} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 					client := w.Client()
-					l, err := rwlock.New(client, "/lock", opts...)
-					require.NoError(t, err)
-					other, err := rwlock.New(client, "/lock", opts...)
-					require.NoError(t, err)
+					l, other := lockOn(t, client, "/lock", opts...), lockOn(t, client, "/lock", opts...)
 					ctx, cancel := context.WithTimeout(context.WithoutCancel(c.outside(t, l)), 20*time.Second) // it would wait for itself
 					defer cancel()
 					time.Sleep(100 * time.Millisecond) // virtual time: the node of a holder without a view is watched after a while
@@ -105,19 +98,18 @@ func TestDowngrade(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			bed := testbed.InProcess(t)
 			l, client := newLock(t, bed, "/lock", opts...)
-			other, err := rwlock.New(client, "/lock", opts...)
-			require.NoError(t, err)
+			other := lockOn(t, client, "/lock", opts...)
 			rival, _ := newLock(t, bed, "/lock")
 
 			w := acquire(t, l.Write())
 			for l, ctx := range map[*rwlock.Lock]context.Context{l: testbed.Context(t), other: w.Context()} {
-				_, err = l.Downgrade(ctx)
+				_, err := l.Downgrade(ctx)
 				require.ErrorIs(t, err, framework.ErrBadArgument)
 				testbed.OneOp(t, err, "downgrade", "/lock")
 			}
 			release(t, w)
 			reader := acquire(t, l.Read())
-			_, err = l.Downgrade(reader.Context())
+			_, err := l.Downgrade(reader.Context())
 			require.ErrorIs(t, err, framework.ErrBadArgument, "not a writer")
 			release(t, reader)
 			queued(t, l, 0)
@@ -126,9 +118,7 @@ func TestDowngrade(t *testing.T) {
 			require.NoError(t, l.Write().Do(testbed.Context(t), func(ctx context.Context) error {
 				r, err = l.Downgrade(ctx)
 				require.NoError(t, err)
-				again, err := l.Downgrade(r.Context())
-				require.NoError(t, err)
-				release(t, again)
+				release(t, downgraded(t, l, r))
 				require.NoError(t, ctx.Err(), "the write hold continues")
 				refused(t, rival.Read())
 				return nil

@@ -68,155 +68,102 @@ func used(t *testing.T, server *zktest.Server, side *rwlock.Side) {
 // TestWriterBehindADowngradeWaits has the second writer's node created before the first writer is
 // downgraded in its place, and its goroutine act afterwards.
 func TestWriterBehindADowngradeWaits(t *testing.T) {
-	testBehindADowngrade(t, func(l *rwlock.Lock) *rwlock.Side { return l.Write() }, func(t *testing.T, first, inner *lock.Hold) {
-		require.NoError(t, first.Release())
-	}, func(t *testing.T, first, inner *lock.Hold) {
-		require.NoError(t, inner.Release())
-	})
+	testBehindADowngrade(t, (*rwlock.Lock).Write, func(first, inner *lock.Hold) (early, late *lock.Hold) { return first, inner })
 }
 
 // TestReaderBehindAWriterThatReadWaits is the same for a reader behind a writer that has read in
 // between.
 func TestReaderBehindAWriterThatReadWaits(t *testing.T) {
-	testBehindADowngrade(t, func(l *rwlock.Lock) *rwlock.Side { return l.Read() }, func(t *testing.T, first, inner *lock.Hold) {
-		require.NoError(t, inner.Release())
-	}, func(t *testing.T, first, inner *lock.Hold) {
-		require.NoError(t, first.Release())
-	})
+	testBehindADowngrade(t, (*rwlock.Lock).Read, func(first, inner *lock.Hold) (early, late *lock.Hold) { return inner, first })
 }
 
-func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, before, after func(t *testing.T, first, inner *lock.Hold)) {
+// testBehindADowngrade releases the early hold before the second one's goroutine acts.
+func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, order func(first, inner *lock.Hold) (early, late *lock.Hold)) {
 	server := zktest.NewServer(t)
 	var at hurdle
-	l, err := rwlock.New(testbed.On(server).Client(t, at.option()), "/lock")
-	require.NoError(t, err)
+	l := lockOn(t, testbed.On(server).Client(t, at.option()), "/lock")
 	used(t, server, side(l))
-	first := testbed.Acquire(t, l.Write())
+	first := acquire(t, l.Write())
 	reached, goOn := at.set()
-	second := testbed.Go(func() *lock.Hold {
-		hold, _ := side(l).Acquire(testbed.Context(t))
-		return hold
-	})
+	second := begin(testbed.Context(t), side(l))
 	testbed.Receive(t, reached, "the second one's node")
-	inner, err := l.Downgrade(first.Context())
-	require.NoError(t, err)
-	before(t, first, inner)
+	early, late := order(first, downgraded(t, l, first))
+	release(t, early)
 	goOn()
-	joined := func() bool {
-		ps, err := l.Participants(testbed.Context(t))
-		return err == nil && len(ps) == 2 && !ps[1].Holds
-	}
-	require.True(t, joined())
+	ps, err := l.Participants(testbed.Context(t))
+	require.NoError(t, err)
+	require.Len(t, ps, 2)
+	require.False(t, ps[1].Holds)
 	select {
 	case <-second:
 		t.Fatal("two holders")
 	case <-time.After(50 * time.Millisecond):
 	}
-	after(t, first, inner)
-	hold := testbed.Receive(t, second, "the lock")
-	require.NotNil(t, hold)
-	require.NoError(t, hold.Release())
+	release(t, late)
+	release(t, received(t, second))
 }
 
 func TestTokenDoesNotFallAfterADowngrade(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
-	l, err := rwlock.New(bed.Client(t), "/lock")
-	require.NoError(t, err)
-	other, err := rwlock.New(bed.Client(t), "/lock")
-	require.NoError(t, err)
+	l, other := lockOn(t, bed.Client(t), "/lock"), lockOn(t, bed.Client(t), "/lock")
 	token := func(hold *lock.Hold) int64 {
 		n, err := hold.FencingToken(testbed.Context(t))
 		require.NoError(t, err)
 		return n
 	}
-	writer := testbed.Acquire(t, l.Write())
-	next := testbed.Go(func() *lock.Hold {
-		hold, _ := other.Write().Acquire(testbed.Context(t))
-		return hold
-	})
-	testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 2 }, "another writer queues")
-	reader, err := l.Downgrade(writer.Context())
-	require.NoError(t, err)
+	writer := acquire(t, l.Write())
+	next := start(t, testbed.Context(t), other.Write(), l, 2)
+	reader := downgraded(t, l, writer)
 	require.Equal(t, token(writer), token(reader), "it is the same holder")
-	require.NoError(t, writer.Release())
+	release(t, writer)
 	last := token(reader)
-	require.NoError(t, reader.Release())
-	hold := testbed.Receive(t, next, "the lock")
-	require.NotNil(t, hold)
+	release(t, reader)
+	hold := received(t, next)
 	require.Greater(t, token(hold), last)
-	require.NoError(t, hold.Release())
+	release(t, hold)
 }
 
 // TestReaderOfADowngradeIsNoSecret has an ACL provider that hides readers from others. Who waits
 // behind the writer in a view is notified when the writer's node is deleted, so it must know of the
 // reader's node that takes its place.
 func TestReaderOfADowngradeIsNoSecret(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	l, err := rwlock.New(bed.Client(t, framework.WithAuth("digest", []byte("user:password")), framework.WithACLProvider(func(path string) []zk.ACL {
+	testReaderIsSeen(t, func(path string) []zk.ACL {
 		if strings.Contains(path, "__READ__") {
 			return zk.DigestACL(zk.PermAll, "user", "password")
 		}
 		return nil
-	})), "/lock")
-	require.NoError(t, err)
-	other, err := rwlock.New(bed.Client(t), "/lock")
-	require.NoError(t, err)
-	used(t, server, other.Write())
-	writer := testbed.Acquire(t, l.Write())
-	second := testbed.Go(func() *lock.Hold {
-		hold, _ := other.Write().Acquire(testbed.Context(t))
-		return hold
 	})
-	testbed.Eventually(t, func() bool { children, _ := server.Children("/lock"); return len(children) == 2 }, "another writer queues")
-	reader, err := l.Downgrade(writer.Context())
-	require.NoError(t, err)
-	require.NoError(t, writer.Release())
-	select {
-	case <-second:
-		t.Fatal("two holders")
-	case <-time.After(50 * time.Millisecond):
-	}
-	require.NoError(t, reader.Release())
-	hold := testbed.Receive(t, second, "the lock")
-	require.NotNil(t, hold)
-	require.NoError(t, hold.Release())
 }
 
 // TestReaderOfADowngradeHasTheWritersACL has an ACL provider that knows the paths of creates, which
 // have no number yet. A client that may read the writer's node must be able to read the reader's
 // node in its place.
 func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		bed := testbed.On(server)
-		dial := framework.WithDialer(server.DialContext)
-		l, err := rwlock.New(bed.Client(t, dial, framework.WithAuth("digest", []byte("user:password")), framework.WithACLProvider(func(path string) []zk.ACL {
-			if path == "/lock" || strings.HasSuffix(path, "/__WRIT__") {
-				return zk.WorldACL(zk.PermAll)
-			}
-			return zk.DigestACL(zk.PermAll, "user", "password")
-		})), "/lock")
-		require.NoError(t, err)
-		other, err := rwlock.New(bed.Client(t, dial), "/lock")
-		require.NoError(t, err)
-		used(t, server, other.Write())
-		writer := testbed.Acquire(t, l.Write())
-		second := testbed.Go(func() *lock.Hold {
-			hold, _ := other.Write().Acquire(t.Context())
-			return hold
-		})
+	testReaderIsSeen(t, func(path string) []zk.ACL {
+		if path == "/lock" || strings.HasSuffix(path, "/__WRIT__") {
+			return zk.WorldACL(zk.PermAll)
+		}
+		return zk.DigestACL(zk.PermAll, "user", "password")
+	})
+}
+
+// testReaderIsSeen has a writer with an ACL provider become a reader, and a writer of another
+// client wait for it.
+func testReaderIsSeen(t *testing.T, acl func(path string) []zk.ACL) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		l := lockOn(t, w.Client(framework.WithAuth("digest", []byte("user:password")), framework.WithACLProvider(acl)), "/lock")
+		other := lockOn(t, w.Client(), "/lock")
+		used(t, w.Server, other.Write())
+		writer := acquire(t, l.Write())
+		second := begin(t.Context(), other.Write())
 		synctest.Wait() // another writer queues
-		reader, err := l.Downgrade(writer.Context())
-		require.NoError(t, err)
-		require.NoError(t, writer.Release())
+		reader := downgraded(t, l, writer)
+		release(t, writer)
 		time.Sleep(time.Second) // virtual time, in which it must not hold
-		require.Empty(t, second, "a writer beside a reader")
-		require.NoError(t, reader.Release())
-		hold := testbed.Receive(t, second, "the lock")
-		require.NotNil(t, hold)
-		require.NoError(t, hold.Release())
+		waits(t, second)
+		release(t, reader)
+		release(t, received(t, second))
 	})
 }
 
@@ -227,11 +174,10 @@ func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	client := bed.Client(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
-	l, err := rwlock.New(client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
-	require.NoError(t, err)
+	l := lockOn(t, client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 	m, err := mutex.New(bed.Client(t), "/mutex")
 	require.NoError(t, err)
-	writer := testbed.Acquire(t, l.Write())
+	writer := acquire(t, l.Write())
 	inner, err := m.Acquire(writer.Context())
 	require.NoError(t, err)
 	gate := server.Block(zktest.OnOp("create"), zktest.OnSession(writer.Session().ID()))
