@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -24,14 +25,10 @@ func Find(f Function, err error, own ...error) error {
 		return nil
 	}
 	m := matcher{own: own}
-	for _, bullet := range f.list.Bullets {
-		for _, k := range kinds {
-			if k.words.MatchString(bullet) {
-				m.kinds = append(m.kinds, k.is)
-			}
-		}
-		names, wrapped := Names(bullet)
-		for to, names := range map[*[]string][]string{&m.values: names, &m.wrapped: wrapped} {
+	for _, text := range f.list.Bullets {
+		b := read(text)
+		m.kinds = append(m.kinds, b.kinds...)
+		for to, names := range map[*[]string][]string{&m.values: b.names, &m.wrapped: b.wrapped} {
 			for _, name := range names {
 				v, e := f.value(name)
 				if e != nil {
@@ -50,6 +47,31 @@ func Find(f Function, err error, own ...error) error {
 		}
 	}
 	return nil
+}
+
+// bullet is what the text of a bullet says.
+type bullet struct {
+	names, wrapped []string
+	kinds          []func(err error, own []error) bool
+}
+
+var bullets sync.Map // of a text: the *bullet
+
+// read reads each text once: tests of faults look thousands of errors up, and under -race regular
+// expressions are slow.
+func read(text string) *bullet {
+	if b, found := bullets.Load(text); found {
+		return b.(*bullet)
+	}
+	b := &bullet{}
+	b.names, b.wrapped = Names(text)
+	for _, k := range kinds {
+		if k.words.MatchString(text) {
+			b.kinds = append(b.kinds, k.is)
+		}
+	}
+	bullets.Store(text, b)
+	return b
 }
 
 // matcher knows the errors of a list.
