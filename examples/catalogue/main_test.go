@@ -7,10 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -28,25 +27,15 @@ func check(t *testing.T, servers []string) {
 	require.Contains(t, out.String(), "editions  6 of 6\n")
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	check(t, []string{zktest.NewServer(t).Addr()})
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers())
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 func TestAViolationIsAnError(t *testing.T) {
-	client, err := framework.New([]string{zktest.NewServer(t).Addr()})
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, zktest.NewServer(t).Servers())
 	s := shop{path: "/catalogue", articles: 2}
 	for n, edition := range []string{"old", "new"} {
-		_, err = client.Create(t.Context(), s.article(n), []byte(edition), framework.ContainerParents())
-		require.NoError(t, err)
+		testbed.Create(t, client, s.article(n), []byte(edition), framework.ContainerParents())
 	}
-	_, err = s.read(t.Context(), client)
+	_, err := s.read(t.Context(), client)
 	require.ErrorContains(t, err, "mixes articles")
 
 	var out bytes.Buffer

@@ -9,10 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -41,27 +39,17 @@ func check(t *testing.T, servers []string) {
 	}, lines)
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	check(t, []string{zktest.NewServer(t).Addr()})
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers())
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 // TestConfigurationIsFollowedThroughAnOutage has the connection end, and the configuration change
 // in between.
 func TestConfigurationIsFollowedThroughAnOutage(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, server.Servers())
 	s := &service{out: new(bytes.Buffer), path: "/config", follow: true}
 	require.NoError(t, change(t.Context(), client, step{s.limitsPath(), `{"Rate": 7}`}))
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- s.run(ctx, server.Servers()) }()
+	ended := testbed.Go(func() error { return s.run(ctx, server.Servers()) })
 	rate := func(want int) func() bool {
 		return func() bool { now := s.settings.Load(); return now != nil && now.rate == want }
 	}

@@ -5,15 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,14 +29,7 @@ func check(t *testing.T, servers []string) {
 	require.Contains(t, out.String(), "meetings  0\n")
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	check(t, []string{zktest.NewServer(t).Addr()})
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers())
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 func room(t *testing.T, client *framework.Client, group string) *lock.Queue {
 	t.Helper()
@@ -57,13 +49,11 @@ func TestOneGroupAtATimeInTheOrderOfArrival(t *testing.T) {
 	_, err = b.TryAcquire(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 
-	other := make(chan *lock.Hold, 1)
-	go func() {
+	other := testbed.Go(func() *lock.Hold {
 		hold, err := b.Acquire(ctx)
-		if err == nil {
-			other <- hold
-		}
-	}()
+		assert.NoError(t, err)
+		return hold
+	})
 	testbed.Eventually(t, func() bool {
 		ps, err := a.Participants(ctx)
 		return err == nil && len(ps) == 3
@@ -71,11 +61,7 @@ func TestOneGroupAtATimeInTheOrderOfArrival(t *testing.T) {
 	_, err = a.TryAcquire(ctx)
 	require.ErrorIs(t, err, lock.ErrNotAcquired, "it would overtake")
 	require.NoError(t, first.Release())
-	select {
-	case <-other:
-		t.Fatal("two groups in one room")
-	default:
-	}
+	require.Empty(t, other, "two groups in one room")
 	require.NoError(t, second.Release())
 	hold := testbed.Receive(t, other, "the room")
 	_, err = a.TryAcquire(ctx)

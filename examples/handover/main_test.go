@@ -8,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -29,14 +28,7 @@ func check(t *testing.T, servers []string) {
 	require.Contains(t, out.String(), "batch: asked to hand over", "%s", &out)
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	check(t, []string{zktest.NewServer(t).Addr()})
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers())
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 // An item that takes longer than the grace period is begun again. A batch that is asked between two
 // items hands over, so there are several urgent tasks.

@@ -3,38 +3,25 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/internal/test/testlevel"
-	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// safeBuffer is a bytes.Buffer that several goroutines may write to.
-type safeBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
 // check runs the program and checks its output.
-func check(t *testing.T, servers []string, services, queries int) {
+func check(t *testing.T, servers []string) {
 	t.Helper()
+	services, queries := testlevel.Pick(6, 6, 8), testlevel.Pick(6, 6, 10)
 	ctx := testbed.Context(t)
-	var out safeBuffer
+	var out testbed.Output
 	j := job{out: &out, path: "/pool", services: services, queries: queries, limit: 2, raise: 4, query: time.Millisecond}
 	require.NoError(t, j.run(ctx, servers), "%s", &out)
 	require.NoError(t, j.run(ctx, servers), "again, where the first run left its limit")
@@ -44,14 +31,7 @@ func check(t *testing.T, servers []string, services, queries int) {
 	require.Contains(t, out.String(), "administrator: limit raised to 4 connections")
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	check(t, []string{zktest.NewServer(t).Addr()}, 6, 6)
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers(), 8, 10)
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 func TestAFullDatabaseIsAnError(t *testing.T) {
 	db := &database{limit: 1}

@@ -9,17 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/internal/test/testlevel"
-	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // check runs the program and checks its output.
-func check(t *testing.T, servers []string, workers, rounds int) {
+func check(t *testing.T, servers []string) {
 	t.Helper()
+	workers, rounds := testlevel.Pick(5, 5, 15), testlevel.Pick(3, 3, 20)
 	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	j := job{out: &out, path: "/quickstart", workers: workers, rounds: rounds, think: time.Millisecond}
@@ -31,14 +31,7 @@ func check(t *testing.T, servers []string, workers, rounds int) {
 	require.Contains(t, out.String(), "violations    0\n")
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	check(t, []string{zktest.NewServer(t).Addr()}, 5, 3)
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers(), 15, 20)
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 func TestAViolationIsAnError(t *testing.T) {
 	var out bytes.Buffer

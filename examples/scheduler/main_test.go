@@ -8,10 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
-	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,14 +26,7 @@ func check(t *testing.T, servers []string) {
 	require.GreaterOrEqual(t, bytes.Count(out.Bytes(), []byte(": leads\n")), 4, "%s", &out)
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	check(t, []string{zktest.NewServer(t).Addr()})
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers())
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 func TestAViolationIsAnError(t *testing.T) {
 	var out bytes.Buffer

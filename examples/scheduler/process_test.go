@@ -3,11 +3,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -17,9 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
-	"github.com/gocurator/curator/zktest"
+	"github.com/gocurator/curator/examples/internal/exampletest"
 )
 
 // instanceEnv makes this test program run as an instance, in a process that a test can stop and
@@ -54,7 +50,7 @@ type fleet struct {
 	ctx     context.Context
 	env     string // after the id
 	said    chan string
-	running map[string]*exec.Cmd
+	running map[string]*exampletest.Process
 	done    map[int]string // who did a job
 }
 
@@ -65,7 +61,7 @@ func newFleet(t *testing.T, servers []string, session time.Duration) *fleet {
 		t: t, ctx: ctx,
 		env:     " " + session.String() + " " + strings.Join(servers, ","),
 		said:    make(chan string, 10000),
-		running: make(map[string]*exec.Cmd),
+		running: make(map[string]*exampletest.Process),
 		done:    make(map[int]string),
 	}
 }
@@ -73,26 +69,7 @@ func newFleet(t *testing.T, servers []string, session time.Duration) *fleet {
 // start starts an instance, which ends with the test at the latest.
 func (f *fleet) start(id string) {
 	f.t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), instanceEnv+"="+id+f.env)
-	// it may be stopped when we are killed
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	require.NoError(f.t, err)
-	require.NoError(f.t, cmd.Start())
-	f.running[id] = cmd
-	read := make(chan struct{})
-	go func() { // ends with the process
-		defer close(read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			f.said <- lines.Text()
-		}
-	}()
-	f.t.Cleanup(func() {
-		_ = cmd.Process.Kill() // works on a stopped process, too
-		<-read
-		_ = cmd.Wait()
-	})
+	f.running[id] = exampletest.Start(f.t, instanceEnv+"="+id+f.env, func(line string) { f.said <- line })
 }
 
 // signal sends an instance a signal.
@@ -144,17 +121,9 @@ func (f *fleet) works(id string) {
 	f.hear(id+" to do a job", func(by, line string) bool { return by == id && strings.HasPrefix(line, "did job") })
 }
 
-func onServers(t *testing.T, test func(t *testing.T, servers []string)) {
-	t.Run("inprocess", func(t *testing.T) { test(t, zktest.NewServer(t).Servers()) })
-	t.Run("ensemble", func(t *testing.T) {
-		testlevel.Need(t, testlevel.Nightly)
-		test(t, ensemble.New(t).Servers())
-	})
-}
-
 // TestDeployHandsOver sends the active instance SIGTERM, one after the other.
 func TestDeployHandsOver(t *testing.T) {
-	onServers(t, func(t *testing.T, servers []string) {
+	exampletest.OnServers(t, func(t *testing.T, servers []string) {
 		const session = 40 * time.Second
 		f := newFleet(t, servers, session)
 		for _, id := range []string{"a", "b", "c"} {
@@ -186,7 +155,7 @@ func TestDeployHandsOver(t *testing.T) {
 // TestAnotherLeadsAfterACrash kills the active instance.
 func TestAnotherLeadsAfterACrash(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	onServers(t, func(t *testing.T, servers []string) {
+	exampletest.OnServers(t, func(t *testing.T, servers []string) {
 		f := newFleet(t, servers, 4*time.Second)
 		f.start("a")
 		f.start("b")
@@ -203,7 +172,7 @@ func TestAnotherLeadsAfterACrash(t *testing.T) {
 // session.
 func TestAStoppedLeaderDoesNothingWhenItGoesOn(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	onServers(t, func(t *testing.T, servers []string) {
+	exampletest.OnServers(t, func(t *testing.T, servers []string) {
 		f := newFleet(t, servers, 4*time.Second)
 		f.start("a")
 		f.start("b")

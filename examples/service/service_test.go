@@ -127,9 +127,15 @@ func (s *shop) until(what string, f func() bool) {
 // stock starts an instance of the service stock.
 func (s *shop) stock() (stop func()) {
 	s.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.stockBy(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "5 of "+strings.TrimPrefix(r.URL.Path, "/items/"))
-	}))
+	})
+}
+
+// stockBy starts one that answers in this way.
+func (s *shop) stockBy(answer http.HandlerFunc) (stop func()) {
+	s.Helper()
+	server := httptest.NewServer(answer)
 	s.Cleanup(server.Close)
 	d, err := discovery.New[any](s.client, servicesPath)
 	require.NoError(s, err)
@@ -303,16 +309,11 @@ func TestNightly(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	s := newShop(t)
 	arrived, goOn := make(chan struct{}), make(chan struct{})
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s.stockBy(func(w http.ResponseWriter, _ *http.Request) {
 		close(arrived)
 		<-goOn
 		_, _ = io.WriteString(w, "5")
-	}))
-	defer slow.Close()
-	d, err := discovery.New[any](s.client, servicesPath)
-	require.NoError(t, err)
-	_, err = d.Register(t.Context(), discovery.Instance[any]{Name: "stock", Address: "127.0.0.1", Port: slow.Listener.Addr().(*net.TCPAddr).Port})
-	require.NoError(t, err)
+	})
 	a := s.start("a")
 	session := a.session()
 	answer := make(chan int, 1)

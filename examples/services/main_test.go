@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -32,14 +31,7 @@ func check(t *testing.T, servers []string) {
 	}
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	check(t, zktest.NewServer(t).Servers())
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers())
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 func TestALostRequestIsAnError(t *testing.T) {
 	ctx := testbed.Context(t)

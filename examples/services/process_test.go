@@ -3,12 +3,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -19,10 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/discovery"
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -67,43 +64,28 @@ type fleet struct {
 }
 
 type process struct {
-	*exec.Cmd
-	said  string // all of it; complete when ended is closed
-	ended chan struct{}
+	*exampletest.Process
+	said string // all of it; complete when Ended is closed
 }
 
 // start starts a process, which ends with the test at the latest.
 func (f *fleet) start(service, id string) {
 	f.t.Helper()
-	p := &process{Cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
-	p.Env = append(os.Environ(), roleEnv+"="+service+" "+id+" "+strings.Join(f.servers, ","))
-	// it may be stopped when we are killed
-	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := p.StdoutPipe()
-	require.NoError(f.t, err)
-	require.NoError(f.t, p.Start())
-	f.running[id] = p
-	go func() { // ends with the process
-		defer close(p.ended)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			p.said += lines.Text() + "\n"
-			if by, found := strings.CutPrefix(lines.Text(), "answered by "); found {
-				f.reports <- by
-			}
+	p := &process{}
+	p.Process = exampletest.Start(f.t, roleEnv+"="+service+" "+id+" "+strings.Join(f.servers, ","), func(line string) {
+		p.said += line + "\n"
+		if by, found := strings.CutPrefix(line, "answered by "); found {
+			f.reports <- by
 		}
-	}()
-	f.t.Cleanup(func() {
-		_ = p.Process.Kill() // works on a stopped process, too
-		<-p.ended
-		_ = p.Wait()
 	})
+	f.running[id] = p
 }
 
 // signal sends processes a signal.
 func (f *fleet) signal(s syscall.Signal, ids ...string) {
 	f.t.Helper()
 	for _, id := range ids {
-		require.NoError(f.t, f.running[id].Process.Signal(s))
+		require.NoError(f.t, f.running[id].Cmd.Process.Signal(s))
 	}
 }
 
@@ -112,7 +94,7 @@ func (f *fleet) signal(s syscall.Signal, ids ...string) {
 func (f *fleet) ends(id string) string {
 	f.t.Helper()
 	p := f.running[id]
-	testbed.Receive(f.t, p.ended, "the end of "+id)
+	testbed.Receive(f.t, p.Ended, "the end of "+id)
 	require.NoError(f.t, p.Wait(), "%s", p.said)
 	return p.said
 }
@@ -128,7 +110,7 @@ func (f *fleet) answer(ids ...string) {
 			if last == strings.Join(ids, " ") {
 				return
 			}
-		case <-client.ended:
+		case <-client.Ended:
 			require.FailNow(f.t, "the client has ended", "%s", client.said)
 		case <-f.ctx.Done():
 			require.FailNow(f.t, "waited in vain", "for answers by %v; they came by %s", ids, last)
@@ -157,7 +139,7 @@ func (f *fleet) registered(d *discovery.Discovery[any], service string, want ...
 // TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped: each of the two services loses three
 // of its four instances, by SIGTERM, SIGKILL and SIGSTOP. The stopped one continues later.
 func TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped(t *testing.T) {
-	onServers := func(t *testing.T, servers []string) {
+	exampletest.OnServers(t, func(t *testing.T, servers []string) {
 		ctx := testbed.Context(t)
 		f := &fleet{t: t, ctx: ctx, servers: servers, reports: make(chan string, 10000), running: make(map[string]*process)}
 		client, err := framework.New(servers)
@@ -196,12 +178,5 @@ func TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped(t *testing.T) {
 		for _, id := range slices.Concat(stopped, stay) {
 			f.ends(id)
 		}
-	}
-	t.Run("inprocess", func(t *testing.T) {
-		onServers(t, zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": "500"})).Servers())
-	})
-	t.Run("ensemble", func(t *testing.T) {
-		testlevel.Need(t, testlevel.Nightly)
-		onServers(t, ensemble.New(t).Servers())
-	})
+	}, zktest.WithProperties(map[string]string{"tickTime": "500"}))
 }

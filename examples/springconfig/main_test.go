@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
-	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -57,36 +56,30 @@ func answers() map[string]string {
 	return want
 }
 
-// write creates or changes a node.
-func write(t *testing.T, client *framework.Client, path, data string) {
-	t.Helper()
-	_, err := client.Create(t.Context(), path, []byte(data), framework.PersistentParents(), framework.OrSet())
-	require.NoError(t, err)
-}
-
 // check compares the program with Spring's answers, and has it follow changes.
 func check(t *testing.T, servers []string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	defer cancel()
-	client, err := framework.New(servers)
-	require.NoError(t, err)
-	defer client.Close()
+	client := testbed.NewClient(t, servers)
+	write := func(path, data string) {
+		t.Helper()
+		testbed.Create(t, client, path, []byte(data), framework.PersistentParents(), framework.OrSet())
+	}
 	for path, data := range tree() {
-		write(t, client, path, data)
+		write(path, data)
 	}
 
 	seen := make(chan map[string]string)
-	ended := make(chan error, 1)
-	go func() { // ends with ctx
-		ended <- run(ctx, servers, contexts("orders", "prod,eu"), func(now map[string]string) bool {
+	ended := testbed.Go(func() error { // ends with ctx
+		return run(ctx, servers, contexts("orders", "prod,eu"), func(now map[string]string) bool {
 			select {
 			case seen <- now:
 			case <-ctx.Done():
 			}
 			return true
 		})
-	}()
+	})
 	want := answers()
 	require.Equal(t, want, <-seen)
 	follow := func() {
@@ -99,10 +92,10 @@ func check(t *testing.T, servers []string) {
 		}
 	}
 
-	write(t, client, "/config/orders,prod/db/url", "other")
+	write("/config/orders,prod/db/url", "other")
 	want["db.url"] = "other"
 	follow()
-	write(t, client, "/config/orders/db", "parent")
+	write("/config/orders/db", "parent")
 	want["db"] = "parent"
 	follow()
 	require.NoError(t, client.Delete(t.Context(), "/config/orders,prod/db/url"))
@@ -113,12 +106,7 @@ func check(t *testing.T, servers []string) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) { check(t, []string{zktest.NewServer(t).Addr()}) }
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the cache is tested there for each push
-	check(t, ensemble.New(t).Servers())
-}
+func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 func TestWithoutATreeThereAreNoProperties(t *testing.T) {
 	server := zktest.NewServer(t)

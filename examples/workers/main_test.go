@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/examples/internal/exampletest"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
@@ -17,8 +17,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // check runs the program and checks its output.
-func check(t *testing.T, servers []string, session time.Duration) {
+func check(t *testing.T, servers []string) {
 	t.Helper()
+	session := time.Duration(testlevel.Pick(1, 1, 4)) * time.Second
 	ctx := testbed.Context(t)
 	for _, workers := range []int{2, 4} { // the second time where the first run left its nodes
 		var out bytes.Buffer
@@ -30,14 +31,8 @@ func check(t *testing.T, servers []string, session time.Duration) {
 	}
 }
 
-func TestOnTheEmbeddedServer(t *testing.T) {
-	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": "100"}))
-	check(t, []string{server.Addr()}, time.Second)
-}
-
-func TestOnAnEnsemble(t *testing.T) {
-	testlevel.Need(t, testlevel.Nightly) // the recipes are tested there for each push
-	check(t, ensemble.New(t).Servers(), 4*time.Second)
+func TestOnServers(t *testing.T) {
+	exampletest.OnServers(t, check, zktest.WithProperties(map[string]string{"tickTime": "100"})) // for a session of a second
 }
 
 func TestAViolationIsAnError(t *testing.T) {

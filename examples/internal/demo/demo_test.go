@@ -16,11 +16,10 @@ func TestWhoWaitsForAServerSaysSo(t *testing.T) {
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	defer cancel()
 	read, write := io.Pipe()
-	failed := make(chan error, 1)
-	go func() { // ends with ctx
+	failed := testbed.Go(func() error { // ends with ctx
 		_, _, err := Connect(ctx, write, "127.0.0.1:1")
-		failed <- err
-	}()
+		return err
+	})
 	buffer := make([]byte, 1024)
 	n, err := read.Read(buffer)
 	require.NoError(t, err)
