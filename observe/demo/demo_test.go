@@ -22,9 +22,7 @@ import (
 // TestTheServiceMakesEachSeries asks the service for every metric of the dashboards and of the
 // alerts, from both adapters.
 func TestTheServiceMakesEachSeries(t *testing.T) {
-	rules, err := os.ReadFile("../../docs/alerts.yml")
-	require.NoError(t, err)
-	names := append(metricName.FindAllString(string(rules), -1), metricName.FindAllString(dashboards(t), -1)...)
+	names := append(metricName.FindAllString(docs(t, "alerts.yml"), -1), metricName.FindAllString(dashboards(t), -1)...)
 	s, err := startService(t.Context())
 	require.NoError(t, err)
 	defer s.stop()
@@ -51,16 +49,18 @@ func TestTheServiceMakesEachSeries(t *testing.T) {
 	}
 }
 
+// docs returns the text of a file of docs.
+func docs(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../docs", file))
+	require.NoError(t, err)
+	return string(text)
+}
+
 // dashboards returns the text of all dashboards.
 func dashboards(t *testing.T) string {
 	t.Helper()
-	var all strings.Builder
-	for _, file := range []string{"dashboard.json", "dashboard-caches.json"} {
-		text, err := os.ReadFile(filepath.Join("../../docs", file))
-		require.NoError(t, err)
-		all.Write(text)
-	}
-	return all.String()
+	return docs(t, "dashboard.json") + docs(t, "dashboard-caches.json")
 }
 
 var (
@@ -91,32 +91,25 @@ func TestAlerts(t *testing.T) {
 // TestEachAlertIsTested: docs/alerts_test.yml has an alert that fires, and a day on which it does
 // not.
 func TestEachAlertIsTested(t *testing.T) {
-	rules, err := os.ReadFile("../../docs/alerts.yml")
-	require.NoError(t, err)
-	tests, err := os.ReadFile("../../docs/alerts_test.yml")
-	require.NoError(t, err)
-	names := regexp.MustCompile(`(?m)^  - alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	tests := docs(t, "alerts_test.yml")
+	names := regexp.MustCompile(`(?m)^  - alert: (\w+)`).FindAllStringSubmatch(docs(t, "alerts.yml"), -1)
 	require.Len(t, names, 10)
 	for _, name := range names {
-		require.Regexp(t, `alertname: `+name[1]+`\n    exp_alerts:`, string(tests), "it fires")
-		require.Regexp(t, `\{eval_time: \w+, alertname: `+name[1]+`\}`, string(tests), "it is silent")
+		require.Regexp(t, `alertname: `+name[1]+`\n    exp_alerts:`, tests, "it fires")
+		require.Regexp(t, `\{eval_time: \w+, alertname: `+name[1]+`\}`, tests, "it is silent")
 	}
 }
 
 // TestAlertsAreAboutWhatPanelsShow requires that each metric of an alert has a panel, and that
 // docs/OPERATING.md explains each alert.
 func TestAlertsAreAboutWhatPanelsShow(t *testing.T) {
-	rules, err := os.ReadFile("../../docs/alerts.yml")
-	require.NoError(t, err)
-	shown := dashboards(t)
-	for _, name := range metricName.FindAllString(string(rules), -1) {
+	rules, page, shown := docs(t, "alerts.yml"), docs(t, "OPERATING.md"), dashboards(t)
+	for _, name := range metricName.FindAllString(rules, -1) {
 		require.Contains(t, shown, name)
 	}
-	page, err := os.ReadFile("../../docs/OPERATING.md")
-	require.NoError(t, err)
 	unique := func(names []string) []string { slices.Sort(names); return slices.Compact(names) }
-	require.Equal(t, unique(alertName.FindAllString(string(rules), -1)), unique(alertName.FindAllString(string(page), -1)))
-	titles := regexp.MustCompile(`(?m)^\|.*?\*([A-Z][\w ]+)\*`).FindAllStringSubmatch(string(page), -1)
+	require.Equal(t, unique(alertName.FindAllString(rules, -1)), unique(alertName.FindAllString(page, -1)))
+	titles := regexp.MustCompile(`(?m)^\|.*?\*([A-Z][\w ]+)\*`).FindAllStringSubmatch(page, -1)
 	require.NotEmpty(t, titles)
 	for _, title := range titles {
 		require.Contains(t, shown, `"title": "`+title[1]+`"`, "a panel that the page names")

@@ -16,40 +16,28 @@ import (
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/lock"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
 )
 
-// TestTheDashboardServesThisToo: exported to Prometheus, the metrics have the names that
-// docs/dashboard.json asks for.
-func TestTheDashboardServesThisToo(t *testing.T) {
-	registry := prom.NewRegistry()
-	exporter, err := prometheus.New(prometheus.WithRegisterer(registry))
-	require.NoError(t, err)
-	b := newBed(t)
-	b.observed, err = otelobserve.New(otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))),
-		otelobserve.WithLockLabel(func(path, _ string) string { return path }))
-	require.NoError(t, err)
-	m, err := mutex.New(b.client(t), "/lock")
-	require.NoError(t, err)
-	other, err := mutex.New(b.client(t), "/lock")
-	require.NoError(t, err)
-	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error {
-		_, err := other.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		return nil
-	}))
-
-	holdAgainst(t, "../../docs/dashboard.json", registry)
-}
-
-// TestTheDashboardOfCachesServesThisToo does the same with caches and kept nodes.
-func TestTheDashboardOfCachesServesThisToo(t *testing.T) {
+// TestTheDashboardsServeThisToo: exported to Prometheus, the metrics have the names that the
+// dashboards of docs ask for.
+func TestTheDashboardsServeThisToo(t *testing.T) {
 	registry := prom.NewRegistry()
 	exporter, err := prometheus.New(prometheus.WithRegisterer(registry))
 	require.NoError(t, err)
 	meters := otelobserve.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)))
-	client := newBed(t).client(t)
+	b := newBed(t)
+	b.observed, err = otelobserve.New(meters, otelobserve.WithLockLabel(func(path, _ string) string { return path }))
+	require.NoError(t, err)
+	other := b.mutex(t)
+	require.NoError(t, b.mutex(t).Do(testbed.Context(t), func(context.Context) error {
+		_, err := other.TryAcquire(testbed.Context(t))
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		return nil
+	}))
+	holdAgainst(t, "../../docs/dashboard.json", registry)
+
+	client := b.client(t)
 	c, err := cache.New(client, "/config")
 	require.NoError(t, err)
 	defer c.Close()

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/connstate"
@@ -54,6 +55,19 @@ func (b *bed) client(t *testing.T) *framework.Client {
 	return testbed.On(b.server).Client(t, b.observed)
 }
 
+// mutex returns the mutex /lock of a new client.
+func (b *bed) mutex(t *testing.T, opts ...lock.Option) *mutex.Mutex {
+	t.Helper()
+	m, err := mutex.New(b.client(t), "/lock", opts...)
+	require.NoError(t, err)
+	return m
+}
+
+// yours begins the caller's span.
+func (b *bed) yours(t *testing.T) (context.Context, trace.Span) {
+	return b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
+}
+
 func (b *bed) Option() framework.Option { return b.observed }
 
 func (b *bed) EmptyHistograms() bool { return false }
@@ -65,45 +79,49 @@ func (b *bed) Value(t *testing.T, name string, attrs ...string) (v, sum float64,
 		set = append(set, attribute.String("curator."+attrs[i], attrs[i+1]))
 	}
 	want := attribute.NewSet(set...)
+	switch data := b.metric(t, name).(type) {
+	case metricdata.Sum[int64]:
+		return point(data.DataPoints, want)
+	case metricdata.Gauge[int64]:
+		return point(data.DataPoints, want)
+	case metricdata.Gauge[float64]:
+		return point(data.DataPoints, want)
+	case metricdata.Histogram[int64]:
+		return observations(data.DataPoints, want)
+	case metricdata.Histogram[float64]:
+		return observations(data.DataPoints, want)
+	}
+	return 0, 0, false
+}
+
+// metric returns the data of a metric, or nil.
+func (b *bed) metric(t *testing.T, name string) metricdata.Aggregation {
+	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, b.reader.Collect(t.Context(), &all))
 	for _, s := range all.ScopeMetrics {
 		for _, m := range s.Metrics {
-			if m.Name != "curator."+name {
-				continue
+			if m.Name == "curator."+name {
+				return m.Data
 			}
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range data.DataPoints {
-					if p.Attributes.Equals(&want) {
-						return float64(p.Value), 0, true
-					}
-				}
-			case metricdata.Gauge[int64]:
-				for _, p := range data.DataPoints {
-					if p.Attributes.Equals(&want) {
-						return float64(p.Value), 0, true
-					}
-				}
-			case metricdata.Gauge[float64]:
-				for _, p := range data.DataPoints {
-					if p.Attributes.Equals(&want) {
-						return p.Value, 0, true
-					}
-				}
-			case metricdata.Histogram[int64]:
-				for _, p := range data.DataPoints {
-					if p.Attributes.Equals(&want) {
-						return float64(p.Count), float64(p.Sum), true
-					}
-				}
-			case metricdata.Histogram[float64]:
-				for _, p := range data.DataPoints {
-					if p.Attributes.Equals(&want) {
-						return float64(p.Count), p.Sum, true
-					}
-				}
-			}
+		}
+	}
+	return nil
+}
+
+func point[N int64 | float64](points []metricdata.DataPoint[N], want attribute.Set) (v, sum float64, ok bool) {
+	for _, p := range points {
+		if p.Attributes.Equals(&want) {
+			return float64(p.Value), 0, true
+		}
+	}
+	return 0, 0, false
+}
+
+func observations[N int64 | float64](points []metricdata.HistogramDataPoint[N], want attribute.Set) (v, sum float64, ok bool) {
+	for _, p := range points {
+		if p.Attributes.Equals(&want) {
+			return float64(p.Count), float64(p.Sum), true
 		}
 	}
 	return 0, 0, false
@@ -148,12 +166,9 @@ func TestSeries(t *testing.T) {
 
 func TestSpansOfLocksThatAreNotAcquired(t *testing.T) {
 	b := newBed(t)
-	first, err := mutex.New(b.client(t), "/lock")
-	require.NoError(t, err)
-	second, err := mutex.New(b.client(t), "/lock")
-	require.NoError(t, err)
+	first, second := b.mutex(t), b.mutex(t)
 	hold := testbed.Acquire(t, first)
-	_, err = second.TryAcquire(testbed.Context(t))
+	_, err := second.TryAcquire(testbed.Context(t))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.Len(t, b.spans("lock acquire"), 2)
 	assert.Equal(t, codes.Unset, b.spans("lock acquire")[1].Status().Code, "held is an answer")
@@ -185,7 +200,7 @@ func TestSpansHangTogether(t *testing.T) {
 	m, err := mutex.New(client, "/lock")
 	require.NoError(t, err)
 
-	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
+	ctx, yours := b.yours(t)
 	hold, err := m.Acquire(ctx)
 	require.NoError(t, err)
 	_, _, err = client.Exists(hold.Context(), "/inside")
@@ -225,9 +240,7 @@ func TestOperationsStartNoTraces(t *testing.T) {
 
 func TestSpanOfALostHold(t *testing.T) {
 	b := newBed(t)
-	m, err := mutex.New(b.client(t), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
-	require.NoError(t, err)
-	hold := testbed.Acquire(t, m)
+	hold := testbed.Acquire(t, b.mutex(t, lock.WithErrorPolicy(connstate.LostEndsHold)))
 	require.NoError(t, b.server.ExpireSession(hold.Session().ID()))
 	testbed.Eventually(t, func() bool { return len(b.spans("lock hold")) == 1 }, "the end of the hold")
 	held := b.span(t, "lock hold")
@@ -241,7 +254,7 @@ func TestSpanOfALostHold(t *testing.T) {
 func TestSpansOfOperations(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
-	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
+	ctx, yours := b.yours(t)
 	defer yours.End()
 	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp("exists"))
 	_, _, err := client.Exists(ctx, "/a")
@@ -260,7 +273,7 @@ func TestSpansOfOperations(t *testing.T) {
 // of the acquire, so that the events after it find no span.
 func TestObserverThatDropsTheContext(t *testing.T) {
 	b := newBed(t)
-	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
+	ctx, yours := b.yours(t)
 	client := testbed.On(b.server).Client(t, b.observed, lock.WithObserver(lock.Observer{
 		Acquiring: func(context.Context, lock.AcquiringEvent) context.Context { return ctx },
 	}))
@@ -276,10 +289,8 @@ func TestObserverThatDropsTheContext(t *testing.T) {
 // TestSpansSayWhoAndWhere: spans have the server's address and the version of the module.
 func TestSpansSayWhoAndWhere(t *testing.T) {
 	b := newBed(t, otelobserve.WithServerAddress("zk.example.com"))
-	ctx, yours := b.tracers.Tracer("test").Start(testbed.Context(t), "yours")
-	m, err := mutex.New(b.client(t), "/lock")
-	require.NoError(t, err)
-	require.NoError(t, m.Do(ctx, func(context.Context) error { return nil }))
+	ctx, yours := b.yours(t)
+	require.NoError(t, b.mutex(t).Do(ctx, func(context.Context) error { return nil }))
 	yours.End()
 	for _, name := range []string{"lock acquire", "lock hold", "zookeeper create"} {
 		span := b.span(t, name)

@@ -64,10 +64,7 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
 	require.NoError(t, err)
 	defer n.Close()
-	collector, err := promobserve.NewNodeCollector(n, "worker")
-	require.NoError(t, err)
-	require.NoError(t, b.registry.Register(collector))
-
+	require.NoError(t, b.ObserveNode(n, "worker"))
 	exported := b.labels(t)
 	maps.DeleteFunc(exported, func(name string, _ []string) bool {
 		return !strings.HasPrefix(name, "curator_cache_") && !strings.HasPrefix(name, "curator_node_")

@@ -155,11 +155,7 @@ func TestGaugesComeBackToZero(t *testing.T) {
 			})
 		}
 	}
-	finished := make(chan struct{})
-	go func() {
-		contenders.Wait()
-		close(finished)
-	}()
+	finished := testbed.Go(func() bool { contenders.Wait(); return true })
 	for faults := 0; ; faults++ {
 		if faults%2 == 0 {
 			b.server.CutConnections()

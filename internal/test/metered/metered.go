@@ -35,9 +35,10 @@ type Adapter interface {
 	EmptyHistograms() bool
 	// Rises reports whether a series can only rise.
 	Rises(t *testing.T, name string, labels ...string) bool
-	ObserveCache(t *testing.T, c *cache.Cache, name string)
-	ObserveNode(t *testing.T, n *node.Node, name string)
-	ObserveMember(t *testing.T, m *node.Member, name string)
+	// ObserveCache, ObserveNode and ObserveMember add series by this name.
+	ObserveCache(c *cache.Cache, name string) error
+	ObserveNode(n *node.Node, name string) error
+	ObserveMember(m *node.Member, name string) error
 }
 
 // Label returns the label of a lock.
@@ -63,6 +64,7 @@ func Run(t *testing.T, create func(t *testing.T, label Label) Adapter) {
 		"a cache":                                          {measuresACache, nil},
 		"a kept node and a member":                         {showsWhetherANodeIsPresent, nil},
 		"a collection asks no server":                      {asksNoServer, nil},
+		"bad arguments are refused":                        {refusesBadArguments, nil},
 	} {
 		t.Run(name, func(t *testing.T) { c.test(t, &bed{create(t, c.label), zktest.NewServer(t)}) })
 	}
@@ -307,7 +309,7 @@ func (b *bed) cache(t *testing.T, client *framework.Client, path, name string) *
 	t.Helper()
 	c := testbed.Must(cache.New(client, path))
 	t.Cleanup(func() { c.Close() })
-	b.ObserveCache(t, c, name)
+	require.NoError(t, b.ObserveCache(c, name))
 	require.NoError(t, c.Sync(testbed.Context(t)))
 	return c
 }
@@ -359,8 +361,8 @@ func showsWhetherANodeIsPresent(t *testing.T, b *bed) {
 	client := b.client(t)
 	n := testbed.Must(node.Keep(testbed.Context(t), client, "/workers/7", nil))
 	m := testbed.Must(node.Join(testbed.Context(t), client, "/group", "7", nil))
-	b.ObserveNode(t, n, "worker")
-	b.ObserveMember(t, m, "member")
+	require.NoError(t, b.ObserveNode(n, "worker"))
+	require.NoError(t, b.ObserveMember(m, "member"))
 	worker, member := []string{"node", "worker"}, []string{"node", "member"}
 	b.is(t, 1, "node.present", worker...)
 	b.is(t, 1, "node.present", member...)
@@ -386,10 +388,27 @@ func asksNoServer(t *testing.T, b *bed) {
 	b.cache(t, client, "/config", "configuration")
 	n := testbed.Must(node.Keep(testbed.Context(t), client, "/workers/7", nil))
 	defer n.Close()
-	b.ObserveNode(t, n, "worker")
+	require.NoError(t, b.ObserveNode(n, "worker"))
 
 	b.server.Pause()
 	b.is(t, 0, "cache.nodes", "cache", "configuration")
 	b.is(t, 1, "node.present", "node", "worker")
 	b.server.Resume()
+}
+
+func refusesBadArguments(t *testing.T, b *bed) {
+	client := b.client(t)
+	c := testbed.Must(cache.New(client, "/config"))
+	defer c.Close()
+	n := testbed.Must(node.Keep(testbed.Context(t), client, "/workers/7", nil))
+	defer n.Close()
+	m := testbed.Must(node.Join(testbed.Context(t), client, "/group", "7", nil))
+	defer m.Close()
+	for what, err := range map[string]error{
+		"nil cache": b.ObserveCache(nil, "a"), "nil node": b.ObserveNode(nil, "a"), "nil member": b.ObserveMember(nil, "a"),
+		"cache, no name": b.ObserveCache(c, ""), "node, no name": b.ObserveNode(n, ""), "member, no name": b.ObserveMember(m, ""),
+		"cache, not UTF-8": b.ObserveCache(c, "\xff"), "node, not UTF-8": b.ObserveNode(n, "\xff"),
+	} {
+		assert.ErrorIs(t, err, framework.ErrBadArgument, what)
+	}
 }

@@ -48,23 +48,18 @@ func TestWordsForErrors(t *testing.T) {
 	assert.Equal(t, "ok", labels.Result(nil))
 }
 
-func TestAClosedClientIsNoCancellation(t *testing.T) {
-	// Close ends what runs by cancelling it, and both are in the error.
-	err := fmt.Errorf("%w: %w", framework.ErrClosed, context.Canceled)
-	assert.Equal(t, "closed", labels.Result(err))
-	assert.Equal(t, "closed", labels.Reason(err))
-}
-
-// TestWhoWaitedInVainWasNotRefused: the error of a wait says that others held, or that no server
-// was reached.
-func TestWhoWaitedInVainWasNotRefused(t *testing.T) {
-	for want, err := range map[string]error{
-		"timeout":   fmt.Errorf("%w: %w", lock.ErrNotAcquired, context.DeadlineExceeded),
-		"canceled":  fmt.Errorf("%w: %w", lock.ErrNotAcquired, context.Canceled),
-		"no_server": fmt.Errorf("%w: %w", context.DeadlineExceeded, zk.ErrNoServer),
+// TestWordsForJoinedErrors: Close ends what runs by cancelling it, and both are in the error. The
+// error of a wait says that others held, or that no server was reached: it was not refused.
+func TestWordsForJoinedErrors(t *testing.T) {
+	for want, errs := range map[string][2]error{
+		"closed":    {framework.ErrClosed, context.Canceled},
+		"timeout":   {lock.ErrNotAcquired, context.DeadlineExceeded},
+		"canceled":  {lock.ErrNotAcquired, context.Canceled},
+		"no_server": {context.DeadlineExceeded, zk.ErrNoServer},
 	} {
-		assert.Equal(t, want, labels.Reason(err))
+		assert.Equal(t, want, labels.Reason(errors.Join(errs[0], errs[1])))
 	}
+	assert.Equal(t, "closed", labels.Result(errors.Join(framework.ErrClosed, context.Canceled)))
 }
 
 func TestLossesAreAllCausesButOne(t *testing.T) {
