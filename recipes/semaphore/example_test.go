@@ -55,47 +55,8 @@ func query(ctx context.Context, client *framework.Client) error {
 	})
 }
 
+// The maximum is a node. Observe shows each new maximum, as a SharedCountListener does.
 func ExampleNewShared() {
-	server, err := zktest.Start()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer server.Close()
-	client, err := framework.New([]string{server.Addr()})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-
-	ctx := context.Background()
-	count, err := shared.Int32(client, "/billing/connections-max")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	// The first process sets it.
-	if err := count.CompareAndSwap(ctx, shared.Version{}, 10); err != nil && !errors.Is(err, shared.ErrChanged) {
-		fmt.Println(err)
-		return
-	}
-	pool, err := semaphore.NewShared(client, "/billing/connections", count.Path())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	if err := count.Set(ctx, 20); err != nil { // for everyone, at once
-		fmt.Println(err)
-		return
-	}
-	max, err := pool.Max(ctx)
-	fmt.Println(max, err)
-	// Output: 20 <nil>
-}
-
-// Changes shows each new maximum, as a SharedCountListener does.
-func ExampleNewShared_changes() {
 	server, err := zktest.Start() // a ZooKeeper server in this process
 	if err != nil {
 		log.Fatal(err)
@@ -112,7 +73,8 @@ func ExampleNewShared_changes() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := count.Set(ctx, 10); err != nil {
+	// The first process sets it.
+	if err := count.CompareAndSwap(ctx, shared.Version{}, 10); err != nil && !errors.Is(err, shared.ErrChanged) {
 		log.Fatal(err)
 	}
 	pool, err := semaphore.NewShared(client, "/billing/connections", count.Path())
@@ -127,10 +89,12 @@ func ExampleNewShared_changes() {
 		if max == 20 {
 			break
 		}
-		if err := count.Set(ctx, 20); err != nil { // another process changes it
+		if err := count.Set(ctx, 20); err != nil { // another process changes it, for everyone at once
 			log.Fatal(err)
 		}
 	}
+	max, err := pool.Max(ctx)
+	fmt.Println(max, err)
 	lease, err := pool.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -140,6 +104,7 @@ func ExampleNewShared_changes() {
 	// Output:
 	// connections for all services: 10
 	// connections for all services: 20
+	// 20 <nil>
 	// holds one of them: true
 }
 
