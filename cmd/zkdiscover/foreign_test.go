@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -17,12 +15,8 @@ func TestChroot(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, chroot := range []string{"/app", "/a", "/a/b"} {
 		require.NoError(t, server.Create(chroot+"/services/orders/i1", []byte(data)))
-		text, code := runs(t, server, "ls", "--servers", server.Addr()+chroot)
-		require.Zero(t, code, text)
-		require.Equal(t, "orders\n", text, chroot)
-
-		text, code = runs(t, server, "register", "--servers", server.Addr()+chroot, "--name", "stock", "--address", "h", "--port", "1", "--", "true")
-		require.Zero(t, code, text)
+		require.Equal(t, "orders\n", prints(t, server, "ls", "--servers", server.Addr()+chroot), chroot)
+		prints(t, server, "register", "--servers", server.Addr()+chroot, "--name", "stock", "--address", "h", "--port", "1", "--", "true")
 		require.True(t, server.Exists(chroot+"/services/stock"), chroot)
 	}
 	require.ElementsMatch(t, []string{"a", "app", "zookeeper"}, testbed.ServerChildren(t, server, "/"), "nothing is created elsewhere")
@@ -41,8 +35,7 @@ func TestLsQuotesForeignText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			require.NoError(t, server.Create("/services/orders/a", []byte(data)))
-			text, code := runs(t, server, "ls", "orders")
-			require.Zero(t, code)
+			text := prints(t, server, "ls", "orders")
 			require.Equal(t, 1, strings.Count(text, "\n"), "%q", text)
 			require.Equal(t, 3, strings.Count(text, "\t"), "%q", text)
 			require.NotContains(t, text, "\x1b")
@@ -54,10 +47,8 @@ func TestLsQuotesForeignText(t *testing.T) {
 func TestLsQuotesNames(t *testing.T) {
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Create("/services/a\u202eb/x", []byte("{")))
-	text, code := runs(t, server, "ls")
-	require.Zero(t, code)
-	require.Equal(t, "\"a\\u202eb\"\n", text)
-	text, _ = runs(t, server, "ls", "a\u202eb")
+	require.Equal(t, "\"a\\u202eb\"\n", prints(t, server, "ls"))
+	text, _ := runs(t, server, "ls", "a\u202eb")
 	require.NotContains(t, text, "\u202e", "the name of a node that cannot be read")
 }
 
@@ -68,20 +59,12 @@ func TestNamesWithSlashes(t *testing.T) {
 		require.NoError(t, server.Create("/services/"+name+"/a", []byte(`{"name":"`+name+`","id":"a","address":"10.0.0.1","port":8081}`)))
 	}
 	require.NoError(t, server.Create("/services/idle", nil))
-	text, code := runs(t, server, "ls")
-	require.Zero(t, code)
-	require.Equal(t, "idle\npl\npl/krakow\npl/warsaw/collector\n", text)
+	require.Equal(t, "idle\npl\npl/krakow\npl/warsaw/collector\n", prints(t, server, "ls"))
 
-	out, end := begin(t, server, "http", "--listen", "127.0.0.1:0")
-	url := out.await(t, `serving http_sd at (\S+)`)
-	defer http.DefaultClient.CloseIdleConnections()
+	_, get, end := serves(t, server)
 	for path, want := range map[string]int{"/": 3, "/pl/warsaw/collector": 1} {
-		answer, err := http.Get(url + path)
-		require.NoError(t, err)
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-		require.Equal(t, want, strings.Count(string(body), "10.0.0.1:8081"), "%s", body)
+		_, body := get(path)
+		require.Equal(t, want, strings.Count(body, "10.0.0.1:8081"), body)
 	}
 	require.Zero(t, end())
 }

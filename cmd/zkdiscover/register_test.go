@@ -4,13 +4,10 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -19,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
@@ -45,37 +43,17 @@ func spawn(t *testing.T, server *zktest.Server, args ...string) *program {
 	p.Env = append(p.Env, "DIR="+p.dir)
 	p.Stdout, p.Stderr = &p.out, &p.err
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal
-	require.NoError(t, p.Start())
-	t.Cleanup(func() {
-		if p.ProcessState == nil {
-			_ = p.Process.Kill()
-			_ = p.Wait()
-		}
-	})
+	clitest.Start(t, p.Cmd)
 	return p
 }
 
 // end waits for the program and returns its exit code.
-func (p *program) end() int {
-	_ = p.Wait()
-	return p.ProcessState.ExitCode()
-}
+func (p *program) end() int { return clitest.End(p.Cmd) }
 
 // pid waits until the command has written a process id to a file of $DIR.
 func (p *program) pid(t *testing.T, name string) int {
 	t.Helper()
-	pid := 0
-	testbed.Eventually(t, func() bool {
-		text, _ := os.ReadFile(filepath.Join(p.dir, name))
-		if !strings.HasSuffix(string(text), "\n") {
-			return false
-		}
-		var err error
-		pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
-		return err == nil
-	}, "the command writes "+name)
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	return pid
+	return clitest.PID(t, filepath.Join(p.dir, name))
 }
 
 // registered starts a script as an instance of orders and waits until both run.
@@ -93,11 +71,6 @@ const (
 	works  = `while :; do sleep 0.01; done`
 )
 
-func gone(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return syscall.Kill(pid, 0) != nil || err == nil && strings.Contains(string(text), ") Z ")
-}
-
 func TestSignalsArePassedOn(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		t.Run(s.String(), func(t *testing.T) {
@@ -105,7 +78,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 			p, pid := registered(t, server, "ulimit -c 0; "+sayPid+works)
 			require.NoError(t, p.Process.Signal(s))
 			assert.Equal(t, cli.ExitSignal+int(s), p.end(), p.err.String())
-			assert.True(t, gone(pid))
+			assert.True(t, clitest.Dead(pid))
 			assert.False(t, server.Exists("/services/orders/me"))
 		})
 	}
@@ -131,11 +104,11 @@ func TestSecondSignalKills(t *testing.T) {
 			p.pid(t, "got")
 		} else {
 			testbed.Eventually(t, func() bool { return !server.Exists("/services/orders/me") }, "it is unregistered")
-			assert.False(t, gone(pid), "the command drains")
+			assert.False(t, clitest.Dead(pid), "the command drains")
 		}
 		require.NoError(t, p.Process.Signal(syscall.SIGINT))
 		assert.Equal(t, cli.ExitSignal+int(syscall.SIGKILL), p.end(), p.err.String())
-		assert.True(t, gone(pid))
+		assert.True(t, clitest.Dead(pid))
 	}
 }
 
@@ -160,12 +133,12 @@ func TestNoOrphans(t *testing.T) {
 	child := p.pid(t, "child")
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	p.end()
-	testbed.Eventually(t, func() bool { return gone(child) }, "the child of the command ends")
+	testbed.Eventually(t, func() bool { return clitest.Dead(child) }, "the child of the command ends")
 
 	p, pid := registered(t, server, sayPid+works)
 	require.NoError(t, p.Process.Kill())
 	p.end()
-	testbed.Eventually(t, func() bool { return gone(pid) }, "the command dies")
+	testbed.Eventually(t, func() bool { return clitest.Dead(pid) }, "the command dies")
 }
 
 func TestWriteErrors(t *testing.T) {
@@ -176,11 +149,8 @@ func TestWriteErrors(t *testing.T) {
 	defer full.Close()
 	server := newServer(t)
 	for _, args := range [][]string{{"ls"}, {"ls", "orders"}, {"watch", "orders"}, {"http", "--listen", "127.0.0.1:0"}, {"version"}, {"--help"}} {
-		cmd := exec.Command(os.Args[0], args...)
-		cmd.Env = append(os.Environ(), beZkdiscover+"=1", "ZKDISCOVER_SERVERS="+server.Addr())
-		cmd.Stdout = full
-		stderr := &bytes.Buffer{}
-		cmd.Stderr = stderr
+		cmd, stderr := command(t, server, args...), &bytes.Buffer{}
+		cmd.Stdout, cmd.Stderr = full, stderr
 		assert.Error(t, cmd.Run(), args)
 		assert.Equal(t, cli.ExitUnavailable, cmd.ProcessState.ExitCode(), args)
 		assert.Regexp(t, `^zkdiscover: [^\n]*no space left[^\n]*\n$`, stderr.String(), args)
@@ -250,6 +220,5 @@ func TestCredentials(t *testing.T) {
 		assert.NotContains(t, text, "secret")
 	}
 	t.Setenv("ZKDISCOVER_AUTH", "@"+file)
-	_, code := runs(t, server, "ls", "orders")
-	assert.Zero(t, code)
+	prints(t, server, "ls", "orders")
 }

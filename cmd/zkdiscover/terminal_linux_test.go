@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
@@ -20,16 +19,8 @@ import (
 // the command a second SIGINT.
 func TestCtrlC(t *testing.T) {
 	server := zktest.NewServer(t)
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	defer master.Close()
-	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
+	master, slave := clitest.Terminal(t)
 	defer slave.Close()
-
 	p := &program{Cmd: command(t, server, "register", "--name", "orders", "--id", "me", "--address", "127.0.0.1", "--port", "1", "--",
 		"sh", "-c", `trap 'echo int >> "$DIR/ints"' INT; `+sayPid+`while [ ! -e "$DIR/go" ]; do sleep 0.01; done; exit 4`), dir: t.TempDir()}
 	p.Env = append(p.Env, "DIR="+p.dir)
@@ -38,7 +29,7 @@ func TestCtrlC(t *testing.T) {
 	require.NoError(t, p.Start())
 	p.pid(t, "pid")
 	testbed.Eventually(t, func() bool { return server.Exists("/services/orders/me") }, "registered")
-	_, err = master.WriteString("\x03")
+	_, err := master.WriteString("\x03")
 	require.NoError(t, err)
 	ints := func() int {
 		text, _ := os.ReadFile(filepath.Join(p.dir, "ints"))

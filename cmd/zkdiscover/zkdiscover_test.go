@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +81,30 @@ func runs(t *testing.T, server *zktest.Server, args ...string) (text string, cod
 	return out.String(), code
 }
 
+// prints runs the program to its end, which must be good, and returns its output.
+func prints(t *testing.T, server *zktest.Server, args ...string) string {
+	t.Helper()
+	text, code := runs(t, server, args...)
+	require.Zero(t, code, text)
+	return text
+}
+
+// serves runs the program's HTTP server. get returns what it answers.
+func serves(t *testing.T, server *zktest.Server, flags ...string) (out *output, get func(path string) (status int, body string), end func() int) {
+	t.Helper()
+	out, end = begin(t, server, append([]string{"http", "--listen", "127.0.0.1:0"}, flags...)...)
+	url := out.await(t, `serving http_sd at (\S+)`)
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return out, func(path string) (int, string) {
+		answer, err := http.Get(url + path)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer.StatusCode, string(body)
+	}, end
+}
+
 func newServer(t *testing.T) *zktest.Server {
 	t.Helper()
 	server := zktest.NewServer(t)
@@ -97,17 +122,11 @@ func newServer(t *testing.T) *zktest.Server {
 
 func TestLsShowsNamesAndInstances(t *testing.T) {
 	server := newServer(t)
-	text, code := runs(t, server, "ls")
-	require.Zero(t, code)
-	require.Equal(t, "orders\nstock\n", text)
-	text, code = runs(t, server, "ls", "orders")
-	require.Zero(t, code)
+	require.Equal(t, "orders\nstock\n", prints(t, server, "ls"))
 	require.Equal(t, "a\t10.0.0.1:8080\tenabled\t"+`{"id":"x","metadata":{"zone-name":"eu"},"name":"orders"}`+
-		"\nb\t[::1]:443\tenabled\t\"text\"\nc\t10.0.0.3:1\tdisabled\tnull\n", text)
+		"\nb\t[::1]:443\tenabled\t\"text\"\nc\t10.0.0.3:1\tdisabled\tnull\n", prints(t, server, "ls", "orders"))
 	require.NoError(t, server.Create("/services/stock/bad", []byte("bad")))
-	text, code = runs(t, server, "ls", "stock")
-	require.Zero(t, code)
-	require.Contains(t, text, "/services/stock/bad")
+	require.Contains(t, prints(t, server, "ls", "stock"), "/services/stock/bad")
 }
 
 func TestWatchPrintsEachChange(t *testing.T) {
@@ -130,14 +149,12 @@ func TestRegisterRegistersACommandAsLongAsItRuns(t *testing.T) {
 	require.Contains(t, out.String(), "stopped")
 	require.False(t, server.Exists("/services/stock/me"))
 
-	_, code := runs(t, server, append(flags, "--", "sh", "-c", "exit 3")...)
-	require.Equal(t, 3, code)
-	_, code = runs(t, server, append(flags, "--", "sh", "-c", "kill -9 $$")...)
-	require.Equal(t, 137, code)
-	_, code = runs(t, server, append(flags, "--", "/does/not/exist")...)
-	require.Equal(t, cli.ExitNotFound, code)
-	_, code = runs(t, server, append(flags, "--", t.TempDir())...)
-	require.Equal(t, cli.ExitCannotRun, code)
+	for want, command := range map[int][]string{
+		3: {"sh", "-c", "exit 3"}, 137: {"sh", "-c", "kill -9 $$"}, cli.ExitNotFound: {"/does/not/exist"}, cli.ExitCannotRun: {t.TempDir()},
+	} {
+		_, code := runs(t, server, slices.Concat(flags, []string{"--"}, command)...)
+		require.Equal(t, want, code)
+	}
 	require.False(t, server.Exists("/services/stock/me"))
 }
 
@@ -171,17 +188,7 @@ func (dead) result() error { return errors.New("the command has failed") }
 
 func TestHTTPServesWhatPrometheusReads(t *testing.T) {
 	server := newServer(t)
-	out, end := begin(t, server, "http", "--connect", "2s", "--listen", "127.0.0.1:0")
-	url := out.await(t, `serving http_sd at (\S+)`)
-	defer http.DefaultClient.CloseIdleConnections()
-	get := func(path string) (int, string) {
-		answer, err := http.Get(url + path)
-		require.NoError(t, err)
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
-		return answer.StatusCode, string(body)
-	}
+	out, get, end := serves(t, server, "--connect", "2s")
 	status, body := get("/")
 	require.Equal(t, http.StatusOK, status)
 	require.JSONEq(t, `[
@@ -196,9 +203,7 @@ func TestHTTPServesWhatPrometheusReads(t *testing.T) {
 	testbed.Create(t, client, "/services/secret", nil, framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
 	_, body = get("/")
 	require.Equal(t, one, body, "a service that may not be read hides no other")
-	text, code := runs(t, server, "ls")
-	require.Zero(t, code)
-	require.Equal(t, "orders\nsecret\nstock\n", text)
+	require.Equal(t, "orders\nsecret\nstock\n", prints(t, server, "ls"))
 	out.await(t, "lookup /services/secret: .*authenticated")
 	status, _ = get("/secret")
 	require.Equal(t, http.StatusServiceUnavailable, status)
@@ -224,9 +229,7 @@ func TestWrongUseHasItsExitCode(t *testing.T) {
 		require.Equal(t, 1, strings.Count(text, "\n"), text)
 	}
 	for _, args := range [][]string{{"-h"}, {"register", "-h"}, {"http", "-h"}} {
-		text, code := runs(t, server, args...)
-		require.Zero(t, code)
-		require.Contains(t, text, "Usage:\n  zkdiscover")
+		require.Contains(t, prints(t, server, args...), "Usage:\n  zkdiscover")
 	}
 	server.Stop()
 	text, code := runs(t, server, "ls", "--connect", "100ms")

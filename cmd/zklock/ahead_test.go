@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -114,20 +112,10 @@ func TestRunSaysWhoIsAhead(t *testing.T) {
 	q, err := new(locking).queue(newClient(t, server), "/lock")
 	require.NoError(t, err)
 	hold := testbed.Acquire(t, q)
-	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	require.NoError(t, err)
-	p := prepare(t, server.Servers(), "run", "-v", "/lock", "true")
-	p.Stderr = stderr // p.err may not be read before the end
-	start(t, p)
-	said := func() string {
-		text, err := os.ReadFile(stderr.Name())
-		assert.NoError(t, err)
-		return string(text)
-	}
-	ahead := func() int { return strings.Count(said(), "zklock: waiting for /lock: 1 ahead: ") }
+	p := start(t, prepare(t, server.Servers(), "run", "-v", "/lock", "true"))
+	ahead := func() int { return strings.Count(p.err.String(), "zklock: waiting for /lock: 1 ahead: ") }
 	testbed.Eventually(t, func() bool { return ahead() > 0 }, "it says who is ahead")
 	require.NoError(t, hold.Release())
-	assert.Zero(t, p.end(), said())
-	assert.Equal(t, 1, ahead(), said())
-	require.NoError(t, stderr.Close())
+	assert.Zero(t, p.end(), p.err.String())
+	assert.Equal(t, 1, ahead(), p.err.String())
 }

@@ -4,13 +4,7 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
@@ -36,14 +31,16 @@ const (
 // secured is a server with TLS that requests certificates. Only billing has rights below /billing.
 type secured struct {
 	*zktest.Server
-	address, cert, key string
+	*clitest.Certificate
+	address string
 }
 
 func newSecured(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{Server: zktest.NewServer(t)}
-	cert, authorities := s.certificate(t)
-	l, err := s.Listen("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, ClientCAs: authorities, ClientAuth: tls.RequireAndVerifyClientCert})
+	s := &secured{Server: zktest.NewServer(t), Certificate: clitest.NewCertificate(t, serverName)}
+	l, err := s.Listen("127.0.0.1:0", &tls.Config{
+		Certificates: []tls.Certificate{s.Certificate.Certificate}, ClientCAs: s.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	})
 	require.NoError(t, err)
 	s.address = l.Addr()
 	client := testbed.On(s.Server).Client(t)
@@ -51,30 +48,10 @@ func newSecured(t *testing.T) *secured {
 	return s
 }
 
-// certificate writes a self-signed certificate and its key.
-func (s *secured) certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{serverName}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	s.cert, s.key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	require.NoError(t, os.WriteFile(s.cert, certPEM, 0o600))
-	require.NoError(t, os.WriteFile(s.key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
-	pool := x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM(certPEM))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
-}
-
 // call runs zklock with the TLS of the server.
 func (s *secured) call(t *testing.T, verb string, args ...string) (code int, stderr string) {
 	t.Helper()
-	all := append([]string{verb, "--tls", "--cacert", s.cert, "--cert", s.cert, "--key", s.key, "--tls-server-name", serverName}, args...)
+	all := append([]string{verb, "--tls", "--cacert", s.CertFile, "--cert", s.CertFile, "--key", s.KeyFile, "--tls-server-name", serverName}, args...)
 	p := start(t, prepare(t, []string{s.address}, all...))
 	return p.end(), p.err.String()
 }
@@ -125,7 +102,7 @@ func TestAServerThatRequiresSASL(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithSASL(map[string]string{"bob": "pass:word"}), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	for auth, want := range map[string]int{"sasl:bob:pass:word": 0, "sasl:bob:wrong": cli.ExitUnavailable} {
 		p := start(t, prepare(t, []string{server.Addr()}, "run", "--auth", auth, "--acl", "creator", "/billing/lock", "true"))
-		assert.Equal(t, want, p.end(), "%s: %s", auth, p.err)
+		assert.Equal(t, want, p.end(), "%s: %s", auth, p.err.String())
 		assert.NotContains(t, p.err.String(), "word")
 	}
 	assert.Contains(t, acls(t, server, "/billing"), zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
@@ -141,12 +118,12 @@ func TestACertificateIsNeededAndChecked(t *testing.T) {
 	}{
 		{nil, "no server answers"},
 		{[]string{"--tls"}, "x509"},
-		{[]string{"--tls", "--cacert", s.cert, "--cert", s.cert, "--key", s.key}, "127.0.0.1"},
-		{[]string{"--tls", "--cacert", s.cert, "--tls-server-name", serverName}, "certificate required"},
+		{[]string{"--tls", "--cacert", s.CertFile, "--cert", s.CertFile, "--key", s.KeyFile}, "127.0.0.1"},
+		{[]string{"--tls", "--cacert", s.CertFile, "--tls-server-name", serverName}, "certificate required"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
-			p := unavailable(t, s.address, 3*time.Second, append(append([]string{"ls"}, c.flags...), "/billing/lock")...)
+			p := unavailable(t, s.address, 3*time.Second, with("ls", c.flags, "/billing/lock")...)
 			assert.Contains(t, p.err.String(), c.want, c.flags)
 		})
 	}
@@ -156,7 +133,7 @@ func TestACertificateIsNeededAndChecked(t *testing.T) {
 func TestTheConnectionComesFromTheEnvironment(t *testing.T) {
 	s := newSecured(t)
 	p := program(t, []string{s.address}, "sh", "-c", `$ZKLOCK run /billing/lock -- sh -c '$ZKLOCK ls /billing/lock'`)
-	p.Env = append(p.Env, "ZKLOCK_TLS=true", "ZKLOCK_CACERT="+s.cert, "ZKLOCK_CERT="+s.cert, "ZKLOCK_KEY="+s.key,
+	p.Env = append(p.Env, "ZKLOCK_TLS=true", "ZKLOCK_CACERT="+s.CertFile, "ZKLOCK_CERT="+s.CertFile, "ZKLOCK_KEY="+s.KeyFile,
 		"ZKLOCK_TLS_SERVER_NAME="+serverName, "ZKLOCK_AUTH=digest:"+password, "ZKLOCK_ACL=creator")
 	require.Zero(t, start(t, p).end(), p.err.String())
 	assert.Contains(t, p.out.String(), "/billing/lock: mutex\n")
@@ -183,8 +160,7 @@ func TestNodesHaveTheACL(t *testing.T) {
 	} {
 		server.Flush()
 		for _, verb := range []string{"run", "elect"} {
-			code, _, stderr := call(t, server, verb, "--auth", "digest:"+password, "--acl", list, "/jobs/"+verb, "true")
-			require.Zero(t, code, "%s: %s", list, stderr)
+			succeeds(t, server, verb, "--auth", "digest:"+password, "--acl", list, "/jobs/"+verb, "true")
 		}
 		assert.Equal(t, want, acls(t, server, "/jobs"), list)
 	}
@@ -221,7 +197,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		{"--tls --cert", file, "--cert and --key require each other"},
 		{"--tls --key " + file + " --cert", file, "TLS files: " + file},
 	} {
-		args := append(append([]string{"run"}, strings.Fields(c.flag)...), c.value, "/lock", "true")
+		args := with("run", strings.Fields(c.flag), c.value, "/lock", "true")
 		var out, stderr bytes.Buffer
 		assert.Equal(t, cli.ExitUsage, zklock(args, &out, &stderr), args)
 		assert.Contains(t, stderr.String(), c.want, args)

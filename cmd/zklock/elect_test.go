@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/zktest"
@@ -28,16 +29,29 @@ const served = `trap 'echo ended; exit 9' TERM; echo "$$ $ZKLOCK_TOKEN" >> "$FIL
 // of each term.
 type candidate struct {
 	*process
-	file string
+	dir, file string
 }
 
 func elects(t *testing.T, server *zktest.Server, script string, flags ...string) *candidate {
 	t.Helper()
-	args := append(append([]string{"elect"}, flags...), "/election", "--", "sh", "-c", script)
-	c := &candidate{prepare(t, server.Servers(), args...), filepath.Join(t.TempDir(), "terms")}
-	c.Env = append(c.Env, "FILE="+c.file)
+	dir := t.TempDir()
+	c := &candidate{prepare(t, server.Servers(), with("elect", flags, "/election", "--", "sh", "-c", script)...), dir, filepath.Join(dir, "terms")}
+	c.Env = append(c.Env, "FILE="+c.file, "DIR="+dir)
 	start(t, c.process)
 	return c
+}
+
+// told waits until the command has written a line to a file of $DIR, and deletes the file.
+func (c *candidate) told(t *testing.T, name string) {
+	t.Helper()
+	clitest.Written(t, filepath.Join(c.dir, name))
+	require.NoError(t, os.Remove(filepath.Join(c.dir, name)))
+}
+
+// tell creates a file in $DIR.
+func (c *candidate) tell(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), nil, 0o600))
 }
 
 // term waits until the command of the nth term runs, and returns its process id and its token.
@@ -62,8 +76,6 @@ func (c *candidate) terms() int {
 	text, _ := os.ReadFile(c.file)
 	return strings.Count(string(text), "\n")
 }
-
-func dead(pid int) bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }
 
 func newElection(t *testing.T, server *zktest.Server, opts ...leader.Option) *leader.Election {
 	t.Helper()
@@ -102,13 +114,11 @@ func TestElectIsACandidateAmongOthers(t *testing.T) {
 	candidates(t, e, 2)
 	second := elects(t, server, served)
 	candidates(t, e, 3)
-	code, out, stderr := call(t, server, "ls", "--json", "/election")
-	require.Zero(t, code, stderr)
 	var found struct {
 		Kind         string
 		Participants []line
 	}
-	require.NoError(t, json.Unmarshal([]byte(out), &found))
+	require.NoError(t, json.Unmarshal([]byte(succeeds(t, server, "ls", "--json", "/election")), &found))
 	assert.Equal(t, "election", found.Kind)
 	var seen []string
 	for _, l := range found.Participants {
@@ -117,18 +127,15 @@ func TestElectIsACandidateAmongOthers(t *testing.T) {
 	require.Len(t, seen, 3)
 	assert.Equal(t, []string{"leads term host-7", "waits term a library"}, seen[:2])
 	assert.Regexp(t, `^waits term \S+:\d+ sh$`, seen[2])
-	_, out, _ = call(t, server, "ls", "/election")
-	assert.Regexp(t, `^/election: election\nSTATE .*\nleads +term +host-7 `, out)
+	assert.Regexp(t, `^/election: election\nSTATE .*\nleads +term +host-7 `, succeeds(t, server, "ls", "/election"))
 
-	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 9, first.end(), first.err.String())
+	assert.Equal(t, 9, first.endBy(t, syscall.SIGTERM))
 	term := <-next
 	assert.Zero(t, second.terms())
 	require.NoError(t, term.Release())
 	_, later := second.term(t, 1)
 	assert.Greater(t, later, token)
-	require.NoError(t, second.Process.Signal(syscall.SIGINT))
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGINT), second.end(), second.err.String())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGINT), second.endBy(t, syscall.SIGINT))
 	assertNothingStays(t, server, "/election")
 }
 
@@ -153,17 +160,16 @@ func TestElectCampaignsAgain(t *testing.T) {
 			second := elects(t, server, served)
 			lose(t, server, candidates(t, e, 2)[0])
 			secondPid, _ := second.term(t, 1)
-			assert.True(t, dead(firstPid), "the first command has ended when the second begins")
+			assert.True(t, clitest.Dead(firstPid), "the first command has ended when the second begins")
 			// Both have campaigned: the first one waits.
 			candidates(t, e, 2)
 			assert.Equal(t, 1, first.terms())
 			lose(t, server, candidates(t, e, 2)[0])
 			first.term(t, 2)
-			assert.True(t, dead(secondPid))
+			assert.True(t, clitest.Dead(secondPid))
 			candidates(t, e, 2)
 			for _, c := range []*candidate{first, second} {
-				require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-				c.end()
+				c.endBy(t, syscall.SIGTERM)
 				assert.Contains(t, c.out.String(), "ended\n")
 				assert.Regexp(t, `zklock: lost /election/_c_\S+-latch-\d+: .*; campaigning again\n`, c.err.String())
 			}
@@ -177,40 +183,34 @@ func TestElectCampaignsAgain(t *testing.T) {
 func TestElectGivesUpOnlyWhenTheCommandHasEnded(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
-	dir := t.TempDir()
-	t.Setenv("DIR", dir)
 	first := elects(t, server, `trap 'echo > "$DIR/signalled"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done; exit 0' TERM
 		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while :; do sleep 0.01; done`)
 	first.term(t, 1)
 	second := elects(t, server, served)
 	before := candidates(t, e, 2)
 	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
-	begun(t, filepath.Join(dir, "signalled"))
+	first.told(t, "signalled")
 	assert.Equal(t, before, candidates(t, e, 2))
 	assert.Zero(t, second.terms())
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	first.tell(t, "go")
 	assert.Zero(t, first.end(), first.err.String())
 	second.term(t, 1)
 	assert.Equal(t, before[1].Path, candidates(t, e, 1)[0].Path)
-	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
-	second.end()
+	second.endBy(t, syscall.SIGTERM)
 }
 
 // TestASignalWhileTheCommandIsEnded: after a signal zklock does not campaign again.
 func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
-	dir := t.TempDir()
-	t.Setenv("DIR", dir)
 	c := elects(t, server, `trap 'echo > "$DIR/signalled"' TERM
 		echo "$$ $ZKLOCK_TOKEN" >> "$FILE"; while [ ! -e "$DIR/go" ]; do sleep 0.01; done`, "--grace", "15s")
 	c.term(t, 1)
 	require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].SessionID))
-	begun(t, filepath.Join(dir, "signalled"))
-	require.NoError(t, os.Remove(filepath.Join(dir, "signalled")))
+	c.told(t, "signalled")
 	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	begun(t, filepath.Join(dir, "signalled")) // it is passed on
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	c.told(t, "signalled") // it is passed on
+	c.tell(t, "go")
 	assert.Equal(t, exitLost, c.end())
 	assert.NotContains(t, c.err.String(), "campaigning again")
 	assertNothingStays(t, server, "/election")
@@ -221,27 +221,22 @@ func TestASignalWhileTheCommandIsEnded(t *testing.T) {
 func TestElectCampaignsAgainAfterASignalThatEndsNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
-	dir := t.TempDir()
-	t.Setenv("DIR", dir)
 	c := elects(t, server, `trap 'echo > "$DIR/received"' HUP USR1 USR2; `+served)
 	for i, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
 		c.term(t, i+1)
 		require.NoError(t, c.Process.Signal(s))
-		begun(t, filepath.Join(dir, "received"))
-		require.NoError(t, os.Remove(filepath.Join(dir, "received")))
+		c.told(t, "received")
 		require.NoError(t, server.ExpireSession(candidates(t, e, 1)[0].SessionID))
 	}
 	c.term(t, 4)
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
-	begun(t, filepath.Join(dir, "received"))
-	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 9, c.end(), c.err.String())
+	c.told(t, "received")
+	assert.Equal(t, 9, c.endBy(t, syscall.SIGTERM))
 	assertNothingStays(t, server, "/election")
 
 	c = elects(t, server, served) // which SIGHUP ends
 	c.term(t, 1)
-	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGHUP), c.end(), c.err.String())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGHUP), c.endBy(t, syscall.SIGHUP))
 }
 
 // TestASignalWhileTheLeadershipIsGivenUp: the command has exited, so its exit code does not count.
@@ -250,8 +245,7 @@ func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	c := elects(t, server, served)
 	c.term(t, 1)
 	gate := server.Block(zktest.OnOp("delete"), zktest.OnPath("/election/"))
-	code, _, stderr := call(t, server, "revoke", "/election")
-	require.Zero(t, code, stderr)
+	succeeds(t, server, "revoke", "/election")
 	<-gate.Arrived()
 	// zklock may receive the signal in the next campaign only
 	next := server.Block(zktest.OnCreate(), zktest.OnPath("/election/"))
@@ -260,19 +254,6 @@ func TestASignalWhileTheLeadershipIsGivenUp(t *testing.T) {
 	testbed.Eventually(t, func() bool { return !pending(t, c.Process.Pid, syscall.SIGTERM) }, "the signal arrives")
 	gate.Open()
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), c.end(), c.err.String())
-}
-
-// TestElectEndsWithItsCommand: the supervisor of zklock decides whether to restart it.
-func TestElectEndsWithItsCommand(t *testing.T) {
-	server := zktest.NewServer(t)
-	for _, want := range []int{0, 3} {
-		code, _, stderr := call(t, server, "elect", "/election", "--", "sh", "-c", "exit "+strconv.Itoa(want))
-		assert.Equal(t, want, code)
-		assert.Empty(t, stderr)
-	}
-	code, _, _ := call(t, server, "elect", "/election", "no-such-program")
-	assert.Equal(t, cli.ExitNotFound, code)
-	assertNothingStays(t, server, "/election")
 }
 
 // TestElectHandsOver: a leader that is asked to release ends its command and queues again.
@@ -284,21 +265,17 @@ func TestElectHandsOver(t *testing.T) {
 	first.term(t, 1)
 	second := elects(t, server, served, "--id", "second")
 	candidates(t, e, 2)
-	code, out, stderr := call(t, server, "revoke", "/election")
-	require.Zero(t, code, stderr)
-	assert.Equal(t, "/election: holders asked to release: 1\n", out)
+	assert.Equal(t, "/election: holders asked to release: 1\n", succeeds(t, server, "revoke", "/election"))
 	second.term(t, 1)
 	testbed.Eventually(t, func() bool {
 		all := candidates(t, e, 2)
 		return all[0].ID == "second" && all[1].ID == "first"
 	}, "the first one waits behind the second")
 	assert.Equal(t, 1, first.terms())
-	require.NoError(t, first.Process.Signal(syscall.SIGTERM)) // it waits, and has no command
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), first.end())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), first.endBy(t, syscall.SIGTERM), "it waits, and has no command")
 	assert.Equal(t, "ended\n", first.out.String())
 	assert.Contains(t, first.err.String(), "release requested (zklock revoke) for /election/")
-	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 9, second.end())
+	assert.Equal(t, 9, second.endBy(t, syscall.SIGTERM))
 	assertNothingStays(t, server, "/election")
 }
 
@@ -309,14 +286,10 @@ func TestALeaderThatDoesNotListenIsNotAsked(t *testing.T) {
 	term, err := e.Campaign(testbed.Context(t))
 	require.NoError(t, err)
 	for _, path := range []string{"/election", term.Path()} {
-		code, out, stderr := call(t, server, "revoke", path)
-		assert.Equal(t, exitConflict, code, stderr)
-		assert.Empty(t, out)
-		assert.Contains(t, stderr, "the leader at "+term.Path()+" is not zklock")
+		refuses(t, server, exitConflict, "the leader at "+term.Path()+" is not zklock", "revoke", path)
 		assert.Equal(t, "a library", candidates(t, e, 1)[0].ID)
 	}
-	code, _, stderr := call(t, server, "revoke", "--force", "0s", "/election")
-	require.Zero(t, code, stderr)
+	succeeds(t, server, "revoke", "--force", "0s", "/election")
 	candidates(t, e, 0)
 	<-term.Done()
 }
@@ -342,11 +315,10 @@ func TestElectWaitsThroughAnOutage(t *testing.T) {
 	server.RefuseConnections(true) // until its session is over
 	server.CutConnections()
 	pid, _ := c.term(t, 1)
-	testbed.Eventually(t, func() bool { return dead(pid) }, "the command is ended")
+	testbed.Eventually(t, func() bool { return clitest.Dead(pid) }, "the command is ended")
 	server.RefuseConnections(false)
 	c.term(t, 2)
-	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 9, c.end())
+	assert.Equal(t, 9, c.endBy(t, syscall.SIGTERM))
 }
 
 // TestElectAndOtherKinds: an election does not exclude the holders of a lock, but a selector's is a
@@ -356,42 +328,18 @@ func TestElectAndOtherKinds(t *testing.T) {
 	c := elects(t, server, served)
 	c.term(t, 1)
 	for _, flags := range [][]string{nil, {"--read"}, {"--permits", "2"}} {
-		code, out, stderr := call(t, server, append(append([]string{"run"}, flags...), "/election", "echo", "in")...)
-		assert.Equal(t, exitConflict, code)
-		assert.Empty(t, out)
-		assert.Contains(t, stderr, "an election is in use at /election, and a ")
+		refuses(t, server, exitConflict, "an election is in use at /election, and a ", with("run", flags, "/election", "echo", "in")...)
 	}
-	code, _, stderr := call(t, server, "elect", "--selector", "/election", "true")
-	assert.Equal(t, exitConflict, code, stderr)
-	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	c.end()
+	refuses(t, server, exitConflict, "", "elect", "--selector", "/election", "true")
+	c.endBy(t, syscall.SIGTERM)
 
 	c = elects(t, server, served, "--selector", "--id", "host-7")
 	_, token := c.term(t, 1)
 	who, err := newElection(t, server, leader.WithSelector()).Leader(testbed.Context(t))
 	require.NoError(t, err)
 	assert.Equal(t, []any{"host-7", token}, []any{who.ID, who.Token})
-	code, _, stderr = call(t, server, "run", "--try", "/election", "true")
-	assert.Equal(t, exitNotAcquired, code, stderr)
-	code, _, stderr = call(t, server, "elect", "/election", "true")
-	assert.Equal(t, exitConflict, code)
-	assert.Contains(t, stderr, "a mutex is in use at /election, and an election does not exclude its holders")
-	require.NoError(t, c.Process.Signal(syscall.SIGTERM))
-	c.end()
+	refuses(t, server, exitNotAcquired, "", "run", "--try", "/election", "true")
+	refuses(t, server, exitConflict, "a mutex is in use at /election, and an election does not exclude its holders", "elect", "/election", "true")
+	c.endBy(t, syscall.SIGTERM)
 	assertNothingStays(t, server, "/election")
-}
-
-// TestElectDoesNotCampaignForABadCommand: a permanent error ends zklock.
-func TestElectDoesNotCampaignForABadCommand(t *testing.T) {
-	server := zktest.NewServer(t)
-	file := filepath.Join(t.TempDir(), "script")
-	require.NoError(t, os.WriteFile(file, []byte("#!/no/such/shell\n"), 0o700))
-	code, _, stderr := call(t, server, "elect", "/election", file)
-	assert.Equal(t, cli.ExitCannotRun, code)
-	assert.NotContains(t, stderr, "campaigning again")
-	assertNothingStays(t, server, "/election")
-	m := newMutex(t, server, "/election")
-	hold, err := m.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, hold.Release())
 }

@@ -4,9 +4,7 @@ package main
 
 import (
 	"io"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/transcript"
 	"github.com/gocurator/curator/zktest"
@@ -27,10 +26,8 @@ func script(t *testing.T, server *zktest.Server, does string) *process {
 	require.Len(t, blocks, 1)
 	const part = `echo "the part that needs the lock"`
 	require.Contains(t, blocks[0], part)
-	bin := t.TempDir()
-	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(bin, "zklock")))
 	p := program(t, server.Servers(), "sh", "-c", strings.Replace(blocks[0], part, does, 1))
-	p.Env = append(p.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	p.Env = append(p.Env, install(t))
 	return start(t, p)
 }
 
@@ -40,10 +37,9 @@ func TestHoldEndsWithItsScript(t *testing.T) {
 	m := newMutex(t, server, "/jobs/nightly")
 	file := filepath.Join(t.TempDir(), "pid")
 	p := script(t, server, sayPid(file)+works)
-	begun(t, file)
+	clitest.Written(t, file)
 	queued(t, m, 1)
-	require.NoError(t, p.Process.Kill())
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGKILL), p.end())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGKILL), p.endBy(t, syscall.SIGKILL))
 	queued(t, m, 0)
 	assert.Empty(t, p.err.String())
 
@@ -60,13 +56,9 @@ func TestHoldLastsAsLongAsWhatTheScriptHasStarted(t *testing.T) {
 	m := newMutex(t, server, "/jobs/nightly")
 	file := filepath.Join(t.TempDir(), "pid")
 	p := script(t, server, "sh -c '"+sayPid(file)+"exec sleep 1000' & wait")
-	pid, err := strconv.Atoi(begun(t, file))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	require.NoError(t, p.Process.Kill())
-	p.end()
-	code, _, _ := call(t, server, "run", "--try", "/jobs/nightly", "true")
-	assert.Equal(t, exitNotAcquired, code)
+	pid := clitest.PID(t, file)
+	p.endBy(t, syscall.SIGKILL)
+	refuses(t, server, exitNotAcquired, "", "run", "--try", "/jobs/nightly", "true")
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	queued(t, m, 0)
 }
@@ -78,8 +70,7 @@ func TestHoldStopsWaitingWithItsScript(t *testing.T) {
 	held := testbed.Acquire(t, m)
 	p := script(t, server, "echo in")
 	queued(t, m, 2)
-	require.NoError(t, p.Process.Kill())
-	p.end()
+	p.endBy(t, syscall.SIGKILL)
 	assert.Empty(t, p.out.String())
 	queued(t, m, 1)
 
@@ -100,8 +91,6 @@ func TestHoldNeedsAPipe(t *testing.T) {
 	server := zktest.NewServer(t)
 	for fd, want := range map[string]string{"0": "--fd 0 is not a pipe", "77": "--fd 77 is not a pipe", "-1": "--fd", "stdin": "--fd"} {
 		// standard input is /dev/null
-		code, _, stderr := call(t, server, "hold", "--fd", fd, "/lock")
-		assert.Equal(t, cli.ExitUsage, code, fd)
-		assert.Contains(t, stderr, want)
+		refuses(t, server, cli.ExitUsage, want, "hold", "--fd", fd, "/lock")
 	}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/zktest"
@@ -28,57 +28,53 @@ import (
 
 func TestTerminal(t *testing.T) {
 	server := zktest.NewServer(t)
-	terminal, shell := openPty(t)
-	p := program(t, server.Servers(), "sh", "-c", `
+	sh := atTerminal(t, program(t, server.Servers(), "sh", "-c", `
 		$ZKLOCK run /lock sh -c 'read line; echo "command: $line"'
 		read line; echo "script: $line"
 		trap : INT
-		$ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; echo "exit code $?"`)
-	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
-	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	start(t, p)
-	require.NoError(t, shell.Close())
-	read := readingUntil(t, terminal)
-	_, err := terminal.WriteString("one\n")
-	require.NoError(t, err)
-	read("command: one")
-	_, err = terminal.WriteString("two\n")
-	require.NoError(t, err)
-	read("script: two")
-	read("ready")
-	_, err = terminal.WriteString("\x03")
-	require.NoError(t, err)
-	read("exit code 130")
-	assert.Zero(t, p.end())
+		$ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; echo "exit code $?"`))
+	sh.enter("one\n")
+	sh.read("command: one")
+	sh.enter("two\n")
+	sh.read("script: two")
+	sh.read("ready")
+	sh.enter("\x03")
+	sh.read("exit code 130")
+	assert.Zero(t, sh.end())
 }
 
 // TestCtrlCEndsTheScript: the keys are for the process group of the command alone, and the script
 // around zklock does not continue after them, as it would not without zklock. Bash continues after
-// Ctrl-C unless zklock has died of the signal, and after the other key in any case.
+// Ctrl-C unless zklock has died of the signal, and after the other key in any case. The same holds
+// while another client holds the lock.
 func TestCtrlCEndsTheScript(t *testing.T) {
 	for _, c := range []struct {
 		sh, key string
 		want    syscall.Signal
-	}{{"sh", "\x03", syscall.SIGINT}, {"sh", "\x1c", syscall.SIGQUIT}, {"bash", "\x03", syscall.SIGINT}} {
+		waits   bool
+	}{
+		{sh: "sh", key: "\x03", want: syscall.SIGINT}, {sh: "sh", key: "\x1c", want: syscall.SIGQUIT}, {sh: "bash", key: "\x03", want: syscall.SIGINT},
+		{"sh", "\x03", syscall.SIGINT, true}, {"bash", "\x03", syscall.SIGINT, true},
+	} {
 		server := zktest.NewServer(t)
 		m := newMutex(t, server, "/lock")
-		ended := scriptEndedByKey(t, server, c.sh, c.key, func(read func(string)) { read("ready") })
-		assert.Equal(t, c.want, ended, c.sh)
-		queued(t, m, 0)
-		assertNothingStays(t, server, "/lock")
-	}
-}
-
-// TestCtrlCEndsTheScriptThatWaits is the same while another client holds the lock.
-func TestCtrlCEndsTheScriptThatWaits(t *testing.T) {
-	for _, sh := range []string{"sh", "bash"} {
-		server := zktest.NewServer(t)
-		m := newMutex(t, server, "/lock")
-		hold := testbed.Acquire(t, m)
-		ended := scriptEndedByKey(t, server, sh, "\x03", func(func(string)) { queued(t, m, 2) })
-		assert.Equal(t, syscall.SIGINT, ended, sh)
-		queued(t, m, 1)
-		require.NoError(t, hold.Release())
+		held := 0
+		if c.waits {
+			testbed.Acquire(t, m)
+			held = 1
+		}
+		sh := atTerminal(t, program(t, server.Servers(), c.sh, "-c",
+			`ulimit -c 0; for i in 1 2; do $ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; done; echo "the script goes on"`))
+		if c.waits {
+			queued(t, m, 2)
+		} else {
+			sh.read("ready")
+		}
+		sh.enter(c.key)
+		ended := testbed.Go(sh.end) // with the script
+		testbed.Receive(t, ended, "the script ends")
+		assert.Equal(t, c.want, sh.ProcessState.Sys().(syscall.WaitStatus).Signal(), c)
+		queued(t, m, held)
 	}
 }
 
@@ -89,37 +85,10 @@ func TestACodeOf130IsNoCtrlC(t *testing.T) {
 	hold := testbed.Acquire(t, m)
 	t.Cleanup(func() { _ = hold.Release() })
 	for _, args := range [][]string{{"run", "/lock", "sh", "-c", "exit 130"}, {"run", "--wait", "1ms", "--exit-code", "130", "/held", "true"}} {
-		_, shell := openPty(t)
-		p := program(t, server.Servers(), os.Args[0], args...)
-		p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
-		p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-		start(t, p)
-		require.NoError(t, shell.Close())
+		p := atTerminal(t, prepare(t, server.Servers(), args...))
 		p.end()
 		assert.Equal(t, cli.ExitSignal+int(syscall.SIGINT), p.ProcessState.ExitCode(), "%q: %v", args, p.ProcessState)
 	}
-}
-
-// scriptEndedByKey presses a key, once ready has returned, while a script runs zklock, and returns
-// the signal that the script dies of.
-func scriptEndedByKey(t *testing.T, server *zktest.Server, sh, key string, ready func(read func(string))) syscall.Signal {
-	t.Helper()
-	terminal, shell := openPty(t)
-	p := program(t, server.Servers(), sh, "-c", `ulimit -c 0; for i in 1 2; do $ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; done; echo "the script goes on"`)
-	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
-	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	start(t, p)
-	require.NoError(t, shell.Close())
-	ready(readingUntil(t, terminal))
-	_, err := terminal.WriteString(key)
-	require.NoError(t, err)
-	ended := make(chan struct{})
-	go func() { // ends with the script
-		defer close(ended)
-		p.end()
-	}()
-	testbed.Receive(t, ended, "the script ends")
-	return p.ProcessState.Sys().(syscall.WaitStatus).Signal()
 }
 
 // TestTheTerminalComesBackFromWhatCannotBeRun: a script can read the terminal after a command that
@@ -128,40 +97,13 @@ func TestTheTerminalComesBackFromWhatCannotBeRun(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(file, []byte("no program\n"), 0o700))
-	terminal, shell := openPty(t)
 	p := program(t, server.Servers(), "sh", "-c", `$ZKLOCK run /lock "$FILE"; echo "exit code $?"; read line; echo "script: $line"`)
 	p.Env = append(p.Env, "FILE="+file)
-	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
-	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	start(t, p)
-	require.NoError(t, shell.Close())
-	read := readingUntil(t, terminal)
-	read("exit code 126")
-	_, err := terminal.WriteString("a line\n")
-	require.NoError(t, err)
-	read("script: a line")
-	assert.Zero(t, p.end())
-}
-
-// openPty creates a pseudo terminal.
-func openPty(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { master.Close() })
-	raw, err := master.SyscallConn() // after a call of Fd, reads would block for ever
-	require.NoError(t, err)
-	n := 0
-	var failed error
-	require.NoError(t, raw.Control(func(fd uintptr) {
-		if failed = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); failed == nil {
-			n, failed = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
-		}
-	}))
-	require.NoError(t, failed)
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
-	require.NoError(t, err)
-	return master, slave
+	sh := atTerminal(t, p)
+	sh.read("exit code 126")
+	sh.enter("a line\n")
+	sh.read("script: a line")
+	assert.Zero(t, sh.end())
 }
 
 // readingUntil returns a function that reads until a text arrives. It continues behind the text of
@@ -184,7 +126,7 @@ func readingUntil(t *testing.T, f *os.File) func(text string) {
 	}
 }
 
-// shell is an interactive shell with job control at its own terminal.
+// shell is a program at its own terminal.
 type shell struct {
 	*testing.T
 	*process
@@ -192,16 +134,23 @@ type shell struct {
 	read     func(text string) // until a text has come
 }
 
-func interactive(t *testing.T, server *zktest.Server) *shell {
+// atTerminal starts p at a terminal.
+func atTerminal(t *testing.T, p *process) *shell {
 	t.Helper()
-	terminal, slave := openPty(t)
-	p := program(t, server.Servers(), "sh", "-i")
-	p.Env = append(p.Env, "PS1=> ", "ENV=")
+	terminal, slave := clitest.Terminal(t)
 	p.Stdin, p.Stdout, p.Stderr = slave, slave, slave
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	start(t, p)
 	require.NoError(t, slave.Close())
-	s := &shell{t, p, terminal, readingUntil(t, terminal)}
+	return &shell{t, p, terminal, readingUntil(t, terminal)}
+}
+
+// interactive starts a shell with job control.
+func interactive(t *testing.T, server *zktest.Server) *shell {
+	t.Helper()
+	p := program(t, server.Servers(), "sh", "-i")
+	p.Env = append(p.Env, "PS1=> ", "ENV=")
+	s := atTerminal(t, p)
 	s.read("> ")
 	return s
 }
@@ -240,8 +189,7 @@ func (s *shell) interrupt() {
 // holderStops waits until the zklock that holds is stopped.
 func holderStops(t *testing.T, server *zktest.Server) {
 	t.Helper()
-	m := newMutex(t, server, "/lock")
-	_, pid, _ := strings.Cut(string(queued(t, m, 1)[0].Data), ":")
+	_, pid, _ := strings.Cut(string(participant(t, server).Data), ":")
 	pid, _, _ = strings.Cut(pid, " ")
 	testbed.Eventually(t, func() bool { return stateOf(pid) == "T" }, "zklock is stopped")
 }
@@ -376,8 +324,7 @@ func TestStoppedByWhoKnowsTheJob(t *testing.T) {
 	sh.enter("kill -CONT %1\n")
 	testbed.Eventually(t, c.moves, "the command goes on")
 	sh.enter("kill %1\n")
-	m := newMutex(t, server, "/lock")
-	queued(t, m, 0)
+	queued(t, newMutex(t, server, "/lock"), 0)
 	assert.Empty(t, stateOf(c.pid()), "the command has ended before the lock is free")
 }
 
@@ -428,13 +375,12 @@ func TestACommandThatSomebodyElseContinuedHasItsGrace(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
 	p, session := holder(t, server, "trap 'echo cleaning up; exit 0' TERM; "+sayPid(file)+":", "while :; do :; done")
-	pid := begun(t, file)
-	n, err := strconv.Atoi(pid)
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(n, syscall.SIGSTOP))
-	testbed.Eventually(t, func() bool { return stateOf(pid) == "T" }, "the command is stopped")
-	require.NoError(t, syscall.Kill(n, syscall.SIGCONT))
-	testbed.Eventually(t, func() bool { return stateOf(pid) != "T" }, "the command goes on")
+	pid := clitest.PID(t, file)
+	stopped := func() bool { return stateOf(strconv.Itoa(pid)) == "T" }
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	testbed.Eventually(t, stopped, "the command is stopped")
+	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
+	testbed.Eventually(t, func() bool { return !stopped() }, "the command goes on")
 	require.NoError(t, server.ExpireSession(session))
 	assert.Equal(t, exitLost, p.end())
 	assert.Equal(t, "cleaning up\n", p.out.String())
@@ -479,21 +425,13 @@ func TestTheTerminalIsTakenFromTheCommand(t *testing.T) {
 // TestNobodyIsThereToContinue: without job control Ctrl-Z does not block the terminal.
 func TestNobodyIsThereToContinue(t *testing.T) {
 	server := zktest.NewServer(t)
-	terminal, shell := openPty(t)
-	p := program(t, server.Servers(), "sh", "-c", `$ZKLOCK run /lock sh -c 'echo ready; read line; echo "got: $line"'`)
-	p.Stdin, p.Stdout, p.Stderr = shell, shell, shell
-	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	start(t, p)
-	require.NoError(t, shell.Close())
-	read := readingUntil(t, terminal)
-	read("ready")
-	_, err := terminal.WriteString("\x1a")
-	require.NoError(t, err)
-	read("stopped; if")
-	_, err = terminal.WriteString("a line\n")
-	require.NoError(t, err)
-	read("got: a line")
-	assert.Zero(t, p.end())
+	sh := atTerminal(t, program(t, server.Servers(), "sh", "-c", `$ZKLOCK run /lock sh -c 'echo ready; read line; echo "got: $line"'`))
+	sh.read("ready")
+	sh.enter("\x1a")
+	sh.read("stopped; if")
+	sh.enter("a line\n")
+	sh.read("got: a line")
+	assert.Zero(t, sh.end())
 }
 
 // TestWhatTheCommandLeavesBehindIsEnded: a process that ignores Ctrl-C, as a background process of
@@ -510,9 +448,7 @@ func TestWhatTheCommandLeavesBehindIsEnded(t *testing.T) {
 			p := program(t, server.Servers(), os.Args[0], "run", "--grace", "100ms", "/lock", "sh", "-c", script)
 			p.Env = append(p.Env, "FILE="+file)
 			start(t, p)
-			pid, err := strconv.Atoi(begun(t, file))
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			pid := clitest.PID(t, file)
 			code := p.end()
 			assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "it is dead when zklock has ended")
 			assert.Contains(t, p.err.String(), "left processes behind")
@@ -536,16 +472,9 @@ func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 	assert.Equal(t, "tidied\n", p.out.String())
 	assertNothingStays(t, server, "/lock")
 
-	p = prepared(server, "")
-	p.Stderr = nil
-	stderr, err := p.StderrPipe()
-	require.NoError(t, err)
-	start(t, p)
-	m := newMutex(t, server, "/lock")
-	session := queued(t, m, 1)[0].SessionID
-	line, err := bufio.NewReader(stderr).ReadString('\n')
-	require.NoError(t, err)
-	require.Contains(t, line, "left processes behind")
+	p = start(t, prepared(server, ""))
+	session := participant(t, server).SessionID
+	testbed.Eventually(t, func() bool { return strings.Contains(p.err.String(), "left processes behind") }, "it says so")
 	lost := time.Now()
 	require.NoError(t, server.ExpireSession(session))
 	assert.Equal(t, exitLost, p.end())
@@ -559,16 +488,13 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
 		p := start(t, prepare(t, server.Servers(), "run", "--grace", "100ms", "/lock", "env", "-u", beZklock, leaveGroup+"="+file, os.Args[0]))
-		pid, err := strconv.Atoi(begun(t, file))
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+		pid := clitest.PID(t, file)
 		if name == "signal" {
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 		} else {
-			m := newMutex(t, server, "/lock")
-			require.NoError(t, server.ExpireSession(queued(t, m, 1)[0].SessionID))
+			require.NoError(t, server.ExpireSession(participant(t, server).SessionID))
 		}
-		testbed.Eventually(t, func() bool { return dead(pid) }, "the command is ended: "+name)
+		testbed.Eventually(t, func() bool { return clitest.Dead(pid) }, "the command is ended: "+name)
 		assert.Equal(t, want, p.end())
 	}
 }
@@ -641,8 +567,7 @@ func TestEachCommandOfElectInheritsTheSameSignals(t *testing.T) {
 	}
 	ignored(1)
 	sh.inFront(false)
-	code, _, stderr := call(t, server, "revoke", "/lock")
-	require.Zero(t, code, stderr)
+	succeeds(t, server, "revoke", "/lock")
 	lines := ignored(2)
 	assert.Equal(t, lines[0], lines[1])
 	// And it is a job like the first one.
@@ -667,8 +592,7 @@ func TestElectIsStoppedWhileItWaits(t *testing.T) {
 		return term
 	})
 	candidates(t, e, 2)
-	code, _, stderr := call(t, server, "revoke", "/election")
-	require.Zero(t, code, stderr)
+	succeeds(t, server, "revoke", "/election")
 	term := <-next
 	candidates(t, e, 2)
 	sh.enter("\x1a")
@@ -693,23 +617,21 @@ func TestNobodyReadsWhatZklockSays(t *testing.T) {
 			server := zktest.NewServer(t)
 			file := filepath.Join(t.TempDir(), "pid")
 			script := "exec 2>/dev/null; trap 'echo cleaning up; kill -PIPE $$' TERM; " + sayPid(file) + works
-			p := prepare(t, server.Servers(), append(append([]string{verb}, flags...), "/lock", "sh", "-c", script)...)
+			p := prepare(t, server.Servers(), with(verb, flags, "/lock", "sh", "-c", script)...)
 			reader, writer, err := os.Pipe()
 			require.NoError(t, err)
 			p.Stderr = writer
 			start(t, p)
 			require.NoError(t, writer.Close())
 			require.NoError(t, reader.Close())
-			begun(t, file)
+			clitest.Written(t, file)
 			if verb == "run" {
-				code, _, stderr := call(t, server, "revoke", "/lock")
-				require.Zero(t, code, stderr)
+				succeeds(t, server, "revoke", "/lock")
 			} else {
-				m := newMutex(t, server, "/lock")
-				session := queued(t, m, 1)[0].SessionID
+				session := participant(t, server).SessionID
 				require.NoError(t, os.Remove(file)) // before the next command writes it
 				require.NoError(t, server.ExpireSession(session))
-				begun(t, file) // it has campaigned again
+				clitest.Written(t, file) // it has campaigned again
 				require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 			}
 			assert.Equal(t, cli.ExitSignal+int(syscall.SIGPIPE), p.end())
@@ -734,15 +656,11 @@ func TestNobodyTakesWhatZklockSays(t *testing.T) {
 	p.Stderr = writer // from now on writes block
 	start(t, p)
 	require.NoError(t, writer.Close())
-	pid, err := strconv.Atoi(begun(t, file))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
-	m := newMutex(t, server, "/lock")
-	session := queued(t, m, 1)[0].SessionID
-	code, _, stderr := call(t, server, "revoke", "/lock")
-	require.Zero(t, code, stderr)
+	pid := clitest.PID(t, file)
+	session := participant(t, server).SessionID
+	succeeds(t, server, "revoke", "/lock")
 	require.NoError(t, server.ExpireSession(session))
-	testbed.Eventually(t, func() bool { return dead(pid) }, "the command is ended")
+	testbed.Eventually(t, func() bool { return clitest.Dead(pid) }, "the command is ended")
 	assert.Equal(t, exitLost, p.end())
 }
 
@@ -752,9 +670,7 @@ func TestCommandDiesWithZklock(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
 	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", sayPid(file)+works))
-	pid, err := strconv.Atoi(begun(t, file))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+	pid := clitest.PID(t, file)
 	require.NoError(t, p.Process.Kill())
-	testbed.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) }, "the command is dead")
+	testbed.Eventually(t, func() bool { return clitest.Dead(pid) }, "the command is dead")
 }

@@ -20,29 +20,24 @@ import (
 func TestListRecursively(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	ctx := testbed.Context(t)
 	for _, path := range []string{"/app/locks/nightly", "/app/a"} {
 		m, err := mutex.New(client, path, lock.WithData([]byte("the job")))
 		require.NoError(t, err)
-		_, err = m.Acquire(ctx)
-		require.NoError(t, err)
+		testbed.Acquire(t, m)
 	}
 	s, err := semaphore.New(client, "/app/pool", 2)
 	require.NoError(t, err)
-	_, err = s.Acquire(ctx)
-	require.NoError(t, err)
+	testbed.Acquire(t, s)
 	testbed.Create(t, client, "/app/other/node", nil, framework.PersistentParents())
 	require.NoError(t, server.Create("/app/a.zklock/_c_x-lock-0000000000", []byte("{}")))
 
 	want := map[string]string{"/app/a": "mutex", "/app/locks/nightly": "mutex", "/app/pool": "semaphore"}
 	for _, path := range []string{"/", "/app"} {
-		code, out, stderr := call(t, server, "ls", "-r", "--json", path)
-		require.Zero(t, code, stderr)
 		var found []struct {
 			Path, Kind   string
 			Participants []line
 		}
-		require.NoError(t, json.Unmarshal([]byte(out), &found))
+		require.NoError(t, json.Unmarshal([]byte(succeeds(t, server, "ls", "-r", "--json", path)), &found))
 		got := map[string]string{}
 		for _, l := range found {
 			got[l.Path] = l.Kind
@@ -50,10 +45,6 @@ func TestListRecursively(t *testing.T) {
 		}
 		assert.Equal(t, want, got, path)
 	}
-	code, out, _ := call(t, server, "ls", "--recursive", "/app/locks")
-	assert.Zero(t, code)
-	assert.Regexp(t, `^/app/locks/nightly: mutex\nSTATE .*\nholds +lock +the job .*\n$`, out)
-	code, out, _ = call(t, server, "ls", "-r", "/app/other")
-	assert.Zero(t, code)
-	assert.Empty(t, out)
+	assert.Regexp(t, `^/app/locks/nightly: mutex\nSTATE .*\nholds +lock +the job .*\n$`, succeeds(t, server, "ls", "--recursive", "/app/locks"))
+	assert.Empty(t, succeeds(t, server, "ls", "-r", "/app/other"))
 }

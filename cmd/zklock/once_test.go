@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/once"
 	"github.com/gocurator/curator/zktest"
@@ -34,7 +36,7 @@ func TestRunOnce(t *testing.T) {
 	}
 	fleet.Wait()
 	for _, flags := range [][]string{{}, {"--try"}, {"-w", "10s"}, {"--on-loss", "ignore"}} {
-		code, out, stderr := call(t, server, append(append([]string{"run"}, flags...), "--once", "2026-11-28", "/jobs/nightly", "false")...)
+		code, out, stderr := call(t, server, with("run", flags, "--once", "2026-11-28", "/jobs/nightly", "false")...)
 		require.Zero(t, code)
 		require.Empty(t, out)
 		require.Regexp(t, `^zklock: 2026-11-28 of /jobs/nightly was done by \S+:\d+ sh at 20\d\d-\S+Z\n$`, stderr)
@@ -43,8 +45,7 @@ func TestRunOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Regexp(t, `^/jobs/nightly \d+\n$`, string(text), "one run")
 
-	code, _, _ := call(t, server, "run", "--once", "2026-11-29", "/jobs/nightly", "sh", "-c", command)
-	require.Zero(t, code)
+	succeeds(t, server, "run", "--once", "2026-11-29", "/jobs/nightly", "sh", "-c", command)
 	text, err = os.ReadFile(file)
 	require.NoError(t, err)
 	require.Len(t, strings.Split(string(text), "\n"), 3, "another key runs")
@@ -61,14 +62,12 @@ func TestRunOnce_Failures(t *testing.T) {
 	require.Equal(t, 7, code, "the command's")
 	code, _ = run("/job", "sh", "-c", "kill -9 $$")
 	require.Equal(t, 137, code)
-	code, _, stderr := call(t, server, "once", "ls", "/job")
-	require.Equal(t, exitNoLock, code)
-	require.Contains(t, stderr, "/job has no records")
+	refuses(t, server, exitNoLock, "/job has no records", "once", "ls", "/job")
 
 	m := newMutex(t, server, "/job")
 	hold := testbed.Acquire(t, m)
 	for _, flags := range [][]string{{"--try"}, {"-w", "100ms"}} {
-		code, stderr = run(append(flags, "/job", "true")...)
+		code, stderr := run(append(flags, "/job", "true")...)
 		require.Equal(t, exitNotAcquired, code)
 		require.Contains(t, stderr, "/job not acquired")
 		require.Contains(t, stderr, "held by ")
@@ -76,7 +75,7 @@ func TestRunOnce_Failures(t *testing.T) {
 	code, _ = run("--try", "-E", "3", "/job", "true")
 	require.Equal(t, 3, code)
 	require.NoError(t, hold.Release())
-	code, stderr = run("-w", "10s", "/job", "sh", "-c", "sleep 0.1")
+	code, stderr := run("-w", "10s", "/job", "sh", "-c", "sleep 0.1")
 	require.Zero(t, code, stderr)
 
 	for _, args := range [][]string{{"--read", "/job", "true"}, {"--permits", "2", "/job", "true"}, {"--once", "", "/job", "true"}, {"--once", "a\nb", "/other", "true"}, {"--once", strings.Repeat("x", 300), "/other", "true"}} {
@@ -98,9 +97,7 @@ func TestRunOnce_ALimitOfTheWaitIsNoneOfTheCommand(t *testing.T) {
 		code, _, stderr = call(t, server, "run", "--wait", wait.String(), "--once", "a", "/job", "sh", "-c", fmt.Sprint("sleep ", 2*wait.Seconds()))
 	}
 	require.Zero(t, code, stderr)
-	code, out, _ := call(t, server, "once", "ls", "/job")
-	require.Zero(t, code)
-	require.Contains(t, out, "\na  ")
+	require.Contains(t, succeeds(t, server, "once", "ls", "/job"), "\na  ")
 }
 
 // TestRunOnce_TheLockIsLost deletes the lock's node during the command: nothing is recorded.
@@ -109,17 +106,15 @@ func TestRunOnce_TheLockIsLost(t *testing.T) {
 	for _, onLoss := range []string{lossTerm, lossKill, lossIgnore} {
 		file := filepath.Join(t.TempDir(), "begun")
 		p := start(t, prepare(t, server.Servers(), "run", "--on-loss", onLoss, "--once", "a", "/job", "sh", "-c", "echo > "+file+"; sleep 1"))
-		begun(t, file)
-		children := testbed.ServerChildren(t, server, "/job")
-		for _, child := range children {
+		clitest.Written(t, file)
+		for _, child := range testbed.ServerChildren(t, server, "/job") {
 			if child != "once" {
 				require.NoError(t, server.Delete("/job/"+child))
 			}
 		}
 		require.Equal(t, exitLost, p.end(), "%s: %s", onLoss, p.err.String())
 	}
-	code, _, _ := call(t, server, "once", "ls", "/job")
-	require.Equal(t, exitNoLock, code, "nothing is recorded")
+	refuses(t, server, exitNoLock, "/job has no records", "once", "ls", "/job")
 }
 
 func TestOnceRecords(t *testing.T) {
@@ -130,27 +125,19 @@ func TestOnceRecords(t *testing.T) {
 		_, _, stderr := call(t, server, "run", "--once", key, "/job", "true")
 		require.Empty(t, stderr)
 	}
-	code, out, _ := call(t, server, "once", "ls", "/job")
-	require.Zero(t, code)
-	require.Regexp(t, `^KEY +AT +BY\nd +20\S+ +\S+ true\nb/c +20\S+ +\S+ true\na +20\S+ +\S+ true\n$`, out)
-	code, out, _ = call(t, server, "once", "ls", "--json", "/job")
-	require.Zero(t, code)
+	require.Regexp(t, `^KEY +AT +BY\nd +20\S+ +\S+ true\nb/c +20\S+ +\S+ true\na +20\S+ +\S+ true\n$`, succeeds(t, server, "once", "ls", "/job"))
 	var lines []recordLine
-	require.NoError(t, json.Unmarshal([]byte(out), &lines))
+	require.NoError(t, json.Unmarshal([]byte(succeeds(t, server, "once", "ls", "--json", "/job")), &lines))
 	require.Len(t, lines, 3)
 	require.Equal(t, "d", lines[0].Key)
 	require.WithinDuration(t, time.Now(), lines[0].At, time.Hour)
 
-	code, _, stderr := call(t, server, "once", "forget", "/job", "a", "d")
-	require.Zero(t, code, stderr)
+	succeeds(t, server, "once", "forget", "/job", "a", "d")
 	all, err := o.Records(testbed.Context(t))
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	code, _, stderr = call(t, server, "once", "forget", "/job", "a")
-	require.Equal(t, exitNoLock, code)
-	require.Contains(t, stderr, "a of /job is not recorded")
+	refuses(t, server, exitNoLock, "a of /job is not recorded", "once", "forget", "/job", "a")
 	for _, args := range [][]string{{"once"}, {"once", "ls"}, {"once", "ls", "/"}, {"once", "forget", "/job"}, {"once", "forget", "job", "a"}, {"once", "x"}} {
-		code, _, stderr := call(t, server, args...)
-		require.Equal(t, 2, code, "%v: %s", args, stderr)
+		refuses(t, server, cli.ExitUsage, "", args...)
 	}
 }

@@ -3,11 +3,9 @@
 package main
 
 import (
-	"io"
 	"testing"
 	"time"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -30,10 +28,7 @@ func TestTheDefaultGraceFitsTheSession(t *testing.T) {
 			command
 			check() error
 		}{&run{}, &elect{}} {
-			fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-			command.flags(newApp(io.Discard, io.Discard), fs)
-			require.NoError(t, fs.Parse(c.flags))
-			require.NoError(t, command.check(), c.flags)
+			require.NoError(t, parse(command, c.flags...), c.flags)
 			r, ok := command.(*run)
 			if !ok {
 				r = &command.(*elect).run
@@ -43,7 +38,6 @@ func TestTheDefaultGraceFitsTheSession(t *testing.T) {
 	}
 	server := zktest.NewServer(t)
 	for _, verb := range []string{"run", "elect"} {
-		code, _, stderr := call(t, server, verb, "--session", "6s", "/lock", "true")
-		assert.Zero(t, code, stderr)
+		succeeds(t, server, verb, "--session", "6s", "/lock", "true")
 	}
 }

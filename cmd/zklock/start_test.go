@@ -5,12 +5,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 
-	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/cmd/internal/cli"
@@ -35,10 +33,7 @@ func TestNothingIsStartedWithoutTheLock(t *testing.T) {
 			},
 		}))
 		r, said := &run{}, &bytes.Buffer{}
-		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-		r.flags(newApp(io.Discard, io.Discard), fs)
-		require.NoError(t, fs.Parse([]string{"--on-loss", onLoss}))
-		require.NoError(t, r.check())
+		require.NoError(t, parse(r, "--on-loss", onLoss))
 		app := newApp(said, said)
 		q, hold, err := r.enter(t.Context(), app, client, "/lock")
 		require.NoError(t, err)

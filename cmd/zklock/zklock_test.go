@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -27,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
@@ -68,9 +68,7 @@ func runWithLateSignal(received string) (code int) {
 		}
 	}()
 	t, r, ctx := newApp(os.Stdout, os.Stderr), &run{}, context.Background()
-	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	r.flags(newApp(io.Discard, io.Discard), fs)
-	if err := r.check(); err != nil {
+	if err := parse(r); err != nil {
 		panic(err)
 	}
 	j, err := newJob([]string{"/lock", "echo", "in"})
@@ -92,6 +90,19 @@ func runWithLateSignal(received string) (code int) {
 		return end.Code
 	}
 	return 0
+}
+
+// parse gives a command its flags, and checks them.
+func parse(c interface {
+	command
+	check() error
+}, flags ...string) error {
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.flags(newApp(io.Discard, io.Discard), fs)
+	if err := fs.Parse(flags); err != nil {
+		return err
+	}
+	return c.check()
 }
 
 // zklock runs the program in the test's process.
@@ -127,7 +138,7 @@ func TestMain(m *testing.M) {
 // process is a running program with its output.
 type process struct {
 	*exec.Cmd
-	out, err bytes.Buffer // to be read once it has ended
+	out, err testbed.Output
 }
 
 // prepare returns a zklock with these arguments that is not started.
@@ -149,26 +160,18 @@ func program(t *testing.T, servers []string, name string, args ...string) *proce
 // start starts p, and kills it at the end of the test.
 func start(t *testing.T, p *process) *process {
 	t.Helper()
-	require.NoError(t, p.Start())
-	t.Cleanup(func() {
-		if p.ProcessState == nil {
-			_ = p.Process.Kill()
-			_ = p.Wait()
-		}
-	})
+	clitest.Start(t, p.Cmd)
 	return p
 }
 
 // end waits for a process that was started, and returns its exit code.
-func (p *process) end() int {
-	_ = p.Wait()
-	if status, ok := p.ProcessState.Sys().(interface {
-		Signaled() bool
-		Signal() syscall.Signal
-	}); ok && status.Signaled() {
-		return cli.ExitSignal + int(status.Signal()) // as a shell has it
-	}
-	return p.ProcessState.ExitCode()
+func (p *process) end() int { return clitest.End(p.Cmd) }
+
+// endBy sends a process a signal, and returns its exit code.
+func (p *process) endBy(t *testing.T, s os.Signal) int {
+	t.Helper()
+	require.NoError(t, p.Process.Signal(s))
+	return p.end()
 }
 
 // unavailable runs a verb with a server to which zklock does not connect. On a slow machine the limit
@@ -177,7 +180,7 @@ func unavailable(t *testing.T, address string, limit time.Duration, args ...stri
 	t.Helper()
 	for ; ; limit *= 2 {
 		require.Less(t, limit, time.Hour)
-		all := append([]string{args[0], "--connect", limit.String()}, args[1:]...)
+		all := with(args[0], []string{"--connect", limit.String()}, args[1:]...)
 		p := start(t, prepare(t, []string{address}, all...))
 		require.Equal(t, cli.ExitUnavailable, p.end(), all)
 		if !strings.Contains(p.err.String(), "no server answers at "+address+": no server has refused or answered") {
@@ -194,6 +197,29 @@ func call(t *testing.T, server *zktest.Server, args ...string) (code int, out, s
 	return code, p.out.String(), p.err.String()
 }
 
+// succeeds runs zklock to its end, which must be good, and returns its output.
+func succeeds(t *testing.T, server *zktest.Server, args ...string) (out string) {
+	t.Helper()
+	code, out, stderr := call(t, server, args...)
+	require.Zero(t, code, "%q: %s", args, stderr)
+	return out
+}
+
+// refuses runs zklock to its end, which must have this exit code, this text on standard error, and
+// no output.
+func refuses(t *testing.T, server *zktest.Server, want int, says string, args ...string) {
+	t.Helper()
+	code, out, stderr := call(t, server, args...)
+	assert.Equal(t, want, code, "%q: %s", args, stderr)
+	assert.Empty(t, out, args)
+	assert.Contains(t, stderr, says, args)
+}
+
+// with returns a command line with flags behind the verb.
+func with(verb string, flags []string, args ...string) []string {
+	return slices.Concat([]string{verb}, flags, args)
+}
+
 func newClient(t *testing.T, server *zktest.Server) *framework.Client {
 	t.Helper()
 	return testbed.On(server).Client(t)
@@ -207,148 +233,125 @@ func newMutex(t *testing.T, server *zktest.Server, path string, opts ...lock.Opt
 	return m
 }
 
-// begun waits until a command has created a file, and returns its content.
-func begun(t *testing.T, file string) string {
-	t.Helper()
-	var text []byte
-	testbed.Eventually(t, func() bool {
-		text, _ = os.ReadFile(file)
-		return strings.HasSuffix(string(text), "\n")
-	}, "the command writes "+filepath.Base(file))
-	return strings.TrimSpace(string(text))
-}
-
 // sayPid is a shell command that writes its process id, so that the test sees that it runs.
 func sayPid(file string) string { return "echo $$ > " + file + "; " }
 
+// TestBadCommandLines: one line says what is wrong, and names the faulty argument.
 func TestBadCommandLines(t *testing.T) {
-	for _, line := range []string{
-		"",
-		"lock /a -- true",
-		"run",
-		"run /a",
-		"run /a --",
-		"run a -- true",
-		"run / -- true",
-		"run /a/ -- true",
-		"run -nonsense /a -- true",
-		"run --read --write /a -- true",
-		"run --read --permits 2 /a -- true",
-		"run --permits -1 /a -- true",
-		"run --permits 0 /a -- true",
-		"run --permits many /a -- true",
-		"run --try --wait 1s /a -- true",
-		"run --wait -1s /a -- true",
-		"run --on-loss pray /a -- true",
-		"run --grace -1s /a -- true",
-		"run --session 4s --grace 3s /a -- true",
-		"run --session 0s --grace 0s /a -- true",
-		"run --wait 10 /a -- true",
-		"run -wait 10s /a -- true",
-		"run -try /a -- true",
-		"elect --session 0s --grace 0s /a true",
-		"run --servers :0 /a -- true",
-		"run --namespace /a /a -- true",
-		"ls",
-		"ls a",
-		"ls /a /b",
-		"revoke",
-		"revoke --force -1s /a",
-		"revoke --force soon /a",
-		"serve",
-		"elect",
-		"elect /a",
-		"elect / true",
-		"elect --try /a true",
-		"elect --on-loss ignore /a true",
-		"elect --session 4s --grace 3s /a true",
-		"elect --id \xff /a true",
-		"run -E 256 /a true",
-		"run --exit-code -1 /a true",
-		"run --servers , /a true",
-		"run --connect 0s /a true",
-		"ls --connect -1s /a",
-		"run --servers zk1/a/ --namespace /b /a true",
-		"hold",
-		"hold /a true",
-		"hold --permits 0 /a",
-		"completion",
-		"completion csh",
-		"man x",
-		"version x",
-		"run /a --try -- true",
-		"run /a --try true",
-		"elect /a --selector -- true",
-		"ls --recursive",
-		"ls -r a",
-		"run -r / true",
+	for line, want := range map[string]string{
+		"":                                          "a command is missing",
+		"lock /a -- true":                           `unknown command "lock"`,
+		"/a true":                                   "a command is missing before the path, as in zklock run /a true",
+		"version x":                                 `unknown command "x"`,
+		"man run --dir pages":                       "--dir and a command cannot be combined",
+		"serve":                                     "",
+		"run":                                       "",
+		"run /a":                                    "",
+		"run /a --":                                 "",
+		"run a -- true":                             "",
+		"run / -- true":                             "",
+		"run /a/ -- true":                           "",
+		"run -nonsense /a -- true":                  "",
+		"run -r / true":                             "",
+		"run --read --write /a -- true":             "",
+		"run --read --permits 2 /a -- true":         "",
+		"run --permits -1 /a -- true":               "",
+		"run --permits 0 /a -- true":                "must be an integer from 1",
+		"run --permits many /a -- true":             "",
+		"run --try --wait 1s /a -- true":            "",
+		"run --wait -1s /a -- true":                 "",
+		"run --wait 10 /a -- true":                  "missing unit, as in 10s",
+		"run -w 1h1 /a true":                        "a number with a unit",
+		"run -wait 10s /a -- true":                  "",
+		"run -try /a -- true":                       "",
+		"run /a --try -- true":                      "flags must precede the path: --try",
+		"run /a --try true":                         "flags must precede the path: --try",
+		"run /a --wait 3s sh":                       "flags must precede the path: --wait",
+		"run --on-loss pray /a -- true":             "",
+		"run --grace -1s /a -- true":                "",
+		"run --session 4s --grace 3s /a true":       "",
+		"run --session 0s --grace 0s /a true":       "",
+		"run --servers :0 /a -- true":               "",
+		"run --servers , /a true":                   "",
+		"run --servers= /a true":                    "--servers is empty",
+		"run --namespace /a /a -- true":             "",
+		"run --servers z/a/ --namespace /b /a true": "",
+		"run --connect 0s /a true":                  "",
+		"run -E 256 /a true":                        "",
+		"run --exit-code -1 /a true":                "",
+		"hold":                                      "",
+		"hold /a true":                              "",
+		"hold --permits 0 /a":                       "",
+		"ls":                                        "",
+		"ls a":                                      "",
+		"ls /a /b":                                  `unexpected argument "/b"`,
+		"ls --auth= /a":                             "--auth is empty",
+		"ls --connect -1s /a":                       "",
+		"ls --recursive":                            "",
+		"ls -r a":                                   "",
+		"revoke":                                    "",
+		"revoke --force -1s /a":                     "",
+		"revoke --force soon /a":                    "",
+		"elect":                                     "",
+		"elect /a":                                  "",
+		"elect / true":                              "",
+		"elect --try /a true":                       "",
+		"elect --on-loss ignore /a true":            "",
+		"elect --session 4s --grace 3s /a true":     "",
+		"elect --session 0s --grace 0s /a true":     "",
+		"elect --id= /a true":                       "--id is empty",
+		"elect --id \xff /a true":                   "",
+		"elect /a --id x -- true":                   "flags must precede the path: --id",
+		"elect /a --selector -- true":               "flags must precede the path: --selector",
 	} {
 		t.Run(line, func(t *testing.T) {
 			var out, stderr bytes.Buffer
 			assert.Equal(t, cli.ExitUsage, zklock(strings.Fields(line), &out, &stderr))
 			assert.Regexp(t, `^zklock: [^\n]+ --help lists [^\n]+\n$`, stderr.String(), "one line says what is wrong")
+			assert.Contains(t, stderr.String(), want)
 			assert.Empty(t, out.String())
 		})
 	}
 }
 
-// TestWhatIsWrongWithACommandLine: the message names the faulty argument.
-func TestWhatIsWrongWithACommandLine(t *testing.T) {
-	for line, want := range map[string]string{
-		"run /a --try -- true":       "flags must precede the path: --try",
-		"run /a --wait 3s sh":        "flags must precede the path: --wait",
-		"elect /a --id x -- true":    "flags must precede the path: --id",
-		"run --wait 10 /a true":      "missing unit, as in 10s",
-		"run -w 1h1 /a true":         "a number with a unit",
-		"run --permits 0 /a true":    "must be an integer from 1",
-		"lock /a":                    `unknown command "lock"`,
-		"/a true":                    "a command is missing before the path, as in zklock run /a true",
-		"run --servers= /a true":     "--servers is empty",
-		"ls --auth= /a":              "--auth is empty",
-		"elect --id= /a true":        "--id is empty",
-		"man run --dir pages":        "--dir and a command cannot be combined",
-		"":                           "a command is missing",
-		"ls /a /b":                   `unexpected argument "/b"`,
-		"version x":                  `unknown command "x"`,
-		"run /a -- --try":            `"--try": executable file not found`,
-		"run /a no-such-thing --try": `"no-such-thing": executable file not found`,
+func TestHelpAndVersion(t *testing.T) {
+	for want, lines := range map[string][]string{
+		"Usage:":                            {"help", "-h", "run -h", "ls -h", "revoke -h", "completion bash -h", "hold --help", "elect -h", "completion -h", "man -h"},
+		`^zklock \S+ \(go\S+, \w+/\w+\)\n$`: {"version", "-v", "--version"},
 	} {
-		var out, stderr bytes.Buffer
-		assert.NotZero(t, zklock(strings.Fields(line), &out, &stderr), line)
-		assert.Contains(t, stderr.String(), want, line)
+		for _, line := range lines {
+			var out, stderr bytes.Buffer
+			assert.Zero(t, zklock(strings.Fields(line), &out, &stderr), line)
+			assert.Regexp(t, want, out.String(), line)
+			assert.Empty(t, stderr.String(), line)
+		}
 	}
 }
 
-func TestHelp(t *testing.T) {
-	for _, line := range []string{"help", "-h", "run -h", "ls -h", "revoke -h", "completion bash -h", "hold --help", "elect -h", "completion -h", "man -h"} {
-		var out, stderr bytes.Buffer
-		assert.Zero(t, zklock(strings.Fields(line), &out, &stderr), line)
-		assert.Contains(t, out.String(), "Usage:", line)
-		assert.Empty(t, stderr.String(), line)
-	}
-}
-
+// TestExitCodeIsTheCommands: the supervisor of zklock decides whether to restart it. elect does not
+// campaign again for a command that cannot be run.
 func TestExitCodeIsTheCommands(t *testing.T) {
 	server := zktest.NewServer(t)
-	for script, want := range map[string]int{
-		"exit 0":        0,
-		"exit 3":        3,
-		"exit 75":       75,
-		"kill -KILL $$": cli.ExitSignal + 9,
-	} {
-		code, _, stderr := call(t, server, "run", "/lock", "--", "sh", "-c", script)
-		assert.Equal(t, want, code, script)
-		assert.Empty(t, stderr, script)
+	dir := t.TempDir()
+	text, badShell := filepath.Join(dir, "text"), filepath.Join(dir, "script")
+	require.NoError(t, os.WriteFile(text, []byte("x"), 0o600))
+	require.NoError(t, os.WriteFile(badShell, []byte("#!/no/such/shell\n"), 0o700))
+	for _, verb := range []string{"run", "elect"} {
+		for script, want := range map[string]int{"exit 0": 0, "exit 3": 3, "exit 75": 75, "kill -KILL $$": cli.ExitSignal + 9} {
+			code, _, stderr := call(t, server, verb, "/lock", "--", "sh", "-c", script)
+			assert.Equal(t, want, code, script)
+			assert.Empty(t, stderr, script)
+		}
+		for command, want := range map[string]int{
+			"no-such-program": cli.ExitNotFound, "--try": cli.ExitNotFound, text: cli.ExitCannotRun, dir: cli.ExitCannotRun, badShell: cli.ExitCannotRun,
+		} {
+			code, _, stderr := call(t, server, verb, "/lock", "--", command)
+			assert.Equal(t, want, code, command)
+			assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+			assert.Contains(t, stderr, command)
+		}
+		assertNothingStays(t, server, "/lock")
 	}
-	code, _, _ := call(t, server, "run", "/lock", "--", "no-such-program")
-	assert.Equal(t, cli.ExitNotFound, code)
-	file := filepath.Join(t.TempDir(), "text")
-	require.NoError(t, os.WriteFile(file, []byte("x"), 0o600))
-	for _, there := range []string{file, filepath.Dir(file)} {
-		code, _, _ = call(t, server, "run", "/lock", there)
-		assert.Equal(t, cli.ExitCannotRun, code, there)
-	}
-	assertNothingStays(t, server, "/lock")
 }
 
 // assertNothingStays waits until no node of a contender, or of a command that runs, is left: the
@@ -393,37 +396,21 @@ func TestNoServerSaysWhy(t *testing.T) {
 	_ = hold.Release() // it may be lost
 }
 
-func TestConnectString(t *testing.T) {
+func TestNamespace(t *testing.T) {
 	server := zktest.NewServer(t)
-	code, _, stderr := call(t, server, "run", "--servers", server.Addr()+","+server.Addr()+"/app", "--namespace", "billing", "/lock", "true")
-	require.Zero(t, code, stderr)
-	assert.True(t, server.Exists("/app/billing/lock"))
-}
-
-func TestExitCodeOfWhoDoesNotAcquire(t *testing.T) {
-	server := zktest.NewServer(t)
-	m := newMutex(t, server, "/lock")
-	hold := testbed.Acquire(t, m)
-	for _, flags := range [][]string{{"-E", "9"}, {"--exit-code", "9"}} {
-		for _, how := range [][]string{{"--try"}, {"-w", "0"}, {"--wait=0s"}, {"--wait", "50ms"}} {
-			code, _, stderr := call(t, server, slices.Concat([]string{"run"}, flags, how, []string{"/lock", "true"})...)
-			assert.Equal(t, 9, code, stderr)
-		}
+	for servers, node := range map[string]string{server.Addr(): "/billing/lock", server.Addr() + "," + server.Addr() + "/app": "/app/billing/lock"} {
+		out := succeeds(t, server, "run", "--servers", servers, "--namespace", "billing", "/lock", "--", "sh", "-c", "echo $ZKLOCK_PATH")
+		assert.Equal(t, "/lock\n", out)
+		assert.True(t, server.Exists(node), node)
 	}
-	require.NoError(t, hold.Release())
 }
 
 func TestHold(t *testing.T) {
 	server := zktest.NewServer(t)
 	holding := func() (p *process, node string) {
-		p = prepare(t, server.Servers(), "hold", "/lock")
-		p.Stdout = nil
-		out, err := p.StdoutPipe()
-		require.NoError(t, err)
-		start(t, p)
-		line, err := bufio.NewReader(out).ReadString('\n')
-		require.NoError(t, err)
-		fields := strings.Fields(line)
+		p = start(t, prepare(t, server.Servers(), "hold", "/lock"))
+		testbed.Eventually(t, func() bool { return strings.HasSuffix(p.out.String(), "\n") }, "it holds")
+		fields := strings.Fields(p.out.String())
 		require.Len(t, fields, 3)
 		assert.Equal(t, "/lock", fields[0])
 		assert.True(t, server.Exists(fields[1]))
@@ -431,16 +418,12 @@ func TestHold(t *testing.T) {
 		return p, fields[1]
 	}
 	p, _ := holding()
-	code, _, stderr := call(t, server, "run", "--try", "/lock", "true")
-	assert.Equal(t, exitNotAcquired, code)
-	assert.Contains(t, stderr, "zklock hold")
-	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	assert.Zero(t, p.end(), "a signal ended it")
+	refuses(t, server, exitNotAcquired, "zklock hold", "run", "--try", "/lock", "true")
+	assert.Zero(t, p.endBy(t, syscall.SIGTERM), "a signal ended it")
 	assertNothingStays(t, server, "/lock")
 
 	p, _ = holding()
-	code, _, stderr = call(t, server, "revoke", "/lock")
-	require.Zero(t, code, stderr)
+	succeeds(t, server, "revoke", "/lock")
 	assert.Equal(t, exitAsked, p.end())
 	assertNothingStays(t, server, "/lock")
 
@@ -469,20 +452,10 @@ func TestNobodyReadsWhatHoldSays(t *testing.T) {
 	p = prepare(t, server.Servers(), "hold", "/lock")
 	p.Stderr = closed()
 	start(t, p)
-	m := newMutex(t, server, "/lock")
-	queued(t, m, 1)
-	code, _, stderr := call(t, server, "revoke", "/lock")
-	require.Zero(t, code, stderr)
+	participant(t, server)
+	succeeds(t, server, "revoke", "/lock")
 	assert.Equal(t, exitAsked, p.end())
 	assertNothingStays(t, server, "/lock")
-}
-
-func TestVersion(t *testing.T) {
-	for _, line := range []string{"version", "-v", "--version"} {
-		var out, stderr bytes.Buffer
-		assert.Zero(t, zklock([]string{line}, &out, &stderr))
-		assert.Regexp(t, `^zklock \S+ \(go\S+, \w+/\w+\)\n$`, out.String())
-	}
 }
 
 // TestEveryFlagIsDocumented: README.md lists the flags and the exit codes.
@@ -530,8 +503,7 @@ func TestBuildsForWindows(t *testing.T) {
 func TestEnvironmentOfTheCommand(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, flags := range [][]string{nil, {"--read"}, {"--write"}, {"--permits", "3"}} {
-		args := append(append([]string{"run"}, flags...), "/some/lock", "--", "sh", "-c", "env; cat")
-		p := prepare(t, server.Servers(), args...)
+		p := prepare(t, server.Servers(), with("run", flags, "/some/lock", "--", "sh", "-c", "env; cat")...)
 		p.Stdin = strings.NewReader("standard input\n")
 		require.Zero(t, start(t, p).end(), p.err.String())
 		env := map[string]string{}
@@ -548,24 +520,17 @@ func TestEnvironmentOfTheCommand(t *testing.T) {
 	}
 }
 
-func TestNamespace(t *testing.T) {
+// TestNotAcquired: the message names the holder, and the flag -E the exit code.
+func TestNotAcquired(t *testing.T) {
 	server := zktest.NewServer(t)
-	code, out, stderr := call(t, server, "run", "--namespace", "billing", "/lock", "--", "sh", "-c", "echo $ZKLOCK_PATH")
-	require.Zero(t, code, stderr)
-	assert.Equal(t, "/lock\n", out)
-	assert.True(t, server.Exists("/billing/lock"))
-}
-
-func TestNotAcquiredNamesTheHolder(t *testing.T) {
-	server := zktest.NewServer(t)
-	m := newMutex(t, server, "/lock", lock.WithData([]byte("the nightly job")))
-	hold := testbed.Acquire(t, m)
-	for _, flags := range [][]string{{"--try"}, {"--wait", "100ms"}} {
-		code, out, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "echo", "in")...)
-		assert.Equal(t, exitNotAcquired, code)
-		assert.Empty(t, out)
-		assert.Contains(t, stderr, "/lock not acquired")
-		assert.Contains(t, stderr, "held by the nightly job (session 0x")
+	hold := testbed.Acquire(t, newMutex(t, server, "/lock", lock.WithData([]byte("the nightly job"))))
+	for want, flags := range map[int][]string{exitNotAcquired: nil, 8: {"-E", "8"}, 9: {"--exit-code", "9"}} {
+		for _, how := range [][]string{{"--try"}, {"-w", "0"}, {"--wait=0s"}, {"--wait", "50ms"}} {
+			code, out, stderr := call(t, server, with("run", flags, append(how, "/lock", "echo", "in")...)...)
+			assert.Equal(t, want, code, stderr)
+			assert.Empty(t, out)
+			assert.Regexp(t, `/lock not acquired.*held by the nightly job \(session 0x`, stderr)
+		}
 	}
 	require.NoError(t, hold.Release())
 	assertNothingStays(t, server, "/lock")
@@ -576,13 +541,10 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	l, err := rwlock.New(newClient(t, server), "/lock")
 	require.NoError(t, err)
 	hold := testbed.Acquire(t, l.Read())
-	code, _, _ := call(t, server, "run", "--try", "--read", "/lock", "true")
-	assert.Zero(t, code)
-	code, _, _ = call(t, server, "run", "--try", "--write", "/lock", "true")
-	assert.Equal(t, exitNotAcquired, code)
+	succeeds(t, server, "run", "--try", "--read", "/lock", "true")
+	refuses(t, server, exitNotAcquired, "", "run", "--try", "--write", "/lock", "true")
 	require.NoError(t, hold.Release())
-	code, _, _ = call(t, server, "run", "--try", "--write", "/lock", "true")
-	assert.Zero(t, code)
+	succeeds(t, server, "run", "--try", "--write", "/lock", "true")
 }
 
 func TestPermits(t *testing.T) {
@@ -590,12 +552,9 @@ func TestPermits(t *testing.T) {
 	s, err := semaphore.New(newClient(t, server), "/pool", 2)
 	require.NoError(t, err)
 	first := testbed.Acquire(t, s)
-	code, _, _ := call(t, server, "run", "--try", "--permits", "2", "/pool", "true")
-	assert.Zero(t, code)
+	succeeds(t, server, "run", "--try", "--permits", "2", "/pool", "true")
 	second := testbed.Acquire(t, s)
-	code, _, stderr := call(t, server, "run", "--try", "--permits", "2", "/pool", "true")
-	assert.Equal(t, exitNotAcquired, code)
-	assert.Contains(t, stderr, "and 1 more")
+	refuses(t, server, exitNotAcquired, "and 1 more", "run", "--try", "--permits", "2", "/pool", "true")
 	require.NoError(t, first.Release())
 	require.NoError(t, second.Release())
 }
@@ -605,9 +564,8 @@ func TestSignalsReachTheCommandAndWhatItStarted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c",
 		"trap 'echo ended; wait; exit 7' USR1; (trap 'echo ended too; exit' USR1; "+sayPid(file)+works+") & "+works))
-	begun(t, file)
-	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
-	assert.Equal(t, 7, p.end())
+	clitest.Written(t, file)
+	assert.Equal(t, 7, p.endBy(t, syscall.SIGUSR1))
 	assert.Contains(t, p.out.String(), "ended\n")
 	assert.Contains(t, p.out.String(), "ended too\n")
 	assertNothingStays(t, server, "/lock")
@@ -619,8 +577,7 @@ func TestSignalEndsTheWaiting(t *testing.T) {
 	hold := testbed.Acquire(t, m)
 	p := start(t, prepare(t, server.Servers(), "run", "/lock", "echo", "in"))
 	queued(t, m, 2)
-	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.end())
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.endBy(t, syscall.SIGTERM))
 	assert.Empty(t, p.out.String())
 	queued(t, m, 1)
 	require.NoError(t, hold.Release())
@@ -638,6 +595,12 @@ func queued(t *testing.T, m *mutex.Mutex, n int) []lock.Participant {
 	return all
 }
 
+// participant waits for the only participant at /lock.
+func participant(t *testing.T, server *zktest.Server) lock.Participant {
+	t.Helper()
+	return queued(t, newMutex(t, server, "/lock"), 1)[0]
+}
+
 // works is a shell command that runs until a signal ends it.
 const works = "while :; do sleep 0.01; done"
 
@@ -646,10 +609,9 @@ const works = "while :; do sleep 0.01; done"
 func holder(t *testing.T, server *zktest.Server, prepares, works string, flags ...string) (p *process, session int64) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
-	p = start(t, prepare(t, server.Servers(), append(append([]string{"run"}, flags...), "/lock", "sh", "-c", prepares+"; "+sayPid(file)+works)...))
-	begun(t, file)
-	m := newMutex(t, server, "/lock")
-	return p, queued(t, m, 1)[0].SessionID
+	p = start(t, prepare(t, server.Servers(), with("run", flags, "/lock", "sh", "-c", prepares+"; "+sayPid(file)+works)...))
+	clitest.Written(t, file)
+	return p, participant(t, server).SessionID
 }
 
 func TestLossEndsTheCommand(t *testing.T) {
@@ -717,9 +679,7 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 	}
 	shadow(`{"node":"/lock/_c_x-lock-0000000000","holder":"a machine \u001b[2J that crashed","gone_within_ms":3600000}`)
 	for _, flags := range [][]string{{"--try"}, {"--wait", "10s"}} { // time to acquire a free lock
-		code, _, stderr := call(t, server, append(append([]string{"run"}, flags...), "/lock", "true")...)
-		assert.Equal(t, exitNotAcquired, code)
-		assert.Contains(t, stderr, `a machine \x1b[2J that crashed`)
+		refuses(t, server, exitNotAcquired, `a machine \x1b[2J that crashed`, with("run", flags, "/lock", "true")...)
 	}
 	require.NoError(t, client.Delete(testbed.Context(t), "/lock.zklock/_c_x-lock-0000000000"))
 
@@ -730,9 +690,7 @@ func TestShadowOfWhoDoesNotComeBack(t *testing.T) {
 	assertNothingStays(t, server, "/lock")
 
 	shadow(`nonsense`)
-	code, _, stderr = call(t, server, "run", "/lock", "true")
-	assert.Equal(t, cli.ExitUnavailable, code)
-	assert.Contains(t, stderr, "delete it")
+	refuses(t, server, cli.ExitUnavailable, "delete it", "run", "/lock", "true")
 }
 
 // TestWhoDoesNotWaitCountsForThoseWhoComeLater: a job that is started with --try each minute runs
@@ -759,15 +717,12 @@ func TestShadowsOfAnotherNamespace(t *testing.T) {
 	for _, flags := range [][]string{{"--read"}, {"--permits", "2"}} {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
-		first := prepare(t, server.Servers(), append(append([]string{"run", "--namespace", "app"}, flags...),
-			"/lock", "sh", "-c", sayPid(file)+works)...)
-		start(t, first)
-		begun(t, file)
-		code, _, stderr := call(t, server, append(append([]string{"run", "--wait", "20s"}, flags...), "/app/lock", "true")...)
+		first := start(t, prepare(t, server.Servers(), with("run", flags, "--namespace", "app", "/lock", "sh", "-c", sayPid(file)+works)...))
+		clitest.Written(t, file)
+		code, _, stderr := call(t, server, with("run", flags, "--wait", "20s", "/app/lock", "true")...)
 		assert.Zero(t, code)
 		assert.Empty(t, stderr)
-		require.NoError(t, first.Process.Signal(syscall.SIGTERM))
-		first.end()
+		first.endBy(t, syscall.SIGTERM)
 	}
 }
 
@@ -808,7 +763,7 @@ func TestASignalJustBeforeTheCommandStarts(t *testing.T) {
 	start(t, p)
 	<-gate.Arrived()
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	begun(t, received)
+	clitest.Written(t, received)
 	gate.Open()
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.end(), p.err.String())
 	assert.Empty(t, p.out.String())
@@ -829,31 +784,16 @@ func pending(t *testing.T, pid int, s syscall.Signal) bool {
 	return bits&(1<<(s-1)) != 0
 }
 
-// zombie reports whether a process is dead and was not waited for.
-func zombie(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(text), ") Z ")
-}
-
 func TestListing(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
 
-	code, out, stderr := call(t, server, "ls", "/nothing")
-	assert.Equal(t, exitNoLock, code)
-	assert.Empty(t, out)
-	assert.Contains(t, stderr, "no lock at /nothing (idle")
+	refuses(t, server, exitNoLock, "no lock at /nothing (idle", "ls", "/nothing")
 	testbed.Create(t, client, "/jobs/nightly", nil, framework.PersistentParents())
-	code, out, stderr = call(t, server, "ls", "--json", "/jobs")
-	assert.Equal(t, exitNoLock, code)
-	assert.Empty(t, out)
-	assert.Contains(t, stderr, "/jobs is no lock; below it: nightly")
-	code, out, stderr = call(t, server, "ls", "/jobs/nightly")
-	assert.Zero(t, code, stderr)
-	assert.Equal(t, "/jobs/nightly: no holders, no waiters\n", out)
-	_, out, _ = call(t, server, "ls", "--json", "/jobs/nightly")
-	assert.Contains(t, out, `"kind": "unknown"`)
+	refuses(t, server, exitNoLock, "/jobs is no lock; below it: nightly", "ls", "--json", "/jobs")
+	assert.Equal(t, "/jobs/nightly: no holders, no waiters\n", succeeds(t, server, "ls", "/jobs/nightly"))
+	assert.Contains(t, succeeds(t, server, "ls", "--json", "/jobs/nightly"), `"kind": "unknown"`)
 
 	m, err := mutex.New(client, "/mutex", lock.WithData([]byte("a\nb")))
 	require.NoError(t, err)
@@ -896,9 +836,7 @@ func TestListing(t *testing.T) {
 			Participants []line
 		}
 		testbed.Eventually(t, func() bool {
-			code, out, stderr := call(t, server, "ls", "--json", c.path)
-			require.Zero(t, code, stderr)
-			require.NoError(t, json.Unmarshal([]byte(out), &found))
+			require.NoError(t, json.Unmarshal([]byte(succeeds(t, server, "ls", "--json", c.path)), &found))
 			return len(found.Participants) == 2
 		}, "one holds and one waits at "+c.path)
 		assert.Equal(t, c.path, found.Path)
@@ -910,9 +848,7 @@ func TestListing(t *testing.T) {
 		assert.WithinDuration(t, time.Now(), first.Since, time.Minute)
 		assert.Equal(t, []string{"waits", c.waiter}, []string{second.State, second.Kind})
 
-		code, out, stderr := call(t, server, "ls", c.path)
-		require.Zero(t, code, stderr)
-		lines := strings.Split(out, "\n")
+		lines := strings.Split(succeeds(t, server, "ls", c.path), "\n")
 		assert.Equal(t, c.path+": "+c.title, lines[0])
 		assert.Contains(t, lines[2], hold.Path())
 		cancel()
@@ -922,37 +858,26 @@ func TestListing(t *testing.T) {
 	for n := range 2 { // nodes of kazoo's readers, as kazoo names them
 		require.NoError(t, server.Create(fmt.Sprintf("/kazoo-rw/%032x__rlock__%010d", n, n+100), []byte("kazoo")))
 	}
-	_, out, _ = call(t, server, "ls", "/kazoo-rw")
+	out := succeeds(t, server, "ls", "/kazoo-rw")
 	assert.Equal(t, 2, strings.Count(out, "holds  read  kazoo"), "readers hold together: %s", out)
 	hold := testbed.Acquire(t, m)
-	_, out, _ = call(t, server, "ls", "/mutex")
-	assert.Contains(t, out, `"a\nb"`, "data cannot write on the terminal what they like")
-	code, _, stderr = call(t, server, "ls", hold.Path())
-	assert.Equal(t, cli.ExitUsage, code)
-	assert.Contains(t, stderr, "is a node of the lock /mutex")
+	assert.Contains(t, succeeds(t, server, "ls", "/mutex"), `"a\nb"`, "data cannot write on the terminal what they like")
+	refuses(t, server, cli.ExitUsage, "is a node of the lock /mutex", "ls", hold.Path())
 }
 
 func TestRevoke(t *testing.T) {
 	server := zktest.NewServer(t)
-	code, _, stderr := call(t, server, "revoke", "/lock")
-	assert.Equal(t, exitNoLock, code)
-	assert.Contains(t, stderr, "no lock at /lock (idle")
-	call(t, server, "run", "/lock", "true")
-	code, out, _ := call(t, server, "revoke", "/lock")
-	assert.Zero(t, code)
-	assert.Equal(t, "/lock: no holders\n", out)
+	refuses(t, server, exitNoLock, "no lock at /lock (idle", "revoke", "/lock")
+	succeeds(t, server, "run", "/lock", "true")
+	assert.Equal(t, "/lock: no holders\n", succeeds(t, server, "revoke", "/lock"))
 
 	p, _ := holder(t, server, "trap 'echo asked; exit 5' TERM", works)
-	code, out, stderr = call(t, server, "revoke", "/lock")
-	require.Zero(t, code, stderr)
-	assert.Equal(t, "/lock: holders asked to release: 1\n", out)
+	assert.Equal(t, "/lock: holders asked to release: 1\n", succeeds(t, server, "revoke", "/lock"))
 	assert.Equal(t, 5, p.end(), "it was asked and ended by itself")
 	assert.Equal(t, "asked\n", p.out.String())
 
 	p, _ = holder(t, server, "trap '' TERM", works, "--grace", "100ms")
-	m := newMutex(t, server, "/lock")
-	code, _, stderr = call(t, server, "revoke", "--force", "100ms", queued(t, m, 1)[0].Path)
-	require.Zero(t, code, stderr)
+	succeeds(t, server, "revoke", "--force", "100ms", participant(t, server).Path)
 	assert.Equal(t, exitLost, p.end(), "it ignores the signal")
 	assertNothingStays(t, server, "/lock")
 }
@@ -964,75 +889,61 @@ func TestRevokeOfWhatIsNoLock(t *testing.T) {
 	client := newClient(t, server)
 	testbed.Create(t, client, "/services/host-1", []byte("address"), framework.PersistentParents(), framework.As(framework.Ephemeral))
 	for _, flags := range [][]string{nil, {"--force", "0s"}} {
-		code, out, stderr := call(t, server, append(append([]string{"revoke"}, flags...), "/services/host-1")...)
-		assert.Equal(t, exitNoLock, code)
-		assert.Empty(t, out)
-		assert.Contains(t, stderr, "/services/host-1 is not a node of a lock")
+		refuses(t, server, exitNoLock, "/services/host-1 is not a node of a lock", with("revoke", flags, "/services/host-1")...)
 		assert.Equal(t, "address", testbed.ServerData(t, server, "/services/host-1"))
 	}
 
 	s, err := semaphore.New(client, "/pool", 1)
 	require.NoError(t, err)
 	hold := testbed.Acquire(t, s)
-	code, _, stderr := call(t, server, "revoke", hold.Path())
-	assert.Zero(t, code, stderr)
+	succeeds(t, server, "revoke", hold.Path())
 	require.NoError(t, hold.Release())
+}
+
+// install returns the variable PATH, with zklock.
+func install(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(bin, "zklock")))
+	return "PATH=" + bin + ":" + os.Getenv("PATH")
 }
 
 // TestReadme runs what the README shows.
 func TestReadme(t *testing.T) {
-	server := zktest.NewServer(t)
-	bin := t.TempDir()
-	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(bin, "zklock")))
-	p := prepare(t, server.Servers())
-	transcript.Check(t, "README.md", append(p.Env, "PATH="+bin+":"+os.Getenv("PATH")))
+	p := prepare(t, zktest.NewServer(t).Servers())
+	transcript.Check(t, "README.md", append(p.Env, install(t)))
 }
 
-// increments runs shells that each increment an unprotected counter n times.
-func increments(t *testing.T, servers []string, shells, rounds int, midway func()) {
+// TestThreeShells has shells increment an unprotected counter, while the leader is killed.
+// [TestMixedFaults] has other faults.
+func TestThreeShells(t *testing.T) {
+	t.Parallel()                                     // it waits most of the time
+	shells, rounds := 3, testlevel.Pick(30, 30, 100) // each round is a process of each shell
+	e := ensemble.New(t)
 	counter := filepath.Join(t.TempDir(), "counter")
 	require.NoError(t, os.WriteFile(counter, []byte("0\n"), 0o600))
+	counted := func() int {
+		text, _ := os.ReadFile(counter)
+		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return n
+	}
 	var all []*process
 	for range shells {
-		all = append(all, start(t, program(t, servers, "sh", "-c", fmt.Sprintf(`
+		all = append(all, start(t, program(t, e.Servers(), "sh", "-c", fmt.Sprintf(`
 			i=0
 			while [ $i -lt %d ]; do
 				"$ZKLOCK" run /counter -- sh -c 'read n < %s; echo $((n + 1)) > %[2]s' || exit
 				i=$((i + 1))
 			done`, rounds, counter))))
 	}
-	if midway != nil {
-		testbed.Eventually(t, func() bool {
-			text, _ := os.ReadFile(counter)
-			n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-			return n >= shells*rounds/3
-		}, "a third of the increments")
-		midway()
-	}
+	testbed.Eventually(t, func() bool { return counted() >= shells*rounds/3 }, "a third of the increments")
+	leader, err := e.Leader(testbed.Context(t))
+	require.NoError(t, err)
+	require.NoError(t, e.KillServer(leader))
 	for _, p := range all {
 		assert.Zero(t, p.end(), p.err.String())
 	}
-	text, err := os.ReadFile(counter)
-	require.NoError(t, err)
-	assert.Equal(t, strconv.Itoa(shells*rounds), strings.TrimSpace(string(text)))
-}
-
-func TestThreeShells(t *testing.T) {
-	t.Parallel()                          // it waits most of the time
-	rounds := testlevel.Pick(30, 30, 100) // each is a process of each shell
-	t.Run("inprocess", func(t *testing.T) {
-		server := zktest.NewServer(t)
-		increments(t, server.Servers(), 3, rounds, nil)
-		assertNothingStays(t, server, "/counter")
-	})
-	t.Run("ensemble, leader killed", func(t *testing.T) {
-		e := ensemble.New(t)
-		increments(t, e.Servers(), 3, rounds, func() {
-			leader, err := e.Leader(testbed.Context(t))
-			require.NoError(t, err)
-			require.NoError(t, e.KillServer(leader))
-		})
-	})
+	assert.Equal(t, shells*rounds, counted())
 }
 
 // TestKindsOfLocksThatDoNotExcludeEachOther: without the check both would hold at the same time.
@@ -1044,21 +955,20 @@ func TestKindsOfLocksThatDoNotExcludeEachOther(t *testing.T) {
 	for held, heldFlags := range flags {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
-		p := start(t, prepare(t, server.Servers(), append(append([]string{"run"}, heldFlags...), "/lock", "sh", "-c", sayPid(file)+"exec sleep 1000")...))
-		begun(t, file)
+		p := start(t, prepare(t, server.Servers(), with("run", heldFlags, "/lock", "sh", "-c", sayPid(file)+"exec sleep 1000")...))
+		clitest.Written(t, file)
 		for asked, askedFlags := range flags {
 			if excludes(held, asked) {
 				continue
 			}
-			code, out, stderr := call(t, server, append(append([]string{"run"}, askedFlags...), "/lock", "echo", "in")...)
+			code, out, stderr := call(t, server, with("run", askedFlags, "/lock", "echo", "in")...)
 			assert.Equal(t, exitConflict, code, "%s beside %s", asked, held)
 			assert.Empty(t, out, "%s beside %s", asked, held)
 			assert.Regexp(t, `^zklock: .*/lock.*\n$`, stderr, "%s beside %s", asked, held)
 		}
-		require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-		p.end()
+		p.endBy(t, syscall.SIGTERM)
 		for asked, askedFlags := range flags {
-			code, _, stderr := call(t, server, append(append([]string{"run"}, askedFlags...), "/lock", "true")...)
+			code, _, stderr := call(t, server, with("run", askedFlags, "/lock", "true")...)
 			assert.Zero(t, code, "%s after %s", asked, held)
 			if strings.HasPrefix(held, "one of") && !strings.HasPrefix(asked, "one of") {
 				assert.Contains(t, stderr, "warning: /lock was used as a semaphore", "%s after %s", asked, held)

@@ -2,16 +2,10 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -28,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/cmd/internal/cli"
+	"github.com/gocurator/curator/cmd/internal/clitest"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/framework/admin"
 	"github.com/gocurator/curator/internal/test/testbed"
@@ -58,10 +53,8 @@ func run(t *testing.T, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, out: &testbed.Output{}}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
 	stderr := &testbed.Output{}
-	// ends with ctx
-	go func() { ended <- zkserver(ctx, append(args, "--control", "127.0.0.1:0"), p.out, stderr) }()
+	ended := testbed.Go(func() int { return zkserver(ctx, append(args, "--control", "127.0.0.1:0"), p.out, stderr) }) // ends with ctx
 	t.Cleanup(func() {
 		cancel()
 		require.Zero(t, <-ended, stderr)
@@ -94,12 +87,14 @@ func (p *program) ask(method, path, body string) string {
 }
 
 // connect opens a session, and waits for it.
-func connect(t *testing.T, options []zk.Dialer, servers ...string) *zk.Conn {
+func connect(t *testing.T, servers ...string) *zk.Conn {
 	t.Helper()
-	dial := zk.Dialer(net.DialTimeout)
-	if len(options) > 0 {
-		dial = options[0]
-	}
+	return dial(t, net.DialTimeout, servers...)
+}
+
+// dial is connect by connections of another kind.
+func dial(t *testing.T, dial zk.Dialer, servers ...string) *zk.Conn {
+	t.Helper()
 	conn, events, err := zk.Connect(servers, 8*time.Second, zk.WithLogger(quiet{}), zk.WithDialer(dial))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
@@ -119,7 +114,7 @@ func (quiet) Printf(string, ...any) {}
 func TestServesSeveralAddressesThatStopOneByOne(t *testing.T) {
 	p := run(t, "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0")
 	require.Len(t, p.addresses, 2)
-	conn := connect(t, nil, p.addresses...)
+	conn := connect(t, p.addresses...)
 	_, err := conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	id := conn.SessionID()
@@ -149,7 +144,7 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	require.NotContains(t, p.ask("GET", "/nodes", ""), `"/ttl"`)
 
 	began := time.Now()
-	conn := connect(t, nil, p.addresses[0])
+	conn := connect(t, p.addresses[0])
 	require.GreaterOrEqual(t, time.Since(began), 20*time.Millisecond)
 	data, _, err := conn.Get("/loaded/node")
 	require.NoError(t, err)
@@ -173,7 +168,7 @@ func TestFlagsBecomeOptions(t *testing.T) {
 
 func TestSomeServersKnowLess(t *testing.T) {
 	p := run(t, "--listen", "127.0.0.1:0", "--keeper", "new", "--reconfig", "--no-containers")
-	conn := connect(t, nil, p.addresses[0])
+	conn := connect(t, p.addresses[0])
 	_, err := conn.CreateContainer("/c", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll))
 	require.Error(t, err)
 	require.Contains(t, p.ask("GET", "/node?path=/keeper/config", ""), p.addresses[0])
@@ -204,38 +199,13 @@ func word(t *testing.T, addr, word string) string {
 	return string(text)
 }
 
-// certificate writes a self-signed certificate and its key.
-func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool, both tls.Certificate) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	require.NoError(t, os.WriteFile(certFile, certPEM, 0o600))
-	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
-	pool = x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM(certPEM))
-	return certFile, keyFile, pool, tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
-
 func TestTLSWithClientsCertificates(t *testing.T) {
-	cert, key, pool, both := certificate(t)
-	p := run(t, "--tls-listen", "127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-clients", cert)
+	cert := clitest.NewCertificate(t, "127.0.0.1")
+	p := run(t, "--tls-listen", "127.0.0.1:0", "--tls-cert", cert.CertFile, "--tls-key", cert.KeyFile, "--tls-clients", cert.CertFile)
 	require.Len(t, p.addresses, 1, "no other address")
-	config := &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{both}}
-	connect(t, []zk.Dialer{func(network, addr string, _ time.Duration) (net.Conn, error) {
-		return tls.Dial(network, addr, config)
-	}}, p.addresses[0])
-	conn, err := tls.Dial("tcp", p.addresses[0], &tls.Config{RootCAs: pool})
+	config := &tls.Config{RootCAs: cert.Pool, Certificates: []tls.Certificate{cert.Certificate}}
+	dial(t, func(network, addr string, _ time.Duration) (net.Conn, error) { return tls.Dial(network, addr, config) }, p.addresses[0])
+	conn, err := tls.Dial("tcp", p.addresses[0], &tls.Config{RootCAs: cert.Pool})
 	if err == nil {
 		defer conn.Close()
 		_, err = conn.Read(make([]byte, 1))
@@ -249,7 +219,7 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 	defer taken.Close()
 	broken := filepath.Join(t.TempDir(), "broken.json")
 	require.NoError(t, os.WriteFile(broken, []byte(`{"nodes": [{"path": "x"}]}`), 0o600))
-	cert, key, _, _ := certificate(t)
+	cert := clitest.NewCertificate(t, "127.0.0.1")
 	for line, want := range map[string]struct {
 		code int
 		says string
@@ -273,11 +243,11 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 		"--control :2180":                   {cli.ExitUsage, "loopback"},
 		"--control example.org:2180":        {cli.ExitUsage, "loopback"},
 		"--listen " + taken.Addr().String(): {cli.ExitUnavailable, "in use"},
-		"--listen 127.0.0.1:0 --control " + taken.Addr().String():                                        {cli.ExitUnavailable, "in use"},
-		"--listen 127.0.0.1:0 --load " + broken:                                                          {cli.ExitUnavailable, "load x"},
-		"--listen 127.0.0.1:0 --load /no/such/file":                                                      {cli.ExitUnavailable, "/no/such/file"},
-		"--tls-listen 127.0.0.1:0 --tls-cert /no/such/file --tls-key x":                                  {cli.ExitUnavailable, "/no/such/file"},
-		"--tls-listen 127.0.0.1:0 --tls-cert " + cert + " --tls-key " + key + " --tls-clients " + broken: {cli.ExitUnavailable, "no certificate"},
+		"--listen 127.0.0.1:0 --control " + taken.Addr().String():                                                          {cli.ExitUnavailable, "in use"},
+		"--listen 127.0.0.1:0 --load " + broken:                                                                            {cli.ExitUnavailable, "load x"},
+		"--listen 127.0.0.1:0 --load /no/such/file":                                                                        {cli.ExitUnavailable, "/no/such/file"},
+		"--tls-listen 127.0.0.1:0 --tls-cert /no/such/file --tls-key x":                                                    {cli.ExitUnavailable, "/no/such/file"},
+		"--tls-listen 127.0.0.1:0 --tls-cert " + cert.CertFile + " --tls-key " + cert.KeyFile + " --tls-clients " + broken: {cli.ExitUnavailable, "no certificate"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			out, stderr := &testbed.Output{}, &testbed.Output{}
