@@ -16,7 +16,8 @@ func TestChroot(t *testing.T) {
 	for _, chroot := range []string{"/app", "/a", "/a/b"} {
 		require.NoError(t, server.Create(chroot+"/services/orders/i1", []byte(data)))
 		require.Equal(t, "orders\n", prints(t, server, "ls", "--servers", server.Addr()+chroot), chroot)
-		prints(t, server, "register", "--servers", server.Addr()+chroot, "--name", "stock", "--address", "h", "--port", "1", "--", "true")
+		prints(t, server, "register", "--servers", server.Addr()+chroot,
+			"--name", "stock", "--address", "h", "--port", "1", "--", "true")
 		require.True(t, server.Exists(chroot+"/services/stock"), chroot)
 	}
 	require.ElementsMatch(t, []string{"a", "app", "zookeeper"}, testbed.ServerChildren(t, server, "/"), "nothing is created elsewhere")

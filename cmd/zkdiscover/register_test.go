@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -208,15 +209,12 @@ func TestCredentials(t *testing.T) {
 	testbed.Create(t, client, "/services/orders", nil, framework.PersistentParents(), framework.ACL(zk.DigestACL(zk.PermAll, "ada", "secret")))
 	file := filepath.Join(t.TempDir(), "credentials")
 	require.NoError(t, os.WriteFile(file, []byte("digest:ada:secret\n"), 0o600))
-	for auth, want := range map[string]int{
-		"digest:ada:secret": 0, "@" + file: 0, "": cli.ExitUnavailable, "digest:ada:wrong": cli.ExitUnavailable, "digest:secret": cli.ExitUsage,
+	for flags, want := range map[string]int{
+		"--auth digest:ada:secret": 0, "--auth @" + file: 0, "--auth digest:secret": cli.ExitUsage,
+		"": cli.ExitUnavailable, "--auth digest:ada:wrong": cli.ExitUnavailable,
 	} {
-		args := []string{"ls", "--auth", auth, "orders"}
-		if auth == "" {
-			args = []string{"ls", "orders"}
-		}
-		text, code := runs(t, server, args...)
-		assert.Equal(t, want, code, "%s: %s", auth, text)
+		text, code := runs(t, server, append([]string{"ls", "orders"}, strings.Fields(flags)...)...)
+		assert.Equal(t, want, code, "%s: %s", flags, text)
 		assert.NotContains(t, text, "secret")
 	}
 	t.Setenv("ZKDISCOVER_AUTH", "@"+file)

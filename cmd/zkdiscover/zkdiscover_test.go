@@ -89,10 +89,11 @@ func prints(t *testing.T, server *zktest.Server, args ...string) string {
 	return text
 }
 
-// serves runs the program's HTTP server. get returns what it answers.
-func serves(t *testing.T, server *zktest.Server, flags ...string) (out *output, get func(path string) (status int, body string), end func() int) {
+// serves runs the program's HTTP server until the last function is called. The first one sends it a
+// request, and returns the status and the body.
+func serves(t *testing.T, server *zktest.Server, flags ...string) (*output, func(string) (int, string), func() int) {
 	t.Helper()
-	out, end = begin(t, server, append([]string{"http", "--listen", "127.0.0.1:0"}, flags...)...)
+	out, end := begin(t, server, append([]string{"http", "--listen", "127.0.0.1:0"}, flags...)...)
 	url := out.await(t, `serving http_sd at (\S+)`)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return out, func(path string) (int, string) {
@@ -150,7 +151,8 @@ func TestRegisterRegistersACommandAsLongAsItRuns(t *testing.T) {
 	require.False(t, server.Exists("/services/stock/me"))
 
 	for want, command := range map[int][]string{
-		3: {"sh", "-c", "exit 3"}, 137: {"sh", "-c", "kill -9 $$"}, cli.ExitNotFound: {"/does/not/exist"}, cli.ExitCannotRun: {t.TempDir()},
+		3: {"sh", "-c", "exit 3"}, 137: {"sh", "-c", "kill -9 $$"},
+		cli.ExitNotFound: {"/does/not/exist"}, cli.ExitCannotRun: {t.TempDir()},
 	} {
 		_, code := runs(t, server, slices.Concat(flags, []string{"--"}, command)...)
 		require.Equal(t, want, code)

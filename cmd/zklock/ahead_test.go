@@ -112,7 +112,7 @@ func TestRunSaysWhoIsAhead(t *testing.T) {
 	q, err := new(locking).queue(newClient(t, server), "/lock")
 	require.NoError(t, err)
 	hold := testbed.Acquire(t, q)
-	p := start(t, prepare(t, server.Servers(), "run", "-v", "/lock", "true"))
+	p := spawn(t, server, "run", "-v", "/lock", "true")
 	ahead := func() int { return strings.Count(p.err.String(), "zklock: waiting for /lock: 1 ahead: ") }
 	testbed.Eventually(t, func() bool { return ahead() > 0 }, "it says who is ahead")
 	require.NoError(t, hold.Release())

@@ -39,7 +39,8 @@ func newSecured(t *testing.T) *secured {
 	t.Helper()
 	s := &secured{Server: zktest.NewServer(t), Certificate: clitest.NewCertificate(t, serverName)}
 	l, err := s.Listen("127.0.0.1:0", &tls.Config{
-		Certificates: []tls.Certificate{s.Certificate.Certificate}, ClientCAs: s.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		Certificates: []tls.Certificate{s.Certificate.Certificate},
+		ClientCAs:    s.Pool, ClientAuth: tls.RequireAndVerifyClientCert,
 	})
 	require.NoError(t, err)
 	s.address = l.Addr()
@@ -51,8 +52,8 @@ func newSecured(t *testing.T) *secured {
 // call runs zklock with the TLS of the server.
 func (s *secured) call(t *testing.T, verb string, args ...string) (code int, stderr string) {
 	t.Helper()
-	all := append([]string{verb, "--tls", "--cacert", s.CertFile, "--cert", s.CertFile, "--key", s.KeyFile, "--tls-server-name", serverName}, args...)
-	p := start(t, prepare(t, []string{s.address}, all...))
+	flags := []string{"--tls", "--cacert", s.CertFile, "--cert", s.CertFile, "--key", s.KeyFile, "--tls-server-name", serverName}
+	p := start(t, prepare(t, []string{s.address}, with(verb, flags, args...)...))
 	return p.end(), p.err.String()
 }
 
@@ -78,12 +79,8 @@ func TestASecuredEnsemble(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credentials")
 	require.NoError(t, os.WriteFile(file, []byte("digest:other:x\n\ndigest:"+password+"\r\n"), 0o600))
 	for _, auth := range []string{"digest:" + password, "@" + file} {
-		for _, verb := range []string{"run", "elect"} {
-			code, stderr := s.call(t, verb, "--auth", auth, "/billing/"+verb, "true")
-			require.Zero(t, code, stderr)
-		}
-		for _, verb := range []string{"ls", "revoke"} {
-			code, stderr := s.call(t, verb, "--auth", auth, "/billing/run")
+		for _, args := range [][]string{{"run", "/run", "true"}, {"elect", "/elect", "true"}, {"ls", "/run"}, {"revoke", "/run"}} {
+			code, stderr := s.call(t, args[0], with("--auth", []string{auth, "/billing" + args[1]}, args[2:]...)...)
 			require.Zero(t, code, stderr)
 		}
 	}
@@ -133,8 +130,8 @@ func TestACertificateIsNeededAndChecked(t *testing.T) {
 func TestTheConnectionComesFromTheEnvironment(t *testing.T) {
 	s := newSecured(t)
 	p := program(t, []string{s.address}, "sh", "-c", `$ZKLOCK run /billing/lock -- sh -c '$ZKLOCK ls /billing/lock'`)
-	p.Env = append(p.Env, "ZKLOCK_TLS=true", "ZKLOCK_CACERT="+s.CertFile, "ZKLOCK_CERT="+s.CertFile, "ZKLOCK_KEY="+s.KeyFile,
-		"ZKLOCK_TLS_SERVER_NAME="+serverName, "ZKLOCK_AUTH=digest:"+password, "ZKLOCK_ACL=creator")
+	p.Env = append(p.Env, "ZKLOCK_TLS=true", "ZKLOCK_CACERT="+s.CertFile, "ZKLOCK_CERT="+s.CertFile,
+		"ZKLOCK_KEY="+s.KeyFile, "ZKLOCK_TLS_SERVER_NAME="+serverName, "ZKLOCK_AUTH=digest:"+password, "ZKLOCK_ACL=creator")
 	require.Zero(t, start(t, p).end(), p.err.String())
 	assert.Contains(t, p.out.String(), "/billing/lock: mutex\n")
 	assert.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "digest", ID: zktest.Digest(password)}}, acls(t, s.Server, "/billing"))

@@ -35,7 +35,8 @@ type candidate struct {
 func elects(t *testing.T, server *zktest.Server, script string, flags ...string) *candidate {
 	t.Helper()
 	dir := t.TempDir()
-	c := &candidate{prepare(t, server.Servers(), with("elect", flags, "/election", "--", "sh", "-c", script)...), dir, filepath.Join(dir, "terms")}
+	p := prepare(t, server.Servers(), with("elect", flags, "/election", "--", "sh", "-c", script)...)
+	c := &candidate{p, dir, filepath.Join(dir, "terms")}
 	c.Env = append(c.Env, "FILE="+c.file, "DIR="+dir)
 	start(t, c.process)
 	return c
@@ -272,7 +273,7 @@ func TestElectHandsOver(t *testing.T) {
 		return all[0].ID == "second" && all[1].ID == "first"
 	}, "the first one waits behind the second")
 	assert.Equal(t, 1, first.terms())
-	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), first.endBy(t, syscall.SIGTERM), "it waits, and has no command")
+	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), first.endBy(t, syscall.SIGTERM), "it has no command")
 	assert.Equal(t, "ended\n", first.out.String())
 	assert.Contains(t, first.err.String(), "release requested (zklock revoke) for /election/")
 	assert.Equal(t, 9, second.endBy(t, syscall.SIGTERM))
@@ -328,7 +329,8 @@ func TestElectAndOtherKinds(t *testing.T) {
 	c := elects(t, server, served)
 	c.term(t, 1)
 	for _, flags := range [][]string{nil, {"--read"}, {"--permits", "2"}} {
-		refuses(t, server, exitConflict, "an election is in use at /election, and a ", with("run", flags, "/election", "echo", "in")...)
+		args := with("run", flags, "/election", "echo", "in")
+		refuses(t, server, exitConflict, "an election is in use at /election, and a ", args...)
 	}
 	refuses(t, server, exitConflict, "", "elect", "--selector", "/election", "true")
 	c.endBy(t, syscall.SIGTERM)
@@ -339,7 +341,8 @@ func TestElectAndOtherKinds(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []any{"host-7", token}, []any{who.ID, who.Token})
 	refuses(t, server, exitNotAcquired, "", "run", "--try", "/election", "true")
-	refuses(t, server, exitConflict, "a mutex is in use at /election, and an election does not exclude its holders", "elect", "/election", "true")
+	refuses(t, server, exitConflict, "a mutex is in use at /election, and an election does not exclude its holders",
+		"elect", "/election", "true")
 	c.endBy(t, syscall.SIGTERM)
 	assertNothingStays(t, server, "/election")
 }

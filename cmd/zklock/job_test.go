@@ -53,7 +53,7 @@ func TestCtrlCEndsTheScript(t *testing.T) {
 		want    syscall.Signal
 		waits   bool
 	}{
-		{sh: "sh", key: "\x03", want: syscall.SIGINT}, {sh: "sh", key: "\x1c", want: syscall.SIGQUIT}, {sh: "bash", key: "\x03", want: syscall.SIGINT},
+		{"sh", "\x03", syscall.SIGINT, false}, {"sh", "\x1c", syscall.SIGQUIT, false}, {"bash", "\x03", syscall.SIGINT, false},
 		{"sh", "\x03", syscall.SIGINT, true}, {"bash", "\x03", syscall.SIGINT, true},
 	} {
 		server := zktest.NewServer(t)
@@ -63,8 +63,8 @@ func TestCtrlCEndsTheScript(t *testing.T) {
 			testbed.Acquire(t, m)
 			held = 1
 		}
-		sh := atTerminal(t, program(t, server.Servers(), c.sh, "-c",
-			`ulimit -c 0; for i in 1 2; do $ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; done; echo "the script goes on"`))
+		sh := atTerminal(t, program(t, server.Servers(), c.sh, "-c", `ulimit -c 0
+			for i in 1 2; do $ZKLOCK run /lock sh -c 'echo ready; exec sleep 60'; done; echo "the script goes on"`))
 		if c.waits {
 			queued(t, m, 2)
 		} else {
@@ -335,39 +335,35 @@ func TestLostWhileStopped(t *testing.T) {
 	for name, prefix := range map[string]string{"politely": "", "by force": "env " + stubborn + "=1 "} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lostWhileStopped(t, prefix)
+			server := zktest.NewServer(t)
+			sh := interactive(t, server)
+			c := newCounter(t)
+			sh.enter("$ZKLOCK run --session 4s --grace 1s /lock " + prefix + c.script() + "\n")
+			sh.read("begun")
+			m := newMutex(t, server, "/lock")
+			session := queued(t, m, 1)[0].SessionID
+			sh.enter("\x1a")
+			sh.read("stopped; if it is not continued within")
+			holderStops(t, server)
+			require.NoError(t, server.ExpireSession(session))
+			hold, err := m.TryAcquire(testbed.Context(t))
+			require.NoError(t, err, "it is free")
+			server.RefuseConnections(true) // zklock receives no event
+			server.CutConnections()
+			counted := c.size()
+			sh.inFront(true)
+			sh.enter("fg\n")
+			sh.read("lost /lock")
+			sh.inFront(true)
+			sh.enter("echo exit co''de $?\n")
+			sh.read("exit code 70")
+			assert.Equal(t, counted, c.size(), "the command has not run any more")
+			server.RefuseConnections(false)
+			_ = hold.Release() // it may be lost
+			sh.enter("exit\n")
+			assert.Zero(t, sh.end())
 		})
 	}
-}
-
-func lostWhileStopped(t *testing.T, prefix string) {
-	server := zktest.NewServer(t)
-	sh := interactive(t, server)
-	c := newCounter(t)
-	sh.enter("$ZKLOCK run --session 4s --grace 1s /lock " + prefix + c.script() + "\n")
-	sh.read("begun")
-	m := newMutex(t, server, "/lock")
-	session := queued(t, m, 1)[0].SessionID
-	sh.enter("\x1a")
-	sh.read("stopped; if it is not continued within")
-	holderStops(t, server)
-	require.NoError(t, server.ExpireSession(session))
-	hold, err := m.TryAcquire(testbed.Context(t))
-	require.NoError(t, err, "it is free")
-	server.RefuseConnections(true) // zklock receives no event
-	server.CutConnections()
-	counted := c.size()
-	sh.inFront(true)
-	sh.enter("fg\n")
-	sh.read("lost /lock")
-	sh.inFront(true)
-	sh.enter("echo exit co''de $?\n")
-	sh.read("exit code 70")
-	assert.Equal(t, counted, c.size(), "the command has not run any more")
-	server.RefuseConnections(false)
-	_ = hold.Release() // it may be lost
-	sh.enter("exit\n")
-	assert.Zero(t, sh.end())
 }
 
 // TestACommandThatSomebodyElseContinuedHasItsGrace: zklock does not treat it as stopped.
@@ -425,7 +421,8 @@ func TestTheTerminalIsTakenFromTheCommand(t *testing.T) {
 // TestNobodyIsThereToContinue: without job control Ctrl-Z does not block the terminal.
 func TestNobodyIsThereToContinue(t *testing.T) {
 	server := zktest.NewServer(t)
-	sh := atTerminal(t, program(t, server.Servers(), "sh", "-c", `$ZKLOCK run /lock sh -c 'echo ready; read line; echo "got: $line"'`))
+	script := `$ZKLOCK run /lock sh -c 'echo ready; read line; echo "got: $line"'`
+	sh := atTerminal(t, program(t, server.Servers(), "sh", "-c", script))
 	sh.read("ready")
 	sh.enter("\x1a")
 	sh.read("stopped; if")
@@ -474,7 +471,7 @@ func TestWhatIsLeftBehindHasItsGraceWithOnLossKill(t *testing.T) {
 
 	p = start(t, prepared(server, ""))
 	session := participant(t, server).SessionID
-	testbed.Eventually(t, func() bool { return strings.Contains(p.err.String(), "left processes behind") }, "it says so")
+	testbed.Eventually(t, func() bool { return strings.Contains(p.err.String(), "left processes behind") }, "a word")
 	lost := time.Now()
 	require.NoError(t, server.ExpireSession(session))
 	assert.Equal(t, exitLost, p.end())
@@ -487,7 +484,7 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 	for name, want := range map[string]int{"lost": exitLost, "signal": cli.ExitSignal + int(syscall.SIGTERM)} {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
-		p := start(t, prepare(t, server.Servers(), "run", "--grace", "100ms", "/lock", "env", "-u", beZklock, leaveGroup+"="+file, os.Args[0]))
+		p := spawn(t, server, "run", "--grace", "100ms", "/lock", "env", "-u", beZklock, leaveGroup+"="+file, os.Args[0])
 		pid := clitest.PID(t, file)
 		if name == "signal" {
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
@@ -669,7 +666,7 @@ func TestNobodyTakesWhatZklockSays(t *testing.T) {
 func TestCommandDiesWithZklock(t *testing.T) {
 	server := zktest.NewServer(t)
 	file := filepath.Join(t.TempDir(), "pid")
-	p := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", sayPid(file)+works))
+	p := spawn(t, server, "run", "/lock", "sh", "-c", sayPid(file)+works)
 	pid := clitest.PID(t, file)
 	require.NoError(t, p.Process.Kill())
 	testbed.Eventually(t, func() bool { return clitest.Dead(pid) }, "the command is dead")

@@ -45,6 +45,7 @@ func TestListRecursively(t *testing.T) {
 		}
 		assert.Equal(t, want, got, path)
 	}
-	assert.Regexp(t, `^/app/locks/nightly: mutex\nSTATE .*\nholds +lock +the job .*\n$`, succeeds(t, server, "ls", "--recursive", "/app/locks"))
+	out := succeeds(t, server, "ls", "--recursive", "/app/locks")
+	assert.Regexp(t, `^/app/locks/nightly: mutex\nSTATE .*\nholds +lock +the job .*\n$`, out)
 	assert.Empty(t, succeeds(t, server, "ls", "-r", "/app/other"))
 }

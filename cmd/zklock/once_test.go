@@ -105,7 +105,7 @@ func TestRunOnce_TheLockIsLost(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, onLoss := range []string{lossTerm, lossKill, lossIgnore} {
 		file := filepath.Join(t.TempDir(), "begun")
-		p := start(t, prepare(t, server.Servers(), "run", "--on-loss", onLoss, "--once", "a", "/job", "sh", "-c", "echo > "+file+"; sleep 1"))
+		p := spawn(t, server, "run", "--on-loss", onLoss, "--once", "a", "/job", "sh", "-c", "echo > "+file+"; sleep 1")
 		clitest.Written(t, file)
 		for _, child := range testbed.ServerChildren(t, server, "/job") {
 			if child != "once" {
@@ -125,7 +125,8 @@ func TestOnceRecords(t *testing.T) {
 		_, _, stderr := call(t, server, "run", "--once", key, "/job", "true")
 		require.Empty(t, stderr)
 	}
-	require.Regexp(t, `^KEY +AT +BY\nd +20\S+ +\S+ true\nb/c +20\S+ +\S+ true\na +20\S+ +\S+ true\n$`, succeeds(t, server, "once", "ls", "/job"))
+	out := succeeds(t, server, "once", "ls", "/job")
+	require.Regexp(t, `^KEY +AT +BY\nd +20\S+ +\S+ true\nb/c +20\S+ +\S+ true\na +20\S+ +\S+ true\n$`, out)
 	var lines []recordLine
 	require.NoError(t, json.Unmarshal([]byte(succeeds(t, server, "once", "ls", "--json", "/job")), &lines))
 	require.Len(t, lines, 3)

@@ -164,6 +164,12 @@ func start(t *testing.T, p *process) *process {
 	return p
 }
 
+// spawn starts zklock with these arguments.
+func spawn(t *testing.T, server *zktest.Server, args ...string) *process {
+	t.Helper()
+	return start(t, prepare(t, server.Servers(), args...))
+}
+
 // end waits for a process that was started, and returns its exit code.
 func (p *process) end() int { return clitest.End(p.Cmd) }
 
@@ -192,7 +198,7 @@ func unavailable(t *testing.T, address string, limit time.Duration, args ...stri
 // call runs zklock to its end.
 func call(t *testing.T, server *zktest.Server, args ...string) (code int, out, stderr string) {
 	t.Helper()
-	p := start(t, prepare(t, server.Servers(), args...))
+	p := spawn(t, server, args...)
 	code = p.end()
 	return code, p.out.String(), p.err.String()
 }
@@ -316,7 +322,9 @@ func TestBadCommandLines(t *testing.T) {
 
 func TestHelpAndVersion(t *testing.T) {
 	for want, lines := range map[string][]string{
-		"Usage:":                            {"help", "-h", "run -h", "ls -h", "revoke -h", "completion bash -h", "hold --help", "elect -h", "completion -h", "man -h"},
+		"Usage:": {
+			"help", "-h", "run -h", "ls -h", "revoke -h", "hold --help", "elect -h", "completion -h", "completion bash -h", "man -h",
+		},
 		`^zklock \S+ \(go\S+, \w+/\w+\)\n$`: {"version", "-v", "--version"},
 	} {
 		for _, line := range lines {
@@ -337,13 +345,14 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 	require.NoError(t, os.WriteFile(text, []byte("x"), 0o600))
 	require.NoError(t, os.WriteFile(badShell, []byte("#!/no/such/shell\n"), 0o700))
 	for _, verb := range []string{"run", "elect"} {
-		for script, want := range map[string]int{"exit 0": 0, "exit 3": 3, "exit 75": 75, "kill -KILL $$": cli.ExitSignal + 9} {
+		for script, want := range map[string]int{"exit 0": 0, "exit 3": 3, "exit 75": 75, "kill -KILL $$": 137} {
 			code, _, stderr := call(t, server, verb, "/lock", "--", "sh", "-c", script)
 			assert.Equal(t, want, code, script)
 			assert.Empty(t, stderr, script)
 		}
 		for command, want := range map[string]int{
-			"no-such-program": cli.ExitNotFound, "--try": cli.ExitNotFound, text: cli.ExitCannotRun, dir: cli.ExitCannotRun, badShell: cli.ExitCannotRun,
+			"no-such-program": cli.ExitNotFound, "--try": cli.ExitNotFound,
+			text: cli.ExitCannotRun, dir: cli.ExitCannotRun, badShell: cli.ExitCannotRun,
 		} {
 			code, _, stderr := call(t, server, verb, "/lock", "--", command)
 			assert.Equal(t, want, code, command)
@@ -398,8 +407,10 @@ func TestNoServerSaysWhy(t *testing.T) {
 
 func TestNamespace(t *testing.T) {
 	server := zktest.NewServer(t)
-	for servers, node := range map[string]string{server.Addr(): "/billing/lock", server.Addr() + "," + server.Addr() + "/app": "/app/billing/lock"} {
-		out := succeeds(t, server, "run", "--servers", servers, "--namespace", "billing", "/lock", "--", "sh", "-c", "echo $ZKLOCK_PATH")
+	several := server.Addr() + "," + server.Addr() + "/app"
+	for servers, node := range map[string]string{server.Addr(): "/billing/lock", several: "/app/billing/lock"} {
+		command := []string{"/lock", "--", "sh", "-c", "echo $ZKLOCK_PATH"}
+		out := succeeds(t, server, with("run", []string{"--servers", servers, "--namespace", "billing"}, command...)...)
 		assert.Equal(t, "/lock\n", out)
 		assert.True(t, server.Exists(node), node)
 	}
@@ -408,7 +419,7 @@ func TestNamespace(t *testing.T) {
 func TestHold(t *testing.T) {
 	server := zktest.NewServer(t)
 	holding := func() (p *process, node string) {
-		p = start(t, prepare(t, server.Servers(), "hold", "/lock"))
+		p = spawn(t, server, "hold", "/lock")
 		testbed.Eventually(t, func() bool { return strings.HasSuffix(p.out.String(), "\n") }, "it holds")
 		fields := strings.Fields(p.out.String())
 		require.Len(t, fields, 3)
@@ -575,7 +586,7 @@ func TestSignalEndsTheWaiting(t *testing.T) {
 	server := zktest.NewServer(t)
 	m := newMutex(t, server, "/lock")
 	hold := testbed.Acquire(t, m)
-	p := start(t, prepare(t, server.Servers(), "run", "/lock", "echo", "in"))
+	p := spawn(t, server, "run", "/lock", "echo", "in")
 	queued(t, m, 2)
 	assert.Equal(t, cli.ExitSignal+int(syscall.SIGTERM), p.endBy(t, syscall.SIGTERM))
 	assert.Empty(t, p.out.String())
@@ -609,7 +620,7 @@ const works = "while :; do sleep 0.01; done"
 func holder(t *testing.T, server *zktest.Server, prepares, works string, flags ...string) (p *process, session int64) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
-	p = start(t, prepare(t, server.Servers(), with("run", flags, "/lock", "sh", "-c", prepares+"; "+sayPid(file)+works)...))
+	p = spawn(t, server, with("run", flags, "/lock", "sh", "-c", prepares+"; "+sayPid(file)+works)...)
 	clitest.Written(t, file)
 	return p, participant(t, server).SessionID
 }
@@ -652,7 +663,7 @@ func TestCommandIsDeadBeforeTheNextOneStarts(t *testing.T) {
 	for _, flags := range [][]string{{"--grace", "500ms"}, {"--on-loss", "kill"}} {
 		server := zktest.NewServer(t)
 		p, session := holder(t, server, "echo $$; trap '' TERM", works, flags...)
-		next := start(t, prepare(t, server.Servers(), "run", "/lock", "sh", "-c", "ps -o pid= -o stat= -A"))
+		next := spawn(t, server, "run", "/lock", "sh", "-c", "ps -o pid= -o stat= -A")
 		m := newMutex(t, server, "/lock")
 		queued(t, m, 2)
 		require.NoError(t, server.ExpireSession(session))
@@ -717,7 +728,7 @@ func TestShadowsOfAnotherNamespace(t *testing.T) {
 	for _, flags := range [][]string{{"--read"}, {"--permits", "2"}} {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
-		first := start(t, prepare(t, server.Servers(), with("run", flags, "--namespace", "app", "/lock", "sh", "-c", sayPid(file)+works)...))
+		first := spawn(t, server, with("run", flags, "--namespace", "app", "/lock", "sh", "-c", sayPid(file)+works)...)
 		clitest.Written(t, file)
 		code, _, stderr := call(t, server, with("run", flags, "--wait", "20s", "/app/lock", "true")...)
 		assert.Zero(t, code)
@@ -737,7 +748,7 @@ func TestASignalWhileTheShadowIsMade(t *testing.T) {
 			gate := server.BlockReplies(zktest.OnCreate(), zktest.OnPath("/lock.zklock/"))
 			// After those two thirds the next connection has 3 s, until the session is given up
 			// or zklock ends.
-			p := start(t, prepare(t, server.Servers(), verb, "--session", "10s", "--grace", "100ms", "/lock", "echo", "in"))
+			p := spawn(t, server, verb, "--session", "10s", "--grace", "100ms", "/lock", "echo", "in")
 			<-gate.Arrived()
 			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 			testbed.Eventually(t, func() bool {
@@ -861,7 +872,7 @@ func TestListing(t *testing.T) {
 	out := succeeds(t, server, "ls", "/kazoo-rw")
 	assert.Equal(t, 2, strings.Count(out, "holds  read  kazoo"), "readers hold together: %s", out)
 	hold := testbed.Acquire(t, m)
-	assert.Contains(t, succeeds(t, server, "ls", "/mutex"), `"a\nb"`, "data cannot write on the terminal what they like")
+	assert.Contains(t, succeeds(t, server, "ls", "/mutex"), `"a\nb"`, "data cannot change the terminal")
 	refuses(t, server, cli.ExitUsage, "is a node of the lock /mutex", "ls", hold.Path())
 }
 
@@ -889,7 +900,7 @@ func TestRevokeOfWhatIsNoLock(t *testing.T) {
 	client := newClient(t, server)
 	testbed.Create(t, client, "/services/host-1", []byte("address"), framework.PersistentParents(), framework.As(framework.Ephemeral))
 	for _, flags := range [][]string{nil, {"--force", "0s"}} {
-		refuses(t, server, exitNoLock, "/services/host-1 is not a node of a lock", with("revoke", flags, "/services/host-1")...)
+		refuses(t, server, exitNoLock, "host-1 is not a node of a lock", with("revoke", flags, "/services/host-1")...)
 		assert.Equal(t, "address", testbed.ServerData(t, server, "/services/host-1"))
 	}
 
@@ -955,7 +966,7 @@ func TestKindsOfLocksThatDoNotExcludeEachOther(t *testing.T) {
 	for held, heldFlags := range flags {
 		server := zktest.NewServer(t)
 		file := filepath.Join(t.TempDir(), "pid")
-		p := start(t, prepare(t, server.Servers(), with("run", heldFlags, "/lock", "sh", "-c", sayPid(file)+"exec sleep 1000")...))
+		p := spawn(t, server, with("run", heldFlags, "/lock", "sh", "-c", sayPid(file)+"exec sleep 1000")...)
 		clitest.Written(t, file)
 		for asked, askedFlags := range flags {
 			if excludes(held, asked) {
@@ -984,7 +995,7 @@ func TestKindsAreCheckedAgainByWhoHolds(t *testing.T) {
 	m, err := mutex.New(client, "/lock")
 	require.NoError(t, err)
 	first := testbed.Acquire(t, m)
-	p := start(t, prepare(t, server.Servers(), "run", "/lock", "echo", "in"))
+	p := spawn(t, server, "run", "/lock", "echo", "in")
 	queued(t, m, 2)
 	s, err := semaphore.New(client, "/lock", 1)
 	require.NoError(t, err)

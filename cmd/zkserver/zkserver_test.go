@@ -54,7 +54,7 @@ func run(t *testing.T, args ...string) *program {
 	p := &program{t: t, out: &testbed.Output{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	stderr := &testbed.Output{}
-	ended := testbed.Go(func() int { return zkserver(ctx, append(args, "--control", "127.0.0.1:0"), p.out, stderr) }) // ends with ctx
+	ended := testbed.Go(func() int { return zkserver(ctx, append(args, "--control", "127.0.0.1:0"), p.out, stderr) })
 	t.Cleanup(func() {
 		cancel()
 		require.Zero(t, <-ended, stderr)
@@ -201,10 +201,12 @@ func word(t *testing.T, addr, word string) string {
 
 func TestTLSWithClientsCertificates(t *testing.T) {
 	cert := clitest.NewCertificate(t, "127.0.0.1")
-	p := run(t, "--tls-listen", "127.0.0.1:0", "--tls-cert", cert.CertFile, "--tls-key", cert.KeyFile, "--tls-clients", cert.CertFile)
+	file := cert.CertFile
+	p := run(t, "--tls-listen", "127.0.0.1:0", "--tls-cert", file, "--tls-key", cert.KeyFile, "--tls-clients", file)
 	require.Len(t, p.addresses, 1, "no other address")
 	config := &tls.Config{RootCAs: cert.Pool, Certificates: []tls.Certificate{cert.Certificate}}
-	dial(t, func(network, addr string, _ time.Duration) (net.Conn, error) { return tls.Dial(network, addr, config) }, p.addresses[0])
+	secure := func(network, addr string, _ time.Duration) (net.Conn, error) { return tls.Dial(network, addr, config) }
+	dial(t, secure, p.addresses[0])
 	conn, err := tls.Dial("tcp", p.addresses[0], &tls.Config{RootCAs: cert.Pool})
 	if err == nil {
 		defer conn.Close()
@@ -219,7 +221,8 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 	defer taken.Close()
 	broken := filepath.Join(t.TempDir(), "broken.json")
 	require.NoError(t, os.WriteFile(broken, []byte(`{"nodes": [{"path": "x"}]}`), 0o600))
-	cert := clitest.NewCertificate(t, "127.0.0.1")
+	c := clitest.NewCertificate(t, "127.0.0.1")
+	cert, key := c.CertFile, c.KeyFile
 	for line, want := range map[string]struct {
 		code int
 		says string
@@ -243,11 +246,11 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 		"--control :2180":                   {cli.ExitUsage, "loopback"},
 		"--control example.org:2180":        {cli.ExitUsage, "loopback"},
 		"--listen " + taken.Addr().String(): {cli.ExitUnavailable, "in use"},
-		"--listen 127.0.0.1:0 --control " + taken.Addr().String():                                                          {cli.ExitUnavailable, "in use"},
-		"--listen 127.0.0.1:0 --load " + broken:                                                                            {cli.ExitUnavailable, "load x"},
-		"--listen 127.0.0.1:0 --load /no/such/file":                                                                        {cli.ExitUnavailable, "/no/such/file"},
-		"--tls-listen 127.0.0.1:0 --tls-cert /no/such/file --tls-key x":                                                    {cli.ExitUnavailable, "/no/such/file"},
-		"--tls-listen 127.0.0.1:0 --tls-cert " + cert.CertFile + " --tls-key " + cert.KeyFile + " --tls-clients " + broken: {cli.ExitUnavailable, "no certificate"},
+		"--listen 127.0.0.1:0 --control " + taken.Addr().String():                                        {cli.ExitUnavailable, "in use"},
+		"--listen 127.0.0.1:0 --load " + broken:                                                          {cli.ExitUnavailable, "load x"},
+		"--listen 127.0.0.1:0 --load /no/such/file":                                                      {cli.ExitUnavailable, "/no/such/file"},
+		"--tls-listen 127.0.0.1:0 --tls-cert /no/such/file --tls-key x":                                  {cli.ExitUnavailable, "/no/such/file"},
+		"--tls-listen 127.0.0.1:0 --tls-cert " + cert + " --tls-key " + key + " --tls-clients " + broken: {cli.ExitUnavailable, "no certificate"},
 	} {
 		t.Run(line, func(t *testing.T) {
 			out, stderr := &testbed.Output{}, &testbed.Output{}

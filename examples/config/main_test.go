@@ -19,10 +19,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // check runs the program and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	s := &service{out: &out, path: "/config"}
-	require.NoError(t, s.run(ctx, servers), "%s", &out)
+	require.NoError(t, s.run(testbed.Context(t), servers), "%s", &out)
 	lines := strings.Split(out.String(), "\n")
 	require.Len(t, lines, 8, "%s", &out)
 	wrong := lines[3]

@@ -20,10 +20,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // check runs the program and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	j := job{out: &out, path: "/room", workers: 3, rounds: 5, work: time.Millisecond}
-	require.NoError(t, j.run(ctx, servers), "%s", &out)
+	require.NoError(t, j.run(testbed.Context(t), servers), "%s", &out)
 	require.Contains(t, out.String(), "exports   15 of 15")
 	require.Contains(t, out.String(), "imports   15 of 15")
 	require.Contains(t, out.String(), "meetings  0\n")

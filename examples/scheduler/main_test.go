@@ -17,10 +17,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // check plays a deploy and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	s := scheduler{out: &lines{out: &out}, path: "/scheduler", every: 2 * time.Millisecond, timeout: 10 * time.Second}
-	require.NoError(t, s.deploy(ctx, servers, 3), "%s", &out)
+	require.NoError(t, s.deploy(testbed.Context(t), servers, 3), "%s", &out)
 	require.Contains(t, out.String(), "jobs run once", "%s", &out)
 	require.Contains(t, out.String(), "stops: context canceled", "%s", &out)
 	require.GreaterOrEqual(t, bytes.Count(out.Bytes(), []byte(": leads\n")), 4, "%s", &out)

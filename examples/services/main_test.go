@@ -22,10 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // check runs the program and checks its output.
 func check(t *testing.T, servers []string) {
 	t.Helper()
-	ctx := testbed.Context(t)
 	var out bytes.Buffer
 	p := program{log: log.New(&out, "", 0), path: "/services", session: 10 * time.Second, patience: 3 * time.Second, drain: 100 * time.Millisecond, every: time.Second}
-	require.NoError(t, p.deploy(ctx, servers), "%s", &out)
+	require.NoError(t, p.deploy(testbed.Context(t), servers), "%s", &out)
 	for _, line := range []string{"orders-old: drained\n", "stock-old: drained\n", " requests, none failed\n"} {
 		require.Contains(t, out.String(), line)
 	}

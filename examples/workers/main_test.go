@@ -20,19 +20,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func check(t *testing.T, servers []string) {
 	t.Helper()
 	session := time.Duration(testlevel.Pick(1, 1, 4)) * time.Second
-	ctx := testbed.Context(t)
 	for _, workers := range []int{2, 4} { // the second time where the first run left its nodes
 		var out bytes.Buffer
 		p := pool{out: &out, path: "/workers", workers: workers, partitions: 8, session: session}
-		require.NoError(t, p.run(ctx, servers), "%s", &out)
+		require.NoError(t, p.run(testbed.Context(t), servers), "%s", &out)
 		require.Contains(t, out.String(), "clashes       0\n")
 		require.Contains(t, out.String(), "unprocessed   0\n")
 		require.Contains(t, out.String(), "released partition")
 	}
 }
 
-func TestOnServers(t *testing.T) {
-	exampletest.OnServers(t, check, zktest.WithProperties(map[string]string{"tickTime": "100"})) // for a session of a second
+func TestOnServers(t *testing.T) { // on the in-process server with a session of a second
+	exampletest.OnServers(t, check, zktest.WithProperties(map[string]string{"tickTime": "100"}))
 }
 
 func TestAViolationIsAnError(t *testing.T) {

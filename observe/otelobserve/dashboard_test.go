@@ -29,9 +29,9 @@ func TestTheDashboardsServeThisToo(t *testing.T) {
 	b := newBed(t)
 	b.observed, err = otelobserve.New(meters, otelobserve.WithLockLabel(func(path, _ string) string { return path }))
 	require.NoError(t, err)
-	other := b.mutex(t)
-	require.NoError(t, b.mutex(t).Do(testbed.Context(t), func(context.Context) error {
-		_, err := other.TryAcquire(testbed.Context(t))
+	m := b.mutex(t)
+	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error {
+		_, err := m.TryAcquire(testbed.Context(t))
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 		return nil
 	}))

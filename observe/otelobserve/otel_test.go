@@ -87,9 +87,9 @@ func (b *bed) Value(t *testing.T, name string, attrs ...string) (v, sum float64,
 	case metricdata.Gauge[float64]:
 		return point(data.DataPoints, want)
 	case metricdata.Histogram[int64]:
-		return observations(data.DataPoints, want)
+		return counted(data.DataPoints, want)
 	case metricdata.Histogram[float64]:
-		return observations(data.DataPoints, want)
+		return counted(data.DataPoints, want)
 	}
 	return 0, 0, false
 }
@@ -118,8 +118,8 @@ func point[N int64 | float64](points []metricdata.DataPoint[N], want attribute.S
 	return 0, 0, false
 }
 
-func observations[N int64 | float64](points []metricdata.HistogramDataPoint[N], want attribute.Set) (v, sum float64, ok bool) {
-	for _, p := range points {
+func counted[N int64 | float64](all []metricdata.HistogramDataPoint[N], want attribute.Set) (v, sum float64, ok bool) {
+	for _, p := range all {
 		if p.Attributes.Equals(&want) {
 			return float64(p.Count), float64(p.Sum), true
 		}

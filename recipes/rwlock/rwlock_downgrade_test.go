@@ -68,17 +68,18 @@ func used(t *testing.T, server *zktest.Server, side *rwlock.Side) {
 // TestWriterBehindADowngradeWaits has the second writer's node created before the first writer is
 // downgraded in its place, and its goroutine act afterwards.
 func TestWriterBehindADowngradeWaits(t *testing.T) {
-	testBehindADowngrade(t, (*rwlock.Lock).Write, func(first, inner *lock.Hold) (early, late *lock.Hold) { return first, inner })
+	testBehindADowngrade(t, (*rwlock.Lock).Write, true)
 }
 
 // TestReaderBehindAWriterThatReadWaits is the same for a reader behind a writer that has read in
 // between.
 func TestReaderBehindAWriterThatReadWaits(t *testing.T) {
-	testBehindADowngrade(t, (*rwlock.Lock).Read, func(first, inner *lock.Hold) (early, late *lock.Hold) { return inner, first })
+	testBehindADowngrade(t, (*rwlock.Lock).Read, false)
 }
 
-// testBehindADowngrade releases the early hold before the second one's goroutine acts.
-func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, order func(first, inner *lock.Hold) (early, late *lock.Hold)) {
+// testBehindADowngrade releases one hold before the second one's goroutine acts: the writer's, or the
+// reader's inside.
+func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, writerFirst bool) {
 	server := zktest.NewServer(t)
 	var at hurdle
 	l := lockOn(t, testbed.On(server).Client(t, at.option()), "/lock")
@@ -87,7 +88,10 @@ func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, or
 	reached, goOn := at.set()
 	second := begin(testbed.Context(t), side(l))
 	testbed.Receive(t, reached, "the second one's node")
-	early, late := order(first, downgraded(t, l, first))
+	early, late := first, downgraded(t, l, first)
+	if !writerFirst {
+		early, late = late, early
+	}
 	release(t, early)
 	goOn()
 	ps, err := l.Participants(testbed.Context(t))
@@ -152,8 +156,8 @@ func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
 // client wait for it.
 func testReaderIsSeen(t *testing.T, acl func(path string) []zk.ACL) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		l := lockOn(t, w.Client(framework.WithAuth("digest", []byte("user:password")), framework.WithACLProvider(acl)), "/lock")
-		other := lockOn(t, w.Client(), "/lock")
+		client := w.Client(framework.WithAuth("digest", []byte("user:password")), framework.WithACLProvider(acl))
+		l, other := lockOn(t, client, "/lock"), lockOn(t, w.Client(), "/lock")
 		used(t, w.Server, other.Write())
 		writer := acquire(t, l.Write())
 		second := begin(t.Context(), other.Write())

@@ -663,12 +663,8 @@ func TestADowngradeThatLosesItsCallerLeavesNoNode(t *testing.T) {
 // TestRefusedTriesWriteNothing: TryAcquire knows who would be ahead of a node before it is created.
 func TestRefusedTriesWriteNothing(t *testing.T) {
 	read, write := (*rwlock.Lock).Read, (*rwlock.Lock).Write
-	for name, c := range map[string]struct {
-		holds   func(*rwlock.Lock) *rwlock.Side
-		refused []func(*rwlock.Lock) *rwlock.Side
-	}{
-		"a writer": {write, []func(*rwlock.Lock) *rwlock.Side{read, write}},
-		"a reader": {read, []func(*rwlock.Lock) *rwlock.Side{write}},
+	for name, sides := range map[string][2]func(*rwlock.Lock) *rwlock.Side{ // one holds, and the other is refused
+		"a writer and a reader": {write, read}, "two writers": {write, write}, "a reader and a writer": {read, write},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
@@ -676,13 +672,11 @@ func TestRefusedTriesWriteNothing(t *testing.T) {
 			holder, _ := newLock(t, bed, "/lock")
 			// A new view: an old one may still show the lock as free.
 			l, _ := newLock(t, bed, "/lock")
-			hold := acquire(t, c.holds(holder))
+			hold := acquire(t, sides[0](holder))
 			defer release(t, hold)
 			server.ResetCounts()
 			for range 3 { // listed at first, and in a view
-				for _, side := range c.refused {
-					refused(t, side(l))
-				}
+				refused(t, sides[1](l))
 			}
 			require.Zero(t, server.Requests().Requests["create"])
 		})

@@ -81,7 +81,7 @@ func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
 }
 
 func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
-	for name, c := range map[string]struct{ shared, used bool }{"fixed max": {}, "shared max, used before": {true, true}} {
+	for name, c := range map[string]struct{ shared, used bool }{"fixed max": {}, "shared max, used": {true, true}} {
 		t.Run(name, func(t *testing.T) {
 			eachRequest(t, c.shared, c.used, func(t *testing.T, s scenario) {
 				one, two := acquire(t, s.other), acquire(t, s.other)

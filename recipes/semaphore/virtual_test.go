@@ -176,8 +176,8 @@ func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
 // ends in the pause before it queues again, so it is unknown whether a lease is free.
 func TestPauseWithoutAServerSaysSo(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		client := w.Client(framework.WithSessionTimeout(4*time.Second), framework.WithRetryPolicy(retry.NTimes(3, time.Minute)))
-		s := fixedOn(t, client, "/semaphore", 1)
+		policy := framework.WithRetryPolicy(retry.NTimes(3, time.Minute))
+		s := fixedOn(t, w.Client(framework.WithSessionTimeout(4*time.Second), policy), "/semaphore", 1)
 		acquire(t, s) // it ends with its session, too
 		time.AfterFunc(time.Second, w.Server.Stop)
 		_, err := s.Acquire(testbed.Timeout(t, 20*time.Second))

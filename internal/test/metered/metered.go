@@ -405,9 +405,14 @@ func refusesBadArguments(t *testing.T, b *bed) {
 	m := testbed.Must(node.Join(testbed.Context(t), client, "/group", "7", nil))
 	defer m.Close()
 	for what, err := range map[string]error{
-		"nil cache": b.ObserveCache(nil, "a"), "nil node": b.ObserveNode(nil, "a"), "nil member": b.ObserveMember(nil, "a"),
-		"cache, no name": b.ObserveCache(c, ""), "node, no name": b.ObserveNode(n, ""), "member, no name": b.ObserveMember(m, ""),
-		"cache, not UTF-8": b.ObserveCache(c, "\xff"), "node, not UTF-8": b.ObserveNode(n, "\xff"),
+		"nil cache":        b.ObserveCache(nil, "a"),
+		"nil node":         b.ObserveNode(nil, "a"),
+		"nil member":       b.ObserveMember(nil, "a"),
+		"cache, no name":   b.ObserveCache(c, ""),
+		"node, no name":    b.ObserveNode(n, ""),
+		"member, no name":  b.ObserveMember(m, ""),
+		"cache, not UTF-8": b.ObserveCache(c, "\xff"),
+		"node, not UTF-8":  b.ObserveNode(n, "\xff"),
 	} {
 		assert.ErrorIs(t, err, framework.ErrBadArgument, what)
 	}
