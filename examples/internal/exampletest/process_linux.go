@@ -16,8 +16,8 @@ type Process struct {
 	Ended chan struct{} // closed when it has ended, and its last line was heard
 }
 
-// Start starts the test program with a variable in its environment, by which it knows its role. hear
-// is called with each line that it prints. The process ends with the test at the latest.
+// Start starts the test program with a variable in its environment, by which it knows its role. It
+// calls hear with each line that the program prints. The process ends with the test at the latest.
 func Start(t *testing.T, variable string, hear func(line string)) *Process {
 	t.Helper()
 	p := &Process{exec.Command(os.Args[0]), make(chan struct{})}
