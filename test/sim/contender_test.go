@@ -193,11 +193,9 @@ func reason(err error) string {
 
 // of is a hold of the library.
 func (c *contender) of(h *lock.Hold, owner int64, shared bool, node string) *held {
-	out := &held{
-		who: c.name, owner: int(owner), shared: shared, ctx: h.Context(), session: h.Session().ID(), timeout: h.Session().Timeout(),
-		node: node, since: time.Now(), release: h.Release, token: h.FencingToken, guard: h.Guard, hold: h,
-		watches: true, trusting: c.Trusting,
-	}
+	out := c.hold(h.Context(), int(owner), h.Session(), node)
+	out.shared, out.release, out.token, out.guard, out.hold = shared, h.Release, h.FencingToken, h.Guard, h
+	out.watches, out.trusting = true, c.Trusting
 	if c.Revocable {
 		r, err := revocable.Watch(h)
 		if err != nil {
@@ -239,10 +237,7 @@ func makeMutex(c *contender) (acquirer, error) {
 	}
 	return func(ctx context.Context, wait bool) ([]*held, error) {
 		ctx, node := withNode(ctx)
-		acquire := m.Acquire
-		if !wait {
-			acquire = m.TryAcquire
-		}
+		acquire := either(wait, m.Acquire, m.TryAcquire)
 		h, err := acquire(ctx)
 		if err != nil {
 			return nil, err
@@ -262,11 +257,7 @@ func makeRWLock(c *contender) (acquirer, error) {
 		if c.random.IntN(2) == 0 {
 			side, shared = l.Write(), false
 		}
-		acquire := side.Acquire
-		if !wait {
-			acquire = side.TryAcquire
-		}
-		h, err := acquire(ctx)
+		h, err := either(wait, side.Acquire, side.TryAcquire)(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -289,22 +280,18 @@ func makeRWLock(c *contender) (acquirer, error) {
 func makeSemaphore(c *contender) (acquirer, error) {
 	s, err := semaphore.New(c.client, lockPath, leases, c.options()...)
 	return func(ctx context.Context, wait bool) ([]*held, error) {
-		acquire, one := s.AcquireN, s.Acquire
-		if !wait {
-			acquire, one = s.TryAcquireN, s.TryAcquire
-		}
 		n := 1
 		if c.MaxHold == 0 { // or the first lease may end before there is another
 			n += c.random.IntN(8) / 7
 		}
 		if owner := c.owners.Add(1); n == 1 && owner%2 == 0 {
-			h, err := one(ctx)
+			h, err := either(wait, s.Acquire, s.TryAcquire)(ctx)
 			if err != nil {
 				return nil, err
 			}
 			return []*held{c.of(h, owner, false, h.Path())}, nil
 		}
-		g, err := acquire(ctx, n)
+		g, err := either(wait, s.AcquireN, s.TryAcquireN)(ctx, n)
 		if err != nil {
 			return nil, err
 		}

@@ -68,11 +68,7 @@ func makeDelayed(c *contender) (acquirer, error) {
 	delay := d.least * time.Duration(1+c.number%2)
 	m, err := mutex.New(c.client, lockPath, append(c.options(), lock.WithLockDelay(delay))...)
 	return func(ctx context.Context, wait bool) ([]*held, error) {
-		acquire := m.Acquire
-		if !wait {
-			acquire = m.TryAcquire
-		}
-		h, err := acquire(ctx)
+		h, err := either(wait, m.Acquire, m.TryAcquire)(ctx)
 		if err != nil {
 			return nil, err
 		}

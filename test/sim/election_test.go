@@ -110,9 +110,7 @@ func (c *candidate) campaign(ctx context.Context) error {
 
 // held is a term as the monitor sees it. running is nil for a term without a function.
 func (c *candidate) held(term *leader.Term, running *atomic.Bool) *held {
-	h := &held{
-		who: c.name, owner: int(c.owners.Add(1)), ctx: term.Context(), node: term.Path(), session: term.Session().ID(), timeout: term.Session().Timeout(), since: time.Now(),
-	}
+	h := c.hold(term.Context(), int(c.owners.Add(1)), term.Session(), term.Path())
 	if running != nil {
 		h.believe = func() bool {
 			if h.ctx.Err() == nil {

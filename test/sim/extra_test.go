@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // extra is a recipe that some clients use at its own path, beside the contenders. Extras has its
@@ -58,13 +60,20 @@ func (w *world) actors(what string, n int) []*actor {
 }
 
 // sleep returns at the end of d or of stop.
-func (a *actor) sleep(d time.Duration, stop <-chan struct{}) {
+func (a *actor) sleep(d time.Duration, stop <-chan struct{}) { rest(d, stop, nil) }
+
+// rest returns at the end of d, or when one of two channels is closed: it reports whether that is
+// so. A nil channel never is.
+func rest(d time.Duration, a, b <-chan struct{}) (closed bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-stop:
+		return false
+	case <-a:
+	case <-b:
 	}
+	return true
 }
 
 // repeat calls f, with pauses, until all is well. f's context ends after a random time.
@@ -84,6 +93,19 @@ func (a *actor) once(what string, f func(ctx context.Context) error) {
 	if err := f(ctx); err != nil {
 		a.monitor.fail("stuck", "%s: %s after all is well: %v", a.name, what, err)
 	}
+}
+
+// hold is a hold of this client that began just now.
+func (a *actor) hold(ctx context.Context, owner int, session *framework.Session, node string) *held {
+	return &held{who: a.name, owner: owner, ctx: ctx, session: session.ID(), timeout: session.Timeout(), node: node, since: time.Now()}
+}
+
+// either is the function that waits, or the one that only tries.
+func either[F any](wait bool, acquire, try F) F {
+	if wait {
+		return acquire
+	}
+	return try
 }
 
 // another returns a monitor for other holders than the contenders. Its complaints are the world's.

@@ -237,10 +237,7 @@ func (w *world) deleteNode(f fault) bool {
 	if err != nil {
 		return false
 	}
-	dir := lockPath
-	if sub := recipes[w.Recipe].dirs; len(sub) > 0 {
-		dir = framework.Join(dir, sub[f.Target%len(sub)])
-	}
+	dir := w.parent(f.Target)
 	names, err := leader.Children(dir)
 	// a deleted mark would end a delay
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, markPrefix) })
@@ -256,6 +253,21 @@ func (w *world) deleteNode(f fault) bool {
 	return true
 }
 
+// parent returns a parent of the contenders' nodes.
+func (w *world) parent(i int) string {
+	if sub := recipes[w.Recipe].dirs; len(sub) > 0 {
+		return framework.Join(lockPath, sub[i%len(sub)])
+	}
+	return lockPath
+}
+
+// cut cuts all connections.
+func (w *world) cut() {
+	for _, member := range w.cluster.Members() {
+		member.CutConnections()
+	}
+}
+
 // jumpSequence moves the numbers close to the point where the library restarts them.
 func (w *world) jumpSequence() bool {
 	const near = 1<<30 - 3
@@ -263,10 +275,7 @@ func (w *world) jumpSequence() bool {
 	if err != nil {
 		return false
 	}
-	dir := lockPath
-	if sub := recipes[w.Recipe].dirs; len(sub) > 0 {
-		dir = framework.Join(dir, sub[0])
-	}
+	dir := w.parent(0)
 	for _, n := range leader.Dump() {
 		if n.Path == dir && n.Sequence >= near {
 			return false // to go back would be none of ZooKeeper's faults
@@ -278,9 +287,7 @@ func (w *world) jumpSequence() bool {
 		for i := range time.Duration(4) {
 			w.healing.Go(func() { // ends soon
 				time.Sleep(i * 150 * time.Millisecond) // virtual time
-				for _, member := range w.cluster.Members() {
-					member.CutConnections()
-				}
+				w.cut()
 			})
 		}
 	}

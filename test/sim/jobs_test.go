@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/lock"
@@ -69,10 +71,7 @@ func (j *jobs) work(a *actor, job *once.Once) {
 			j.ledger.forgot(key, job.Forget(ctx, key))
 			return
 		}
-		do := job.Do
-		if a.random.IntN(3) == 0 {
-			do = job.TryDo
-		}
+		do := either(a.random.IntN(3) > 0, job.Do, job.TryDo)
 		var id string
 		r, err := do(ctx, key, func(ctx context.Context) error { return j.function(ctx, a, key, &id) })
 		j.tell(a, key, id, r, err)
@@ -114,10 +113,7 @@ func (j *jobs) function(ctx context.Context, a *actor, key string, id *string) (
 		return err
 	}
 	_, *id = framework.Split(hold.Path())
-	h := &held{
-		who: a.name, owner: int(a.owners.Add(1)), ctx: ctx, node: hold.Path(), session: hold.Session().ID(),
-		timeout: hold.Session().Timeout(), since: time.Now(),
-	}
+	h := a.hold(ctx, int(a.owners.Add(1)), hold.Session(), hold.Path())
 	j.monitor.enter(h)
 	defer j.monitor.leave(h)
 	a.monitor.count("functions of jobs")
@@ -321,30 +317,20 @@ func TestTheLedgerFindsWhatIsWrong(t *testing.T) {
 	const one, two = `{"n":1,"done":[{"key":"a","by":"x","id":"i1"}]}`, `{"n":2,"done":[{"key":"a","by":"x","id":"i1"},{"key":"a","by":"x","id":"i2"}]}`
 	good := func() *ledger {
 		l := newLedger(1000)
-		if l.begin("a", "i1") {
-			t.Error("nothing is recorded yet")
-		}
+		require.False(t, l.begin("a", "i1"), "nothing is recorded yet")
 		l.succeeded("i1", true)
 		l.recorded("a", "i1")
 		return &l
 	}
-	if wrong := good().check(one, "i1 a\n"); len(wrong) > 0 {
-		t.Error(wrong)
-	}
-	if !good().begin("a", "i2") {
-		t.Error("a second run is not noticed")
-	}
+	require.Empty(t, good().check(one, "i1 a\n"))
+	require.True(t, good().begin("a", "i2"), "a second run is not noticed")
 	l := good()
 	l.forgetting("a")
 	l.forgot("a", nil)
-	if l.begin("a", "i2") {
-		t.Error("the key was forgotten")
-	}
+	require.False(t, l.begin("a", "i2"), "the key was forgotten")
 	l.succeeded("i2", true)
 	l.recorded("a", "i2")
-	if wrong := l.check(two, "i1 a\ni2 a\n"); len(wrong) > 0 {
-		t.Error(wrong)
-	}
+	require.Empty(t, l.check(two, "i1 a\ni2 a\n"))
 	for name, c := range map[string]struct {
 		change        func(l *ledger)
 		record, tally string
@@ -363,8 +349,6 @@ func TestTheLedgerFindsWhatIsWrong(t *testing.T) {
 		if c.change != nil {
 			c.change(l)
 		}
-		if wrong := l.check(c.record, c.tally); len(wrong) == 0 {
-			t.Errorf("%s: not noticed", name)
-		}
+		assert.NotEmpty(t, l.check(c.record, c.tally), name)
 	}
 }

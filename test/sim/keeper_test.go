@@ -110,7 +110,7 @@ func (k *keeper) run() {
 		if k.keepFor(upTo(k.random, 40*time.Second), upTo(k.random, 30*time.Second)) && k.calm.Load() && k.Name != rival {
 			return // it is still kept
 		}
-		k.pause(upTo(k.random, 3*time.Second), nil, k.over)
+		rest(upTo(k.random, 3*time.Second), nil, k.over)
 	}
 	if !k.keepFor(long, 100*time.Millisecond) {
 		k.monitor.fail("stuck", "%s cannot keep %s after all is well", k.name, k.Name)
@@ -123,17 +123,6 @@ func (k *keeper) stop() <-chan struct{} {
 		return nil
 	}
 	return k.over
-}
-
-// pause returns at the end of d, or when one of these is closed.
-func (k *keeper) pause(d time.Duration, changed, stop <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-changed:
-	case <-stop:
-	}
 }
 
 // keepFor keeps a node for a while, and closes it except in peace. It reports whether the node
@@ -154,7 +143,7 @@ func (k *keeper) keepFor(wait, stay time.Duration) bool {
 	defer close(done)
 	for end := time.Now().Add(stay); time.Now().Before(end) && (k.Name == rival || !k.calm.Load()); {
 		_, changed := k.current.Present()
-		k.pause(min(upTo(k.random, 3*time.Second)+time.Millisecond, time.Until(end)), changed, k.stop())
+		rest(min(upTo(k.random, 3*time.Second)+time.Millisecond, time.Until(end)), changed, k.stop())
 		// often, so that some happen while the node is being recreated
 		if there, _ := k.current.Present(); !there {
 			k.set(upTo(k.random, 300*time.Millisecond) + time.Millisecond)
@@ -253,14 +242,14 @@ func (k *keeper) check(set bool) {
 	if !found {
 		// only a leader that was removed since had applied it: the others have it in their logs
 		k.leader()
-		k.pause(k.Lag+k.MemberLatency, changed, k.stop())
+		rest(k.Lag+k.MemberLatency, changed, k.stop())
 		found = has(false)
 	}
 	for range 30 {
 		if !found || !set || has(true) {
 			break
 		}
-		k.pause(time.Second, changed, k.stop())
+		rest(time.Second, changed, k.stop())
 	}
 	found = found && (!set || has(true))
 	select {

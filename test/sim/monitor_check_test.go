@@ -39,6 +39,17 @@ func checked(t *testing.T, most int, report func(m *monitor, hold func(h held) (
 	return wrong
 }
 
+// requireWrong requires one complaint that begins so, or none.
+func requireWrong(t *testing.T, want string, wrong []string) {
+	t.Helper()
+	if want == "" {
+		require.Empty(t, wrong)
+		return
+	}
+	require.Len(t, wrong, 1)
+	require.True(t, strings.HasPrefix(wrong[0], want), wrong[0])
+}
+
 func TestMonitorFindsWhatIsWrong(t *testing.T) {
 	type hold = func(held) func()
 	for name, c := range map[string]struct {
@@ -70,13 +81,7 @@ func TestMonitorFindsWhatIsWrong(t *testing.T) {
 		"another node deleted":   {1, func(m *monitor, hold hold) { hold(held{node: "/l/a"}); m.delete("/l/b"); hold(held{}) }, "overlap"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wrong := checked(t, c.most, c.report)
-			if c.want == "" {
-				require.Empty(t, wrong)
-				return
-			}
-			require.Len(t, wrong, 1)
-			require.True(t, strings.HasPrefix(wrong[0], c.want), wrong[0])
+			requireWrong(t, c.want, checked(t, c.most, c.report))
 		})
 	}
 }
@@ -97,12 +102,7 @@ func TestMonitorFindsStaleAndLostWrites(t *testing.T) {
 			m := newMonitor(1, false)
 			m.writes = c.writes
 			m.conclude(c.value)
-			if c.want == "" {
-				require.Empty(t, m.wrong)
-				return
-			}
-			require.Len(t, m.wrong, 1)
-			require.True(t, strings.HasPrefix(m.wrong[0], c.want), m.wrong[0])
+			requireWrong(t, c.want, m.wrong)
 		})
 	}
 }

@@ -38,11 +38,7 @@ func (p *pair) acquireBoth(ctx context.Context, wait bool) ([]*held, error) {
 	if p.random.IntN(4) == 0 {
 		p.acquireSecond(ctx)
 	}
-	acquire := p.both.Acquire
-	if !wait {
-		acquire = p.both.TryAcquire
-	}
-	g, err := acquire(ctx)
+	g, err := either(wait, p.both.Acquire, p.both.TryAcquire)(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +68,7 @@ func (p *pair) acquireSecond(ctx context.Context) {
 }
 
 func (p *pair) enterSecond(h *lock.Hold) *held {
-	out := &held{
-		who: p.name, owner: int(p.owners.Add(1)), ctx: h.Context(), session: h.Session().ID(), timeout: h.Session().Timeout(),
-		node: h.Path(), since: time.Now(),
-	}
+	out := p.actor.hold(h.Context(), int(p.owners.Add(1)), h.Session(), h.Path())
 	p.seconds.enter(out)
 	return out
 }

@@ -76,8 +76,7 @@ func (p *plainClient) enqueueLoosely(ctx context.Context, path string, opts []fr
 
 // leave deletes the node.
 func (n *place) leave() error {
-	err := n.client.Delete(n.session.Context(), n.path, framework.IfExists(), framework.Guaranteed())
-	return err
+	return n.client.Delete(n.session.Context(), n.path, framework.IfExists(), framework.Guaranteed())
 }
 
 // sequence is the number at the end of a name.
@@ -166,14 +165,19 @@ func (p *plainClient) hold(n *place, shared bool) (*held, error) {
 	}, nil
 }
 
-// try creates a node, waits, and holds. After an error no node stays.
+// try creates a node, waits, and holds.
 func (p *plainClient) try(ctx context.Context, name string, wait, shared bool, kinds ...string) ([]*held, error) {
-	n, err := p.enqueue(ctx, p.queue(), name)
+	return p.holdAfter(ctx, p.queue(), name, shared, func(n *place) error { return n.wait(ctx, wait, kinds...) })
+}
+
+// holdAfter creates a node, and holds when wait returns. After an error no node stays.
+func (p *plainClient) holdAfter(ctx context.Context, dir, name string, shared bool, wait func(*place) error) ([]*held, error) {
+	n, err := p.enqueue(ctx, dir, name)
 	if err != nil {
 		return nil, err
 	}
 	var h *held
-	if err = n.wait(ctx, wait, kinds...); err == nil {
+	if err = wait(n); err == nil {
 		h, err = p.hold(n, shared)
 	}
 	if err != nil {
@@ -220,19 +224,7 @@ func (p *plainClient) semaphore(ctx context.Context, _ bool) ([]*held, error) {
 	if err := front.wait(ctx, true, "lock-"); err != nil {
 		return nil, err
 	}
-	n, err := p.enqueue(ctx, framework.Join(lockPath, "leases"), "lease-")
-	if err != nil {
-		return nil, err
-	}
-	var h *held
-	if err = n.waitRoom(ctx); err == nil {
-		h, err = p.hold(n, false)
-	}
-	if err != nil {
-		_ = n.leave()
-		return nil, err
-	}
-	return []*held{h}, nil
+	return p.holdAfter(ctx, framework.Join(lockPath, "leases"), "lease-", false, func(n *place) error { return n.waitRoom(ctx) })
 }
 
 // waitRoom waits until there are no more leases than there may be.

@@ -92,10 +92,7 @@ func (p *pool) set(ctx context.Context, a *actor, count *shared.Value[int32], n 
 // borrow takes leases.
 func (p *pool) borrow(a *actor, s *semaphore.Semaphore) {
 	a.repeat(4*time.Second, 20*time.Second, func(ctx context.Context) {
-		take := s.AcquireN
-		if a.random.IntN(3) == 0 {
-			take = s.TryAcquireN
-		}
+		take := either(a.random.IntN(3) > 0, s.AcquireN, s.TryAcquireN)
 		if err := p.take(ctx, a, take, 1+a.random.IntN(2)); err != nil {
 			a.monitor.count("lease not acquired: " + reason(err))
 		}

@@ -55,11 +55,7 @@ func (w *world) ask(f fault, h *held) bool {
 	if !forced {
 		return asked
 	}
-	timer := time.NewTimer(notifiedWithin(h.timeout))
-	defer timer.Stop()
-	select {
-	case <-h.ctx.Done():
-	case <-timer.C:
+	if !rest(notifiedWithin(h.timeout), h.ctx.Done(), nil) {
 		w.monitor.fail("not notified", "%s does not know that %s was deleted, since it was asked to release", h.who, h.node)
 	}
 	return true

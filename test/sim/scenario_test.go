@@ -221,8 +221,8 @@ func draw(seed uint64, only string) scenario {
 	s.write(rand.New(rand.NewPCG(seed, 3)))
 	s.delay(rand.New(rand.NewPCG(seed, 4)))
 	s.choose(rand.New(rand.NewPCG(seed, 5)))
-	s.divide(rand.New(rand.NewPCG(seed, 6)))
-	s.hire(rand.New(rand.NewPCG(seed, 7)))
+	s.beside(rand.New(rand.NewPCG(seed, 6)), "shards")
+	s.beside(rand.New(rand.NewPCG(seed, 7)), "jobs")
 	if *extraOnly != "" {
 		s.Extra = *extraOnly
 	}
@@ -240,6 +240,11 @@ func (s *scenario) hides() bool {
 	return slices.ContainsFunc(s.Clients, func(c clientPlan) bool { return c.Kind == hidden })
 }
 
+// sometime is a time for a fault.
+func (s *scenario) sometime(random *rand.Rand) time.Duration {
+	return time.Duration(random.Int64N(int64(s.Length)))
+}
+
 // guard turns one world of six into one in which only clients with credentials have rights, and
 // servers refuse these at times.
 func (s *scenario) guard(random *rand.Rand) {
@@ -249,9 +254,9 @@ func (s *scenario) guard(random *rand.Rand) {
 	s.ACL = pick(random, "auth", "digest")
 	for range 1 + random.IntN(6) {
 		s.Faults = append(s.Faults, fault{
-			At: time.Duration(random.Int64N(int64(s.Length))), Kind: refuseCredentials,
+			At: s.sometime(random), Kind: refuseCredentials,
 			For: upTo(random, 20*time.Second), Target: random.IntN(1000), N: random.IntN(2),
-		}, fault{At: time.Duration(random.Int64N(int64(s.Length))), Kind: revokeFar})
+		}, fault{At: s.sometime(random), Kind: revokeFar})
 	}
 }
 
@@ -263,7 +268,7 @@ func (s *scenario) replace(random *rand.Rand) {
 	s.Replacing = true
 	for range 1 + random.IntN(5) {
 		s.Faults = append(s.Faults, fault{
-			At: time.Duration(random.Int64N(int64(s.Length))), Kind: replaceMember, Target: random.IntN(1000), Leader: random.IntN(3) == 0,
+			At: s.sometime(random), Kind: replaceMember, Target: random.IntN(1000), Leader: random.IntN(3) == 0,
 		})
 	}
 }
@@ -276,7 +281,7 @@ func (s *scenario) delay(random *rand.Rand) {
 	}
 	for range 10 + random.IntN(20) {
 		s.Faults = append(s.Faults, fault{
-			At: time.Duration(random.Int64N(int64(s.Length))), Kind: delayRequests, For: upTo(random, 8*time.Second), Target: random.IntN(1000),
+			At: s.sometime(random), Kind: delayRequests, For: upTo(random, 8*time.Second), Target: random.IntN(1000),
 			N: random.IntN(len(delayed)),
 		})
 	}
@@ -290,17 +295,10 @@ func (s *scenario) choose(random *rand.Rand) {
 	}
 }
 
-// divide has members divide shards in one world of five without another recipe.
-func (s *scenario) divide(random *rand.Rand) {
+// beside adds a recipe to one world in five without another one.
+func (s *scenario) beside(random *rand.Rand, recipe string) {
 	if random.IntN(5) == 0 && s.Extra == "" && *withExtras {
-		s.Extra = "shards"
-	}
-}
-
-// hire has clients run jobs in one world of five without another recipe.
-func (s *scenario) hire(random *rand.Rand) {
-	if random.IntN(5) == 0 && s.Extra == "" && *withExtras {
-		s.Extra = "jobs"
+		s.Extra = recipe
 	}
 }
 
@@ -341,7 +339,7 @@ func (s *scenario) nearTheEnd(random *rand.Rand) {
 	last := &s.Clients[len(s.Clients)-1]
 	last.Kind, last.Eager, last.Goroutines = hidden, true, 3
 	for range 4 + random.IntN(8) {
-		s.Faults = append(s.Faults, fault{At: time.Duration(random.Int64N(int64(s.Length))), Kind: jumpSequence})
+		s.Faults = append(s.Faults, fault{At: s.sometime(random), Kind: jumpSequence})
 	}
 }
 

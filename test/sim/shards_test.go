@@ -143,10 +143,7 @@ func (m *shardMember) work(ctx context.Context, index int) error {
 	var running atomic.Bool
 	running.Store(true)
 	term := shard.Term(ctx)
-	h := &held{
-		who: m.name, owner: m.owner(term.Path()), ctx: ctx, node: term.Path(), session: term.Session().ID(),
-		timeout: term.Session().Timeout(), since: time.Now(),
-	}
+	h := m.hold(ctx, m.owner(term.Path()), term.Session(), term.Path())
 	h.believe = func() bool {
 		if ctx.Err() == nil {
 			return true

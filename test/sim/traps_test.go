@@ -101,16 +101,7 @@ const nothingToHit = "faults that found nothing to hit"
 // ends waits until the holder does not believe in its lock any more, but not longer than d. It
 // reports whether that is so.
 func (h *held) ends(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-h.ctx.Done():
-		return true
-	case <-h.revoked:
-		return true
-	case <-timer.C:
-		return false
-	}
+	return rest(d, h.ctx.Done(), h.revoked)
 }
 
 // isolate cuts a holder off from all members for longer than its session.
@@ -234,9 +225,7 @@ func (w *world) outOfReach(h *held) (back func()) {
 		return w.refuseCredentials(fault{})
 	}
 	w.freeze(h.session)
-	for _, member := range w.cluster.Members() {
-		member.CutConnections() // the others may reconnect at once
-	}
+	w.cut() // the others may reconnect at once
 	return func() { w.thaw(h.session) }
 }
 

@@ -93,12 +93,7 @@ func (w *world) newWatcher(i int, plan watcherPlan) (*watcher, error) {
 // watch looks at the copy now and then, until all is well.
 func (x *watcher) watch() {
 	for !x.calm.Load() {
-		timer := time.NewTimer(upTo(x.random, 4*time.Second))
-		select {
-		case <-timer.C:
-		case <-x.over:
-			timer.Stop()
-		}
+		rest(upTo(x.random, 4*time.Second), x.over, nil)
 		for n := range x.cache.All() {
 			x.look(n)
 		}
