@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -72,8 +73,7 @@ func TestJars(t *testing.T) {
 func busyTurn(t *testing.T, e *entrant, s *servers) measure {
 	t.Helper()
 	for d := 50 * time.Millisecond; ; d *= 2 {
-		m, err := e.turn(t.Context(), s, d)
-		require.NoError(t, err)
+		m := testbed.Must(e.turn(t.Context(), s, d))
 		if m.cycles >= 30 {
 			return m
 		}
@@ -115,8 +115,7 @@ func entered(t *testing.T, w workload) (*zktest.Server, *servers, *entrant) {
 	t.Helper()
 	server := zktest.NewServer(t)
 	s := &servers{addresses: server.Servers()}
-	e, err := enter(t.Context(), s, system{"ours", enterOurs}, w)
-	require.NoError(t, err)
+	e := testbed.Must(enter(t.Context(), s, system{"ours", enterOurs}, w))
 	t.Cleanup(e.close)
 	return server, s, e
 }
@@ -125,8 +124,7 @@ func entered(t *testing.T, w workload) (*zktest.Server, *servers, *entrant) {
 func TestPublishedIsWritten(t *testing.T) {
 	for _, kind := range []kind{written, published} {
 		server, s, e := entered(t, workload{kind: kind, locks: 1, waiters: 1})
-		m, err := e.turn(t.Context(), s, 20*time.Millisecond)
-		require.NoError(t, err)
+		m := testbed.Must(e.turn(t.Context(), s, 20*time.Millisecond))
 		assert.Positive(t, m.cycles)
 		assert.Regexp(t, `-data "x"`, server.Tree())
 	}
@@ -135,13 +133,11 @@ func TestPublishedIsWritten(t *testing.T) {
 // TestClientsConnectToOneServer counts what each server receives.
 func TestClientsConnectToOneServer(t *testing.T) {
 	cluster := zktest.NewCluster(t, 3)
-	lead, err := cluster.WaitLeader(t.Context())
-	require.NoError(t, err)
+	lead := testbed.Must(cluster.WaitLeader(t.Context()))
 	s := &servers{addresses: cluster.Servers()}
 	received := func() (counts []int64) {
 		for _, address := range s.addresses {
-			a, err := ask(t.Context(), address)
-			require.NoError(t, err)
+			a := testbed.Must(ask(t.Context(), address))
 			counts = append(counts, a.received)
 		}
 		return counts
@@ -151,8 +147,7 @@ func TestClientsConnectToOneServer(t *testing.T) {
 			continue
 		}
 		for _, sys := range systems(w, []string{"etcd", "redis"}) {
-			e, err := enter(t.Context(), s, sys, w)
-			require.NoError(t, err)
+			e := testbed.Must(enter(t.Context(), s, sys, w))
 			before := received()
 			busyTurn(t, e, s)
 			e.close()
@@ -171,12 +166,11 @@ func TestClientsConnectToOneServer(t *testing.T) {
 // TestAServerThatDoesNotAnswer has one that is starting, which accepts a connection and says
 // nothing.
 func TestAServerThatDoesNotAnswer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = ask(ctx, l.Addr().String())
+	_, err := ask(ctx, l.Addr().String())
 	assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }
 
@@ -186,8 +180,7 @@ func TestOneServerHasNoRole(t *testing.T) {
 	assert.ErrorContains(t, err, "none of")
 	o := options{rounds: 1, turn: time.Millisecond, out: t.TempDir(), run: regexp.MustCompile("at the leader$")}
 	require.NoError(t, o.measure(t.Context(), s, "1"))
-	text, err := os.ReadFile(filepath.Join(o.out, "bench-1.md"))
-	require.NoError(t, err)
+	text := testbed.Must(os.ReadFile(filepath.Join(o.out, "bench-1.md")))
 	assert.Equal(t, "# Servers: 1\n", string(text))
 }
 
@@ -243,12 +236,10 @@ func TestOutput(t *testing.T) {
 	s := &servers{addresses: zktest.NewServer(t).Servers()}
 	o := options{rounds: 2, turn: 10 * time.Millisecond, out: t.TempDir(), run: regexp.MustCompile("^(2|10) waiters.* no hold")}
 	require.NoError(t, o.measure(context.Background(), s, "1"))
-	text, err := os.ReadFile(filepath.Join(o.out, "bench-1.md"))
-	require.NoError(t, err)
+	text := testbed.Must(os.ReadFile(filepath.Join(o.out, "bench-1.md")))
 	assert.Regexp(t, `(?m)^\| 10 waiters, one client, no hold \| \d`, string(text))
 	assert.Contains(t, string(text), "| ours |")
-	picture, err := os.ReadFile(filepath.Join(o.out, "bench-1.svg"))
-	require.NoError(t, err)
+	picture := testbed.Must(os.ReadFile(filepath.Join(o.out, "bench-1.svg")))
 	require.NoError(t, xml.Unmarshal(picture, new(struct{})))
 	assert.Contains(t, string(picture), "ours, a client each")
 }
@@ -261,8 +252,7 @@ func TestQuantile(t *testing.T) {
 
 func TestWhatAPeerSays(t *testing.T) {
 	turn := func(text string) (measure, error) {
-		p, err := startPeer("peer", exec.Command("sh", "-c", "read line; printf '"+text+"'"))
-		require.NoError(t, err)
+		p := testbed.Must(startPeer("peer", exec.Command("sh", "-c", "read line; printf '"+text+"'")))
 		defer func() { _ = p.stop() }()
 		numbers, err := p.ask("400")
 		if err != nil {
@@ -270,8 +260,7 @@ func TestWhatAPeerSays(t *testing.T) {
 		}
 		return newMeasure(numbers)
 	}
-	m, err := turn(`7 1000 500 2 30 40\n`)
-	require.NoError(t, err)
+	m := testbed.Must(turn(`7 1000 500 2 30 40\n`))
 	assert.Equal(t, measure{cycles: 7, took: 1000, client: 500, givenUp: 2, handOffs: []time.Duration{30, 40}}, m)
 	for _, text := range []string{``, `7 1000 500\n`, `Exception in thread\n`} {
 		_, err := turn(text)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -50,8 +51,7 @@ func TestCachesAreCompared(t *testing.T) {
 	server := zktest.NewServer(t)
 	s := &servers{addresses: server.Servers()}
 	b := cacheBench{servers: s, rounds: 2, loads: []int{10, 1500}, rate: 500, writing: 200 * time.Millisecond, burst: 300}
-	columns, err := b.run(context.Background(), []*peer{ourCaches(t, s), ourCaches(t, s)})
-	require.NoError(t, err)
+	columns := testbed.Must(b.run(context.Background(), []*peer{ourCaches(t, s), ourCaches(t, s)}))
 	require.Len(t, columns, 2)
 	assert.NotContains(t, server.Tree(), "caches", "nothing stays on servers that are not ours")
 	for _, c := range columns {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -19,11 +20,9 @@ func TestElectionsAreCompared(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	const timeout = 4 * time.Second
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": fmt.Sprint((timeout / 10).Milliseconds())}))
-	systems, err := (&options{session: timeout}).electionSystems(&servers{addresses: server.Servers()})
-	require.NoError(t, err)
+	systems := testbed.Must((&options{session: timeout}).electionSystems(&servers{addresses: server.Servers()}))
 	b := electionBench{timeout: timeout, handOvers: 5, warmUp: 1, kills: 2, pause: 10 * time.Millisecond}
-	results, err := b.run(t.Context(), systems)
-	require.NoError(t, err)
+	results := testbed.Must(b.run(t.Context(), systems))
 	require.Len(t, results, 2)
 	floor, ours := results[0], results[1]
 	assert.Equal(t, "floor", floor.system)
@@ -47,9 +46,8 @@ func TestElectionsNeedTheirTimeout(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	// grants 2 s at least
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"tickTime": "1000"}))
-	systems, err := (&options{session: time.Second}).electionSystems(&servers{addresses: server.Servers()})
-	require.NoError(t, err)
-	_, err = (&electionBench{timeout: time.Second}).run(t.Context(), systems)
+	systems := testbed.Must((&options{session: time.Second}).electionSystems(&servers{addresses: server.Servers()}))
+	_, err := (&electionBench{timeout: time.Second}).run(t.Context(), systems)
 	assert.ErrorContains(t, err, "ours: session timeout 2s instead of 1s")
 }
 
@@ -112,10 +110,8 @@ func TestOnlyACandidateIsKilled(t *testing.T) {
 	require.NoError(t, err)
 	for _, s := range systems {
 		cmd := s.command(t.Context(), "")
-		p, err := startPeer(s.name, cmd)
-		require.NoError(t, err)
-		_, err = p.number("join /candidate-" + s.name)
-		require.NoError(t, err)
+		p := testbed.Must(startPeer(s.name, cmd))
+		testbed.Must(p.number("join /candidate-" + s.name))
 		assert.True(t, isCandidate(cmd.Process.Pid), s.name)
 		assert.NoError(t, p.stop())
 	}

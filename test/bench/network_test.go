@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -34,8 +35,7 @@ func networked(t *testing.T, s *servers, delay time.Duration) *servers {
 	stop, err := s.addNetwork(context.WithoutCancel(t.Context()), delay) // it ends with stop
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, stop()) })
-	near, err := s.forClients(t.Context(), anyServer)
-	require.NoError(t, err)
+	near := testbed.Must(s.forClients(t.Context(), anyServer))
 	return near
 }
 
@@ -46,17 +46,14 @@ func TestNetworkDelaysEachWay(t *testing.T) {
 	assert.NotEqual(t, s.addresses, near.addresses)
 
 	began := time.Now()
-	a, err := ask(t.Context(), near.addresses[0])
-	require.NoError(t, err)
+	a := testbed.Must(ask(t.Context(), near.addresses[0]))
 	assert.Equal(t, role("standalone"), a.role)
 	assert.GreaterOrEqual(t, time.Since(began), 2*delay)
 
 	cycle := func(kind kind) time.Duration {
-		e, err := enter(t.Context(), s, system{"ours", enterOurs}, workload{kind: kind, locks: 1, waiters: 1})
-		require.NoError(t, err)
+		e := testbed.Must(enter(t.Context(), s, system{"ours", enterOurs}, workload{kind: kind, locks: 1, waiters: 1}))
 		defer e.close()
-		m, err := e.turn(t.Context(), s, 10*delay)
-		require.NoError(t, err)
+		m := testbed.Must(e.turn(t.Context(), s, 10*delay))
 		return m.perCycle()
 	}
 	assert.GreaterOrEqual(t, cycle(mutexes), 4*delay, "create and delete are two round trips")
@@ -71,23 +68,19 @@ func TestNetworkIsNotAQueue(t *testing.T) {
 	e, err := enter(t.Context(), s, system{"floor", enterFloor}, workload{kind: mutexes, locks: locks, waiters: 1})
 	require.NoError(t, err)
 	defer e.close()
-	m, err := e.turn(t.Context(), s, 4*delay)
-	require.NoError(t, err)
+	m := testbed.Must(e.turn(t.Context(), s, 4*delay))
 	assert.GreaterOrEqual(t, m.cycles, locks)
 	assert.Less(t, m.perCycle(), 4*delay, "the locks do not wait for each other")
 }
 
 // TestNetworkPassesTheEndOn closes connections at each side, and then the network.
 func TestNetworkPassesTheEndOn(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
 	near := networked(t, &servers{addresses: []string{l.Addr().String()}}, time.Millisecond)
 	connect := func() (client, server net.Conn) {
-		client, err := net.Dial("tcp", near.addresses[0])
-		require.NoError(t, err)
-		server, err = l.Accept()
-		require.NoError(t, err)
+		client = testbed.Must(net.Dial("tcp", near.addresses[0]))
+		server = testbed.Must(l.Accept())
 		for _, c := range []net.Conn{client, server} {
 			t.Cleanup(func() { c.Close() })
 			require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
@@ -95,8 +88,7 @@ func TestNetworkPassesTheEndOn(t *testing.T) {
 		return client, server
 	}
 	client, server := connect()
-	_, err = client.Write([]byte("last words"))
-	require.NoError(t, err)
+	testbed.Must(client.Write([]byte("last words")))
 	require.NoError(t, client.Close())
 	said, err := io.ReadAll(server)
 	require.NoError(t, err, "the client's end")
@@ -113,8 +105,7 @@ func TestNetworkIsInTheOutput(t *testing.T) {
 	s := &servers{addresses: zktest.NewServer(t).Servers()}
 	o := options{rounds: 1, turn: 10 * time.Millisecond, out: t.TempDir(), run: regexp.MustCompile("^uncontended, mutex$"), network: time.Millisecond}
 	require.NoError(t, o.measure(t.Context(), s, "1"))
-	text, err := os.ReadFile(filepath.Join(o.out, "bench-1-network-1ms.md"))
-	require.NoError(t, err)
+	text := testbed.Must(os.ReadFile(filepath.Join(o.out, "bench-1-network-1ms.md")))
 	assert.Contains(t, string(text), "# Servers: 1; 1ms of network each way\n")
 	assert.Regexp(t, `\| uncontended, mutex \| ([4-9]|\d{2,})\.\d+ \|`, string(text), "two round trips of 2 ms")
 }

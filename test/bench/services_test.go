@@ -6,22 +6,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestServicesAreCompared(t *testing.T) {
 	server := zktest.NewServer(t)
 	s := &servers{addresses: server.Servers()}
-	relays, err := s.relays(t.Context(), 2)
-	require.NoError(t, err)
+	relays := testbed.Must(s.relays(t.Context(), 2))
 	var peers []*peer
 	for _, r := range relays {
 		t.Cleanup(r.close)
 		peers = append(peers, ourCaches(t, &servers{addresses: []string{r.address()}}))
 	}
 	b := serviceBench{servers: s, relays: relays, rounds: 2, services: 5, instances: 3, registered: 4, quiet: 200 * time.Millisecond}
-	columns, err := b.run(t.Context(), peers)
-	require.NoError(t, err)
+	columns := testbed.Must(b.run(t.Context(), peers))
 	require.Len(t, columns, 2)
 	require.NotContains(t, server.Tree(), "services", "nothing stays on servers that are not ours")
 	for _, c := range columns {

@@ -74,16 +74,14 @@ func measure(t *testing.T, w *testbed.World) {
 	client := testbed.ClientOf(t, w.Server) // without an observer of the testbed
 	require.NoError(t, client.WaitConnected(t.Context()))
 	queue := func(path string) *lock.Queue {
-		q, err := lock.New(client, path, "lock-", nil)
-		require.NoError(t, err)
+		q := testbed.Must(lock.New(client, path, "lock-", nil))
 		return q
 	}
 	var acquires, releases []map[string]int
 	cycle := func(q *lock.Queue) {
 		synctest.Wait() // the goroutines of the client have done what follows
 		count.Take()
-		hold, err := q.Acquire(t.Context())
-		require.NoError(t, err)
+		hold := testbed.Must(q.Acquire(t.Context()))
 		synctest.Wait()
 		acquires = append(acquires, count.Take())
 		require.NoError(t, hold.Release())

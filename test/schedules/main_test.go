@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 func TestWrite(t *testing.T) {
@@ -29,22 +31,18 @@ func f() {
 	x.Lock(1)
 }
 `), 0o666))
-	places, err := write(out, time.Millisecond, []string{dir})
-	require.NoError(t, err)
+	places := testbed.Must(write(out, time.Millisecond, []string{dir}))
 	assert.Equal(t, 4, places, "before Lock, select and a send, after Unlock; not in a defer, not for other methods")
-	text, err := os.ReadFile(filepath.Join(out, "overlay.json"))
-	require.NoError(t, err)
+	text := testbed.Must(os.ReadFile(filepath.Join(out, "overlay.json")))
 	var overlay struct{ Replace map[string]string }
 	require.NoError(t, json.Unmarshal(text, &overlay))
 	require.Len(t, overlay.Replace, 2)
-	text, err = os.ReadFile(overlay.Replace[file])
-	require.NoError(t, err)
+	text = testbed.Must(os.ReadFile(overlay.Replace[file]))
 	assert.Equal(t, `package a func f() { pauseSchedule() mu.Lock() defer mu.Unlock() pauseSchedule() select { case <-c: mu.Unlock() pauseSchedule() default: pauseSchedule() c <- 1 } x.Lock(1) }`,
 		strings.Join(strings.Fields(string(text)), " "))
-	text, err = os.ReadFile(overlay.Replace[filepath.Join(dir, "pause_schedule.go")])
-	require.NoError(t, err)
+	text = testbed.Must(os.ReadFile(overlay.Replace[filepath.Join(dir, "pause_schedule.go")]))
 	assert.Contains(t, string(text), "Nsec: rand.Int64N(1000000)")
 
-	_, err = write(out, time.Millisecond, []string{t.TempDir()})
+	_, err := write(out, time.Millisecond, []string{t.TempDir()})
 	assert.ErrorContains(t, err, "no place for a pause")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/zktest"
 )
@@ -22,8 +23,7 @@ import (
 // increments.
 func TestAdjacentVersions_ExcludeEachOther(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly)
-	root, err := filepath.Abs("../..")
-	require.NoError(t, err)
+	root := testbed.Must(filepath.Abs("../.."))
 	peers := []string{buildPeer(t, root), buildPeer(t, earlier(t, root))}
 	server := zktest.NewServer(t)
 	const processes, times = 2, 100
@@ -48,8 +48,7 @@ func TestAdjacentVersions_ExcludeEachOther(t *testing.T) {
 			for range processes * len(peers) {
 				require.NoError(t, <-errs)
 			}
-			data, err := server.Get(counter)
-			require.NoError(t, err)
+			data := testbed.Must(server.Get(counter))
 			require.Equal(t, strconv.Itoa(processes*len(peers)*times), string(data), "an increment is lost: two held at a time")
 		})
 	}
@@ -70,14 +69,12 @@ func earlier(t *testing.T, root string) (dir string) {
 	}
 	t.Logf("the version before is %s", revision)
 	dir = t.TempDir()
-	archive, err := git(root, "archive", revision)
-	require.NoError(t, err)
+	archive := testbed.Must(git(root, "archive", revision))
 	tar := exec.CommandContext(t.Context(), "tar", "-x", "-C", dir)
 	tar.Stdin = bytes.NewReader(archive)
 	out, err := tar.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	source, err := os.ReadFile("peer/main.go")
-	require.NoError(t, err)
+	source := testbed.Must(os.ReadFile("peer/main.go"))
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "test/versions/peer"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "test/versions/peer/main.go"), source, 0o644))
 	return dir
