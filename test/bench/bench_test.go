@@ -124,8 +124,7 @@ func entered(t *testing.T, w workload) (*zktest.Server, *servers, *entrant) {
 func TestPublishedIsWritten(t *testing.T) {
 	for _, kind := range []kind{written, published} {
 		server, s, e := entered(t, workload{kind: kind, locks: 1, waiters: 1})
-		m := testbed.Must(e.turn(t.Context(), s, 20*time.Millisecond))
-		assert.Positive(t, m.cycles)
+		assert.Positive(t, testbed.Must(e.turn(t.Context(), s, 20*time.Millisecond)).cycles)
 		assert.Regexp(t, `-data "x"`, server.Tree())
 	}
 }
@@ -180,8 +179,7 @@ func TestOneServerHasNoRole(t *testing.T) {
 	assert.ErrorContains(t, err, "none of")
 	o := options{rounds: 1, turn: time.Millisecond, out: t.TempDir(), run: regexp.MustCompile("at the leader$")}
 	require.NoError(t, o.measure(t.Context(), s, "1"))
-	text := testbed.Must(os.ReadFile(filepath.Join(o.out, "bench-1.md")))
-	assert.Equal(t, "# Servers: 1\n", string(text))
+	assert.Equal(t, "# Servers: 1\n", string(testbed.Must(os.ReadFile(filepath.Join(o.out, "bench-1.md")))))
 }
 
 func TestTable(t *testing.T) {
