@@ -266,26 +266,28 @@ func TestLeavingTheLine(t *testing.T) {
 
 // TestLeavingTheLineAtTheLastMoment has waiters give up while they are served.
 func TestLeavingTheLineAtTheLastMoment(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := handingOff(t, testbed.On(server).Client(t))
-	for range 200 {
-		first := acquire(t, q)
-		ctx, cancel := context.WithCancel(testbed.Context(t))
-		second := start(ctx, q.Acquire)
-		third := start(testbed.Context(t), q.Acquire)
-		go cancel()
-		require.NoError(t, first.Release())
-		for _, w := range []<-chan result{second, third} {
-			if got := testbed.Receive(t, w, "an answer"); got.err == nil {
-				// The other one may be waiting for it.
-				require.NoError(t, got.hold.Release())
-			} else {
-				require.ErrorIs(t, got.err, context.Canceled)
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		q := handingOff(t, w.Client())
+		for range 200 {
+			first := acquire(t, q)
+			ctx, cancel := context.WithCancel(t.Context())
+			second := start(ctx, q.Acquire)
+			third := start(t.Context(), q.Acquire)
+			synctest.Wait() // both are in line
+			go cancel()
+			require.NoError(t, first.Release())
+			for _, waiter := range []<-chan result{second, third} {
+				if got := testbed.Receive(t, waiter, "an answer"); got.err == nil {
+					// The other one may be waiting for it.
+					require.NoError(t, got.hold.Release())
+				} else {
+					require.ErrorIs(t, got.err, context.Canceled)
+				}
 			}
+			cancel()
 		}
-		cancel()
-	}
-	length(t, server, q, 0)
+		length(t, w.Server, q, 0)
+	})
 }
 
 // TestHandOffWithAnyRequestFailing has several goroutines share a lock. When one acquires, the one
