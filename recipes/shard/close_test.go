@@ -71,3 +71,18 @@ func TestRun_InAViewOfALostSession(t *testing.T) {
 		require.ErrorIs(t, m.Run(t.Context(), work), framework.ErrSessionLost, "at once")
 	})
 }
+
+// Run ends if its client is closed, and if the plan has another number of shards.
+func TestRun_EndsWithItsClientOrItsPlan(t *testing.T) {
+	for want, end := range map[error]func(w world, m member) error{
+		framework.ErrClosed: func(_ world, m member) error { return m.client.Close() },
+		shard.ErrShards:     func(w world, _ member) error { return w.server.Set("/ingest/plan", []byte(`{"owners":["a"]}`)) },
+	} {
+		virtual(t, func(w world) {
+			a := w.join("a", 4)
+			w.settled(map[string]int{"a": 4})
+			require.NoError(w, end(w, a))
+			require.ErrorIs(w, testbed.Receive(w.T, a.ended, "the end of Run"), want)
+		})
+	}
+}
