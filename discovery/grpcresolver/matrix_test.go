@@ -34,22 +34,14 @@ func calls(s *matrix.Scene) error {
 		_ = serving.Wait() // it was stopped
 	}()
 	b, err := discovery.New[zone](s.B, s.Path)
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	r, err := b.Register(s.Peer, discovery.Instance[zone]{Name: "orders", ID: s.Name("b"), Address: "10.0.0.1", Port: 80})
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	defer r.Close()
 	a, err := discovery.New[zone](s.A, s.Path)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	builder, err := grpcresolver.NewBuilder(a)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer builder.Close()
 	conn, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(builder), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -58,9 +50,7 @@ func calls(s *matrix.Scene) error {
 			}
 			return listener.DialContext(ctx)
 		}))
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer conn.Close()
 	for step := range 3 {
 		ctx, cancel := context.WithTimeout(s.Ctx, time.Minute)
@@ -77,9 +67,7 @@ func calls(s *matrix.Scene) error {
 		case 0:
 			s.Middle()
 		case 1:
-			if err := s.Expire(); err != nil {
-				return err
-			}
+			s.Require(s.Expire())
 		}
 	}
 	return s.Other(r.Drain(s.Peer, time.Second))

@@ -22,17 +22,11 @@ func TestMatrix(t *testing.T) {
 // registers has A register, and B watch.
 func registers(s *matrix.Scene) error {
 	a, err := kratosregistry.New(s.A, kratosregistry.WithRootPath(s.Path))
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	b, err := kratosregistry.New(s.B, kratosregistry.WithRootPath(s.Path))
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	service := &registry.ServiceInstance{Name: "orders", ID: s.Name("a"), Version: "1", Endpoints: []string{"grpc://10.0.0.1:80"}}
-	if err := a.Register(s.Ctx, service); err != nil {
-		return err
-	}
+	s.Require(a.Register(s.Ctx, service))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -55,9 +49,7 @@ func registers(s *matrix.Scene) error {
 		}
 	}()
 	w, err := b.Watch(watching, "orders")
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	defer w.Stop()
 	seen := func(version string) error {
 		for {
@@ -73,27 +65,15 @@ func registers(s *matrix.Scene) error {
 			}
 		}
 	}
-	if err := seen("1"); err != nil {
-		return err
-	}
+	s.Require(seen("1"))
 	s.Middle()
 	service.Version = "2"
-	if err := a.Register(s.Ctx, service); err != nil {
-		return err
-	}
-	if err := seen("2"); err != nil {
-		return err
-	}
-	if err := s.CatchUp(); err != nil {
-		return err
-	}
+	s.Require(a.Register(s.Ctx, service))
+	s.Require(seen("2"))
+	s.Require(s.CatchUp())
 	list, err := b.GetService(s.Peer, "orders")
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	s.Check(len(list) > 0 || s.Forced() || s.A.State() == 0, "no instance")
-	if err := s.Expire(); err != nil {
-		return err
-	}
+	s.Require(s.Expire())
 	return a.Deregister(s.Ctx, service)
 }

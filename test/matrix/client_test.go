@@ -22,20 +22,14 @@ var clientStories = []matrix.Story{
 // operates has A create, read, write and delete nodes of all kinds.
 func operates(s *matrix.Scene) error {
 	path := s.Path + "/n"
-	clean := func() { _ = s.B.Delete(s.Peer, path, framework.WithChildren(), framework.IfExists()) } // the first error is returned
-	defer clean()
-	if _, err := s.A.Create(s.Ctx, path, []byte("1"), framework.PersistentParents(), framework.OrSet()); err != nil {
-		return err
-	}
+	defer s.B.Delete(s.Peer, path, framework.WithChildren(), framework.IfExists()) // the first error is returned
+	_, err := s.A.Create(s.Ctx, path, []byte("1"), framework.PersistentParents(), framework.OrSet())
+	s.Require(err)
 	e, err := s.A.Create(s.Ctx, s.Path+"/e", []byte("e"), framework.As(framework.EphemeralSequential), framework.Protected())
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer s.A.Delete(context.Background(), e, framework.Guaranteed())
 	data, stat, watch, err := s.A.GetW(s.Ctx, path)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	s.Check(string(data) == "1" || s.Forced(), "the node has %q", data)
 	s.Middle()
 	if _, err := s.A.Set(s.Ctx, path, []byte("2"), framework.IfVersion(stat.Version), framework.Idempotent()); err != nil && !errors.Is(err, zk.ErrBadVersion) {
@@ -48,27 +42,20 @@ func operates(s *matrix.Scene) error {
 	case <-time.After(time.Minute):
 		s.Check(false, "the watch has not fired")
 	}
-	if _, _, err := s.A.Children(s.Ctx, s.Path); err != nil {
-		return err
-	}
-	if _, err := s.A.Multi(s.Ctx, &zk.CheckVersionRequest{Path: path, Version: -1}); err != nil {
-		return err
-	}
-	if err := s.A.Sync(s.Ctx); err != nil {
-		return err
-	}
-	if err := s.A.Delete(s.Ctx, e, framework.Guaranteed(), framework.IfExists()); err != nil {
-		return err
-	}
+	_, _, err = s.A.Children(s.Ctx, s.Path)
+	s.Require(err)
+	_, err = s.A.Multi(s.Ctx, &zk.CheckVersionRequest{Path: path, Version: -1})
+	s.Require(err)
+	s.Require(s.A.Sync(s.Ctx))
+	s.Require(s.A.Delete(s.Ctx, e, framework.Guaranteed(), framework.IfExists()))
 	return s.A.Delete(s.Ctx, path, framework.Idempotent())
 }
 
 // followsNode has A follow a node that B writes.
 func followsNode(s *matrix.Scene) error {
 	path := s.Path + "/n"
-	if _, err := s.B.Create(s.Peer, path, []byte("1"), framework.PersistentParents(), framework.OrSet()); err != nil {
-		return s.Other(err)
-	}
+	_, err := s.B.Create(s.Peer, path, []byte("1"), framework.PersistentParents(), framework.OrSet())
+	s.RequireOther(err)
 	defer s.B.Delete(context.Background(), path, framework.IfExists())
 	seen := ""
 	follower := s.Go(func() error {
@@ -92,32 +79,23 @@ func followsNode(s *matrix.Scene) error {
 	})
 	s.Sleep(time.Second)
 	s.Middle()
-	if err := s.Expire(); err != nil {
-		return err
-	}
-	if _, err := s.B.Create(s.Peer, path, []byte("end"), framework.OrSet()); err != nil {
-		return s.Other(err)
-	}
+	s.Require(s.Expire())
+	_, err = s.B.Create(s.Peer, path, []byte("end"), framework.OrSet())
+	s.RequireOther(err)
 	return follower.Wait()
 }
 
 var compressedStories = []matrix.Story{{Name: "compressed data", Remains: []string{"/n"}, Run: func(s *matrix.Scene) error {
 	path := s.Path + "/n"
-	if _, err := compressed.Create(s.Ctx, s.A, path, []byte("1"), framework.PersistentParents(), framework.OrSet()); err != nil {
-		return err
-	}
+	_, err := compressed.Create(s.Ctx, s.A, path, []byte("1"), framework.PersistentParents(), framework.OrSet())
+	s.Require(err)
 	defer s.B.Delete(s.Peer, path, framework.IfExists())
 	s.Middle()
-	if _, err := compressed.Set(s.Ctx, s.A, path, []byte("2")); err != nil {
-		return err
-	}
-	if err := s.CatchUp(); err != nil {
-		return err
-	}
+	_, err = compressed.Set(s.Ctx, s.A, path, []byte("2"))
+	s.Require(err)
+	s.Require(s.CatchUp())
 	data, _, err := compressed.Get(s.Peer, s.B, path)
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	s.Check(string(data) == "2", "the node has %q", data)
 	return s.A.Delete(s.Ctx, path, framework.Idempotent())
 }}}
@@ -142,14 +120,10 @@ func zkLocks(s *matrix.Scene) error {
 		return c, err
 	}
 	a, err := conn()
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer a.Close()
 	b, err := conn()
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	defer b.Close()
 	// LockWithData has no context: Close ends it.
 	stop := context.AfterFunc(s.Ctx, func() { a.Close() })
@@ -163,24 +137,16 @@ func zkLocks(s *matrix.Scene) error {
 		return err
 	}
 	first, second := zkconn.NewLock(a, s.Path, zkconn.WorldACL(zkconn.PermAll)), zkconn.NewLock(b, s.Path, zkconn.WorldACL(zkconn.PermAll))
-	if err := first.Lock(); err != nil {
-		return reason(err)
-	}
+	s.Require(reason(first.Lock()))
 	hold := first.Hold()
 	s.Middle()
 	waiting := s.Go(func() error {
-		if err := second.Lock(); err != nil {
-			return err
-		}
+		s.Require(second.Lock())
 		alone(s, hold)
 		return second.Unlock()
 	})
 	s.Sleep(time.Second)
-	if err := first.Unlock(); err != nil {
-		return reason(err)
-	}
-	if err := waiting.Wait(); err != nil {
-		return s.Other(reason(err))
-	}
+	s.Require(reason(first.Unlock()))
+	s.RequireOther(reason(waiting.Wait()))
 	return reason(errors.Join(first.Lock(), first.Unlock()))
 }

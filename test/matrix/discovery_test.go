@@ -45,108 +45,66 @@ func instance(s *matrix.Scene, client *framework.Client, id string) (func(), err
 // serves has A register, change, lose its session and drain, while B watches.
 func serves(kind discovery.Type) func(s *matrix.Scene) error {
 	return func(s *matrix.Scene) error {
-		a, err := discovery.New[meta](s.A, s.Path)
-		if err != nil {
-			return err
-		}
-		b, err := discovery.New[meta](s.B, s.Path)
-		if err != nil {
-			return s.Other(err)
-		}
+		a, b := both(s, func(client *framework.Client) (*discovery.Discovery[meta], error) {
+			return discovery.New[meta](client, s.Path)
+		})
 		w, err := b.Watch(s.Peer, "orders")
-		if err != nil {
-			return s.Other(err)
-		}
+		s.RequireOther(err)
 		defer w.Close()
-		var r *discovery.Registration[meta]
-		at := func(address string) func() bool {
-			return func() bool {
-				return r != nil && r.Err() != nil || slices.ContainsFunc(w.Instances(), func(i discovery.Instance[meta]) bool { return i.Address == address })
-			}
-		}
 		i := discovery.Instance[meta]{Name: "orders", ID: s.Name("a"), Address: "10.0.0.1", Port: 80, Type: kind, Payload: meta{"zone": s.Name("z")}}
-		if r, err = a.Register(s.Ctx, i); err != nil {
-			return err
-		}
+		r, err := a.Register(s.Ctx, i)
+		s.Require(err)
 		defer r.Close()
-		if err := s.Eventually(s.Peer, "the instance", at("10.0.0.1")); err != nil {
-			return matrix.First(r.Err(), s.Other(err))
+		has := func(address string) bool {
+			return slices.ContainsFunc(w.Instances(), func(i discovery.Instance[meta]) bool { return i.Address == address })
 		}
-		if err := r.Err(); err != nil {
-			return err
+		shows := func(what, address string) {
+			err := s.Eventually(s.Peer, what, func() bool { return r.Err() != nil || has(address) })
+			s.Require(matrix.First(r.Err(), s.Other(err)))
 		}
+		shows("the instance", "10.0.0.1")
 		s.Middle()
-		if _, err := b.Lookup(s.Peer, "orders"); err != nil {
-			return s.Other(err)
-		}
+		_, err = b.Lookup(s.Peer, "orders")
+		s.RequireOther(err)
 		i.Address = "10.0.0.2"
-		if err := r.Update(s.Ctx, i); err != nil {
-			return err
-		}
-		if err := s.Eventually(s.Peer, "the changed instance", at("10.0.0.2")); err != nil {
-			return matrix.First(r.Err(), s.Other(err))
-		}
-		if err := r.Err(); err != nil {
-			return err
-		}
-		if err := s.Expire(); err != nil {
-			return err
-		}
-		if err := s.Eventually(s.Ctx, "the registration", func() bool { there, _ := r.Present(); return there || r.Err() != nil }); err != nil {
-			return errors.Join(err, r.Problem())
-		}
-		if err := s.Eventually(s.Peer, "the instance again", at("10.0.0.2")); err != nil {
-			return matrix.First(r.Err(), s.Other(err))
-		}
-		if err := r.Err(); err != nil {
-			return err
-		}
-		if err := r.Drain(s.Ctx, time.Second); err != nil {
-			return err
-		}
-		if err := s.Eventually(s.Peer, "the end of the instance", func() bool {
-			return !slices.ContainsFunc(w.Instances(), func(i discovery.Instance[meta]) bool { return i.Address == "10.0.0.2" })
-		}); err != nil {
-			return s.Other(err)
-		}
-		return nil
+		s.Require(r.Update(s.Ctx, i))
+		shows("the changed instance", "10.0.0.2")
+		s.Require(s.Expire())
+		present(s, r)
+		shows("the instance again", "10.0.0.2")
+		s.Require(r.Drain(s.Ctx, time.Second))
+		return s.Other(s.Eventually(s.Peer, "the end of the instance", func() bool { return !has("10.0.0.2") }))
+	}
+}
+
+// present waits until a registration has its node or has ended.
+func present[T any](s *matrix.Scene, r *discovery.Registration[T]) {
+	err := s.Eventually(s.Ctx, "the registration", func() bool { there, _ := r.Present(); return there || r.Err() != nil })
+	if err != nil {
+		s.Require(errors.Join(err, r.Problem()))
 	}
 }
 
 func springs(s *matrix.Scene) error {
 	a, err := discovery.New[discovery.Metadata](s.A, s.Path)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	r, err := a.Register(s.Ctx, discovery.Spring("orders", "10.0.0.1", 80, nil))
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer r.Close()
 	s.Middle()
-	if err := s.Eventually(s.Ctx, "the registration", func() bool { there, _ := r.Present(); return there || r.Err() != nil }); err != nil {
-		return errors.Join(err, r.Problem())
-	}
+	present(s, r)
 	b, err := discovery.New[discovery.Metadata](s.B, s.Path)
-	if err != nil {
-		return s.Other(err)
-	}
-	if err := s.CatchUp(); err != nil {
-		return err
-	}
+	s.RequireOther(err)
+	s.Require(s.CatchUp())
 	list, err := b.Lookup(s.Peer, "orders")
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	s.Check(slices.ContainsFunc(list, func(i discovery.Instance[discovery.Metadata]) bool { return i.Address == "10.0.0.1" }) || s.Forced() || r.Err() != nil, "Lookup has %v", list)
 	return r.Close()
 }
 
 func writes(s *matrix.Scene) error {
 	a, err := discovery.New[meta](s.A, s.Path)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	id := s.Name("a")
 	defer func() {
 		b, err := discovery.New[meta](s.B, s.Path)
@@ -154,14 +112,11 @@ func writes(s *matrix.Scene) error {
 			_ = b.Unregister(s.Peer, "orders", id) // the first error is returned
 		}
 	}()
-	if _, err := a.Write(s.Ctx, discovery.Instance[meta]{Name: "orders", ID: id, Address: "10.0.0.1", Port: 80}); err != nil {
-		return err
-	}
+	_, err = a.Write(s.Ctx, discovery.Instance[meta]{Name: "orders", ID: id, Address: "10.0.0.1", Port: 80})
+	s.Require(err)
 	s.Middle()
 	_, found, err := a.Get(s.Ctx, "orders", id)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	s.Check(found || s.Forced(), "the written instance is missing")
 	return a.Unregister(s.Ctx, "orders", id)
 }
@@ -184,46 +139,28 @@ func (servers) RoundTrip(r *http.Request) (*http.Response, error) {
 // calls has B register and A call.
 func calls(s *matrix.Scene) error {
 	b, err := discovery.New[meta](s.B, s.Path)
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	r, err := b.Register(s.Peer, discovery.Instance[meta]{Name: "orders", ID: s.Name("b"), Address: "10.0.0.1", Port: 80})
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	defer r.Close()
 	a, err := discovery.New[meta](s.A, s.Path)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	w, err := a.Watch(s.Ctx, "orders")
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer w.Close()
 	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(servers{}))
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	client := &http.Client{Transport: transport}
 	call := func() error {
 		request, err := http.NewRequestWithContext(s.Ctx, http.MethodGet, "http://orders/7", nil)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		return response.Body.Close()
 	}
-	if err := call(); err != nil {
-		return err
-	}
+	s.Require(call())
 	s.Middle()
-	if err := s.Eventually(s.Peer, "the registration", func() bool { there, _ := r.Present(); return there || r.Err() != nil }); err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(s.Eventually(s.Peer, "the registration", func() bool { there, _ := r.Present(); return there || r.Err() != nil }))
 	if ok, changed := w.Current(); !ok {
 		select {
 		case <-changed:
@@ -231,24 +168,13 @@ func calls(s *matrix.Scene) error {
 		case <-time.After(time.Minute):
 		}
 	}
-	if err := call(); err != nil {
-		return err
-	}
-	if err := s.Expire(); err != nil {
-		return err
-	}
-	if err := call(); err != nil {
-		return err
-	}
-	if err := r.Drain(s.Peer, time.Second); err != nil {
-		return s.Other(err)
-	}
-	if err := s.Eventually(s.Ctx, "no instance", func() bool { return len(w.Instances()) == 0 || w.Err() != nil }); err != nil && len(w.Instances()) > 0 {
-		for _, i := range w.Instances() {
-			if i.ID == s.Name("b") {
-				return err
-			}
-		}
+	s.Require(call())
+	s.Require(s.Expire())
+	s.Require(call())
+	s.RequireOther(r.Drain(s.Peer, time.Second))
+	err = s.Eventually(s.Ctx, "no instance", func() bool { return len(w.Instances()) == 0 || w.Err() != nil })
+	if slices.ContainsFunc(w.Instances(), func(i discovery.Instance[meta]) bool { return i.ID == s.Name("b") }) {
+		s.Require(err)
 	}
 	return w.Close()
 }
@@ -262,18 +188,11 @@ var dubboStories = []matrix.Story{{
 func dubs(s *matrix.Scene) error {
 	app := dubbo.Application{Name: "orders", Host: "10.0.0.1", Port: 1, Services: []dubbo.Service{{Name: "x.Greeter", Methods: []string{"Hello"}}}}
 	// The nodes are below the root of the client.
-	first, err := s.A.Namespace(strings.TrimPrefix(s.Real(""), "/"))
-	if err != nil {
-		return err
-	}
-	second, err := s.B.Namespace(strings.TrimPrefix(s.Real(""), "/"))
-	if err != nil {
-		return s.Other(err)
-	}
+	first, second := both(s, func(client *framework.Client) (*framework.Client, error) {
+		return client.Namespace(strings.TrimPrefix(s.Real(""), "/"))
+	})
 	a, err := dubbo.Register(s.Ctx, first, app)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	closed := false
 	defer func() {
 		if !closed {
@@ -283,13 +202,9 @@ func dubs(s *matrix.Scene) error {
 	s.Middle()
 	app.Host = "10.0.0.2"
 	b, err := dubbo.Register(s.Peer, second, app)
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	defer b.Close()
-	if err := s.Expire(); err != nil {
-		return err
-	}
+	s.Require(s.Expire())
 	if err := s.Eventually(s.Ctx, "the registration", func() bool { return a.Problem() == nil || a.Err() != nil }); err != nil {
 		return errors.Join(err, a.Problem())
 	}
@@ -297,8 +212,6 @@ func dubs(s *matrix.Scene) error {
 		return err
 	}
 	closed = true
-	if err := a.Close(); err != nil {
-		return err
-	}
+	s.Require(a.Close())
 	return s.Other(b.Close())
 }

@@ -22,24 +22,33 @@ import (
 // newLock creates a contender of a story.
 type newLock func(s *matrix.Scene, client *framework.Client) (locksuite.Contender, error)
 
+// contender returns the contender of a lock that a constructor has returned.
+func contender[H locksuite.Hold, L interface {
+	locksuite.Locker[H]
+	Participants(ctx context.Context) ([]lock.Participant, error)
+}](l L, err error) (locksuite.Contender, error) {
+	if err != nil {
+		return locksuite.Contender{}, err
+	}
+	return locksuite.Of(l, l.Participants), nil
+}
+
+// both creates an object for A and one for B.
+func both[T any](s *matrix.Scene, create func(client *framework.Client) (T, error)) (a, b T) {
+	a, err := create(s.A)
+	s.Require(err)
+	b, err = create(s.B)
+	s.RequireOther(err)
+	return a, b
+}
+
 // lockDay is the day of a lock with one lease: A acquires and B waits, A releases and B acquires, A
 // acquires again and loses its session, and B acquires.
 func lockDay(create newLock) func(s *matrix.Scene) error {
-	return func(s *matrix.Scene) (err error) {
-		a, err := create(s, s.A)
-		if err != nil {
-			return err
-		}
-		b, err := create(s, s.B)
-		if err != nil {
-			return s.Other(err)
-		}
-		if err := hand(s, a, b); err != nil {
-			return err
-		}
-		if err := a.Do(s.Ctx, func(ctx context.Context) error { return ctx.Err() }); err != nil {
-			return err
-		}
+	return func(s *matrix.Scene) error {
+		a, b := both(s, func(client *framework.Client) (locksuite.Contender, error) { return create(s, client) })
+		s.Require(hand(s, a, b))
+		s.Require(a.Do(s.Ctx, func(ctx context.Context) error { return ctx.Err() }))
 		return lose(s, a, b)
 	}
 }
@@ -47,9 +56,7 @@ func lockDay(create newLock) func(s *matrix.Scene) error {
 // hand has B wait for A.
 func hand(s *matrix.Scene, a, b locksuite.Contender) (err error) {
 	hold, err := a.Acquire(s.Ctx)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	released := false
 	defer func() {
 		if !released {
@@ -68,9 +75,7 @@ func hand(s *matrix.Scene, a, b locksuite.Contender) (err error) {
 	}
 	waiting := s.Go(func() error {
 		second, err := b.Acquire(s.Peer)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		defer second.Release()
 		alone(s, hold)
 		if third, err := a.TryAcquire(s.Ctx); err == nil {
@@ -81,9 +86,7 @@ func hand(s *matrix.Scene, a, b locksuite.Contender) (err error) {
 	})
 	s.Sleep(time.Second)
 	released = true
-	if err := hold.Release(); err != nil {
-		return err
-	}
+	s.Require(hold.Release())
 	return s.Other(waiting.Wait())
 }
 
@@ -99,18 +102,10 @@ func alone(s *matrix.Scene, hold locksuite.Hold) {
 // lose has A lose its session.
 func lose(s *matrix.Scene, a, b locksuite.Contender) error {
 	hold, err := a.Acquire(s.Ctx)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer hold.Release()
-	if err := s.Expire(); err != nil {
-		return err
-	}
-	select {
-	case <-hold.Done():
-	case <-s.Ctx.Done():
-		return context.Cause(s.Ctx)
-	}
+	s.Require(s.Expire())
+	s.Await(hold.Done())
 	s.Check(hold.Release() != nil, "the release of a lost hold returns nil")
 	return s.Other(b.Do(s.Peer, func(ctx context.Context) error { return ctx.Err() }))
 }
@@ -125,9 +120,7 @@ func join(create newLock) func(s *matrix.Scene, client *framework.Client, id str
 		task := s.Go(func() error {
 			for {
 				err := c.Do(s.Peer, func(ctx context.Context) error { return ctx.Err() })
-				if err != nil {
-					return err
-				}
+				s.Require(err)
 				select {
 				case <-s.Peer.Done():
 					return nil
@@ -141,11 +134,7 @@ func join(create newLock) func(s *matrix.Scene, client *framework.Client, id str
 
 func mutexAt(opts ...lock.Option) newLock {
 	return func(s *matrix.Scene, client *framework.Client) (locksuite.Contender, error) {
-		m, err := mutex.New(client, s.Path, opts...)
-		if err != nil {
-			return locksuite.Contender{}, err
-		}
-		return locksuite.Of(m, m.Participants), nil
+		return contender(mutex.New(client, s.Path, opts...))
 	}
 }
 
@@ -175,27 +164,17 @@ const delay = 5 * time.Second
 // delays has A die while it holds. B tries, with a new lock each time, and acquires after the delay.
 func delays(s *matrix.Scene) error {
 	create := mutexAt(lock.WithLockDelay(delay))
-	if err := lockDay(create)(s); err != nil {
-		return err
-	}
+	s.Require(lockDay(create)(s))
 	a, err := mutex.New(s.A, s.Path, lock.WithLockDelay(delay))
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	hold, err := a.Acquire(s.Ctx)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer hold.Release()
 	died := time.Now()
-	if err := s.Expire(); err != nil {
-		return err
-	}
+	s.Require(s.Expire())
 	for {
 		b, err := mutex.New(s.B, s.Path, lock.WithLockDelay(delay))
-		if err != nil {
-			return s.Other(err)
-		}
+		s.RequireOther(err)
 		second, err := b.TryAcquire(s.Peer)
 		if err == nil {
 			s.Check(time.Since(died) >= delay || s.Forced(), "B acquires %v after the death of A", time.Since(died))
@@ -214,11 +193,7 @@ func delays(s *matrix.Scene) error {
 
 var queueStories = []matrix.Story{
 	lockStory("queue", func(s *matrix.Scene, client *framework.Client) (locksuite.Contender, error) {
-		q, err := lock.New(client, s.Path, "job-", nil)
-		if err != nil {
-			return locksuite.Contender{}, err
-		}
-		return locksuite.Of(q, q.Participants), nil
+		return contender(lock.New(client, s.Path, "job-", nil))
 	}, "job-"),
 }
 
@@ -247,36 +222,19 @@ var rwlockStories = []matrix.Story{
 }
 
 // readers has A write, continue as a reader, and read beside B. Then B writes.
-func readers(s *matrix.Scene) (err error) {
-	a, err := rwlock.New(s.A, s.Path)
-	if err != nil {
-		return err
-	}
-	b, err := rwlock.New(s.B, s.Path)
-	if err != nil {
-		return s.Other(err)
-	}
+func readers(s *matrix.Scene) error {
+	a, b := both(s, func(client *framework.Client) (*rwlock.Lock, error) { return rwlock.New(client, s.Path) })
 	write, err := a.Write().Acquire(s.Ctx)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer write.Release()
 	read, err := a.Downgrade(write.Context())
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer read.Release()
-	if err := write.Release(); err != nil {
-		return err
-	}
+	s.Require(write.Release())
 	s.Middle()
 	beside, err := b.Read().Acquire(s.Peer)
-	if err != nil {
-		return s.Other(err)
-	}
-	if err := beside.Release(); err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
+	s.RequireOther(beside.Release())
 	waiting := s.Go(func() error {
 		return b.Write().Do(s.Peer, func(ctx context.Context) error {
 			alone(s, read)
@@ -284,19 +242,13 @@ func readers(s *matrix.Scene) (err error) {
 		})
 	})
 	s.Sleep(time.Second)
-	if err := read.Release(); err != nil {
-		return err
-	}
+	s.Require(read.Release())
 	return s.Other(waiting.Wait())
 }
 
 func semaphoreOf(max int) newLock {
 	return func(s *matrix.Scene, client *framework.Client) (locksuite.Contender, error) {
-		x, err := semaphore.New(client, s.Path, max)
-		if err != nil {
-			return locksuite.Contender{}, err
-		}
-		return locksuite.Of(x, x.Participants), nil
+		return contender(semaphore.New(client, s.Path, max))
 	}
 }
 
@@ -312,22 +264,12 @@ var semaphoreStories = []matrix.Story{
 		Name: "semaphore with a shared maximum", Logs: "semaphore waits for its shared maximum", Dirs: semaphoreDirs, Lookalikes: semaphoreRivals, Values: []string{"-max"}, Remains: []string{"-max"},
 		Run: func(s *matrix.Scene) error {
 			max, err := shared.Int32(s.B, s.Path+"-max")
-			if err != nil {
-				return s.Other(err)
-			}
-			if err := max.Set(s.Peer, 1); err != nil {
-				return s.Other(err)
-			}
-			err = lockDay(func(s *matrix.Scene, client *framework.Client) (locksuite.Contender, error) {
-				x, err := semaphore.NewShared(client, s.Path, s.Path+"-max")
-				if err != nil {
-					return locksuite.Contender{}, err
-				}
-				return locksuite.Of(x, x.Participants), nil
-			})(s)
-			if err != nil {
-				return err
-			}
+			s.RequireOther(err)
+			s.RequireOther(max.Set(s.Peer, 1))
+			day := lockDay(func(s *matrix.Scene, client *framework.Client) (locksuite.Contender, error) {
+				return contender(semaphore.NewShared(client, s.Path, s.Path+"-max"))
+			})
+			s.Require(day(s))
 			return raises(s, max)
 		},
 	},
@@ -336,9 +278,7 @@ var semaphoreStories = []matrix.Story{
 // raises has A wait for two leases until B raises the maximum.
 func raises(s *matrix.Scene, max *shared.Value[int32]) error {
 	a, err := semaphore.NewShared(s.A, s.Path, s.Path+"-max")
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	limited, cancel := context.WithTimeout(s.Ctx, time.Minute)
 	defer cancel()
 	two, err := a.AcquireN(limited, 2)
@@ -354,54 +294,31 @@ func raises(s *matrix.Scene, max *shared.Value[int32]) error {
 	s.Check(!errors.Is(err, lock.ErrNotAcquired) || strings.Contains(err.Error(), "-max is 1"), "the error does not name the maximum: %v", err)
 	waiting := s.Go(func() error {
 		two, err := a.AcquireN(s.Ctx, 2)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		return two.Release()
 	})
 	s.Sleep(time.Second)
-	if err := max.Set(s.Peer, 2); err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(max.Set(s.Peer, 2))
 	return waiting.Wait()
 }
 
 // leases has A hold two leases of three, B one, and B wait for two.
 func leases(s *matrix.Scene) error {
-	a, err := semaphore.New(s.A, s.Path, 3)
-	if err != nil {
-		return err
-	}
-	b, err := semaphore.New(s.B, s.Path, 3)
-	if err != nil {
-		return s.Other(err)
-	}
+	a, b := both(s, func(client *framework.Client) (*semaphore.Semaphore, error) { return semaphore.New(client, s.Path, 3) })
 	two, err := a.AcquireN(s.Ctx, 2)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer two.Release()
 	s.Middle()
 	waiting := s.Go(func() error {
 		group, err := b.AcquireN(s.Peer, 2)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		alone(s, two)
 		return group.Release()
 	})
 	s.Sleep(time.Second)
-	if err := two.Release(); err != nil {
-		return err
-	}
-	if err := waiting.Wait(); err != nil {
-		return s.Other(err)
-	}
-	one, err := locksuite.Of(a, a.Participants), error(nil)
-	if err != nil {
-		return err
-	}
-	return lose(s, one, locksuite.Of(b, b.Participants))
+	s.Require(two.Release())
+	s.RequireOther(waiting.Wait())
+	return lose(s, locksuite.Of(a, a.Participants), locksuite.Of(b, b.Participants))
 }
 
 var multilockStories = []matrix.Story{{
@@ -431,30 +348,18 @@ var revocableStories = []matrix.Story{{
 // revokes has B ask A for the lock.
 func revokes(s *matrix.Scene) error {
 	m, err := mutex.New(s.A, s.Path)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	a, err := revocable.New(m)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	b, err := mutex.New(s.B, s.Path)
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	hold, err := a.Acquire(s.Ctx)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer hold.Release()
 	s.Middle()
-	if err := s.CatchUp(); err != nil {
-		return err
-	}
+	s.Require(s.CatchUp())
 	n, err := revocable.RevokeAll(s.Peer, b)
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	s.Check(n == 1 || hold.Err() != nil || s.Forced(), "%d holders were asked", n)
 	select {
 	case <-hold.Revoked():
@@ -470,12 +375,8 @@ func revokes(s *matrix.Scene) error {
 		})
 	})
 	s.Sleep(time.Second)
-	if err := hold.Release(); err != nil {
-		return err
-	}
-	if err := waiting.Wait(); err != nil {
-		return s.Other(err)
-	}
+	s.Require(hold.Release())
+	s.RequireOther(waiting.Wait())
 	ps, err := b.Participants(s.Peer)
 	s.Check(err != nil || !slices.ContainsFunc(ps, func(p lock.Participant) bool { return p.Holds }) || s.Forced() || len(ps) > 1, "participants without a hold: %v", ps)
 	return s.Other(err)

@@ -32,14 +32,7 @@ func worker(s *matrix.Scene, client *framework.Client, id string) (func(), error
 
 // jobs has A and B run one job at the same time, and A another one whose first try fails.
 func jobs(s *matrix.Scene) error {
-	a, err := once.New(s.A, s.Path)
-	if err != nil {
-		return err
-	}
-	b, err := once.New(s.B, s.Path)
-	if err != nil {
-		return s.Other(err)
-	}
+	a, b := both(s, func(client *framework.Client) (*once.Once, error) { return once.New(client, s.Path) })
 	key := s.Name(fmt.Sprint(time.Now().UnixNano())) // each round has its own
 	var ran atomic.Int32
 	var beside *matrix.Task
@@ -66,48 +59,31 @@ func jobs(s *matrix.Scene) error {
 		return context.Cause(ctx)
 	})
 	if beside != nil {
-		if err := beside.Wait(); err != nil {
-			return s.Other(err)
-		}
+		s.RequireOther(beside.Wait())
 	}
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	s.Check(first.Key == key, "the record is %v", first)
 	s.Check(ran.Load() == 1 || s.Forced() || !first.Ran, "the job has run %d times", ran.Load())
 	again, err := a.Do(s.Ctx, key, func(context.Context) error { return errors.New("it is recorded") })
 	if s.Forced() && err != nil {
 		return nil // the record was deleted or overwritten
 	}
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	s.Check(!again.Ran, "a recorded job has run again")
-	if err := s.Expire(); err != nil {
-		return err
-	}
+	s.Require(s.Expire())
 	failed := errors.New("failed")
 	if _, err := a.Do(s.Ctx, key+"2", func(context.Context) error { return failed }); !errors.Is(err, failed) {
 		return err
 	}
 	second, err := b.Do(s.Peer, key+"2", func(ctx context.Context) error { return context.Cause(ctx) })
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	s.Check(second.Ran, "a failed job is recorded")
 	return nil
 }
 
 // schedules has A and B follow one schedule. Each firing runs once.
 func schedules(s *matrix.Scene) error {
-	a, err := once.New(s.A, s.Path)
-	if err != nil {
-		return err
-	}
-	b, err := once.New(s.B, s.Path)
-	if err != nil {
-		return s.Other(err)
-	}
+	a, b := both(s, func(client *framework.Client) (*once.Once, error) { return once.New(client, s.Path) })
 	var ran atomic.Int32
 	work := func(ctx context.Context, _ time.Time) error {
 		select {
@@ -131,9 +107,7 @@ func schedules(s *matrix.Scene) error {
 	s.Middle()
 	began := ran.Load()
 	_ = s.Eventually(s.Ctx, "two firings", func() bool { return ran.Load() >= began+2 || beside.Ended() || own.Ended() })
-	if err := context.Cause(s.Ctx); err != nil {
-		return err
-	}
+	s.Require(context.Cause(s.Ctx))
 	if beside.Ended() {
 		return s.Other(fmt.Errorf("Run has returned: %w", beside.Wait()))
 	}
@@ -144,9 +118,7 @@ func schedules(s *matrix.Scene) error {
 	if err := own.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if err := context.Cause(s.Ctx); err != nil {
-		return err
-	}
+	s.Require(context.Cause(s.Ctx))
 	s.Check(ran.Load() <= began+2 || s.Forced(), "the job has run %d times", ran.Load())
 	return nil
 }

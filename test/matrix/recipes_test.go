@@ -1,7 +1,6 @@
 package matrix_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,24 +51,16 @@ func candidate(opts ...leader.Option) func(s *matrix.Scene, client *framework.Cl
 func campaigns(opts ...leader.Option) func(s *matrix.Scene) error {
 	return func(s *matrix.Scene) error {
 		a, err := leader.New(s.A, s.Path, append(opts, leader.WithID(s.Name("a")))...)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		b, err := leader.New(s.B, s.Path, append(opts, leader.WithID(s.Name("b")))...)
-		if err != nil {
-			return s.Other(err)
-		}
+		s.RequireOther(err)
 		term, err := a.Campaign(s.Ctx)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		defer term.Release()
 		s.Middle()
 		waiting := s.Go(func() error {
 			second, err := b.Campaign(s.Peer)
-			if err != nil {
-				return err
-			}
+			s.Require(err)
 			alone(s, term)
 			return second.Release()
 		})
@@ -79,28 +70,14 @@ func campaigns(opts ...leader.Option) func(s *matrix.Scene) error {
 		} else if err == nil && term.Err() == nil && !s.Forced() {
 			s.Check(p.ID == s.Name("a") || p.ID == "member0" || term.Err() != nil, "the leader is %q", p.ID)
 		}
-		if err := term.Release(); err != nil {
-			return err
-		}
-		if err := waiting.Wait(); err != nil {
-			return s.Other(err)
-		}
+		s.Require(term.Release())
+		s.RequireOther(waiting.Wait())
 		last, err := a.Campaign(s.Ctx)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		defer last.Release()
-		if err := s.Expire(); err != nil {
-			return err
-		}
-		select {
-		case <-last.Done():
-		case <-s.Ctx.Done():
-			return context.Cause(s.Ctx)
-		}
-		if err := b.Lead(s.Peer, func(ctx context.Context, _ *leader.Term) error { return ctx.Err() }); err != nil {
-			return s.Other(err)
-		}
+		s.Require(s.Expire())
+		s.Await(last.Done())
+		s.RequireOther(b.Lead(s.Peer, func(ctx context.Context, _ *leader.Term) error { return ctx.Err() }))
 		return a.Lead(s.Ctx, func(ctx context.Context, _ *leader.Term) error { return ctx.Err() })
 	}
 }
@@ -108,24 +85,16 @@ func campaigns(opts ...leader.Option) func(s *matrix.Scene) error {
 // leads has A run until it is cancelled, and B after it. A third loop observes.
 func leads(s *matrix.Scene) error {
 	a, err := leader.New(s.A, s.Path, leader.WithID(s.Name("a")))
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	b, err := leader.New(s.B, s.Path, leader.WithID(s.Name("b")))
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	watched, stop := context.WithCancel(s.Peer)
 	defer stop()
 	observer := s.Go(func() error {
-		for state, err := range b.Observe(watched) {
-			if err != nil {
-				if watched.Err() != nil {
-					return nil
-				}
+		for _, err := range b.Observe(watched) {
+			if err != nil && watched.Err() == nil {
 				return err
 			}
-			_ = state
 		}
 		return nil
 	})
@@ -156,9 +125,7 @@ func leads(s *matrix.Scene) error {
 	if mine := first.Wait(); !errors.Is(mine, errDone) {
 		return mine
 	}
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	stop()
 	return s.Other(observer.Wait())
 }
@@ -173,43 +140,26 @@ var cacheStories = []matrix.Story{
 func follows(opts ...cache.Option) func(s *matrix.Scene) error {
 	return func(s *matrix.Scene) error {
 		one, two := s.Path+"/k1", s.Path+"/k2"
-		if _, err := s.B.Create(s.Peer, one, []byte("1"), framework.OrSet(), framework.PersistentParents()); err != nil {
-			return s.Other(err)
-		}
+		_, err := s.B.Create(s.Peer, one, []byte("1"), framework.OrSet(), framework.PersistentParents())
+		s.RequireOther(err)
 		c, err := cache.New(s.A, s.Path, opts...)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		defer c.Close()
-		if err := c.Sync(s.Ctx); err != nil {
-			return err
-		}
+		s.Require(c.Sync(s.Ctx))
 		s.Middle()
-		if _, err := s.B.Create(s.Peer, two, []byte("2"), framework.OrSet()); err != nil {
-			return s.Other(err)
-		}
-		if err := c.Sync(s.Ctx); err != nil {
-			return err
-		}
+		_, err = s.B.Create(s.Peer, two, []byte("2"), framework.OrSet())
+		s.RequireOther(err)
+		s.Require(c.Sync(s.Ctx))
 		n, ok := c.Get(two)
 		s.Check(ok && (len(opts) > 0 || string(n.Data) == "2" || s.Forced()), "the cache does not show what was written: %v %q", ok, n.Data)
-		if err := s.Expire(); err != nil {
-			return err
-		}
-		if _, err := s.B.Set(s.Peer, two, []byte("3")); err != nil {
-			return s.Other(err)
-		}
-		if err := c.Sync(s.Ctx); err != nil {
-			return err
-		}
+		s.Require(s.Expire())
+		_, err = s.B.Set(s.Peer, two, []byte("3"))
+		s.RequireOther(err)
+		s.Require(c.Sync(s.Ctx))
 		n, ok = c.Get(two)
 		s.Check(ok && (len(opts) > 0 || string(n.Data) == "3" || s.Forced()), "the cache does not show what was written in an outage: %v %q", ok, n.Data)
-		if err := s.B.Delete(s.Peer, two); err != nil {
-			return s.Other(err)
-		}
-		if err := c.Sync(s.Ctx); err != nil {
-			return err
-		}
+		s.RequireOther(s.B.Delete(s.Peer, two))
+		s.Require(c.Sync(s.Ctx))
 		_, ok = c.Get(two)
 		s.Check(!ok, "the cache shows what was deleted")
 		return c.Close()
@@ -217,28 +167,18 @@ func follows(opts ...cache.Option) func(s *matrix.Scene) error {
 }
 
 func values(s *matrix.Scene) error {
-	if _, err := s.B.Create(s.Peer, s.Path+"/k1", []byte("1"), framework.OrSet(), framework.PersistentParents()); err != nil {
-		return s.Other(err)
-	}
+	_, err := s.B.Create(s.Peer, s.Path+"/k1", []byte("1"), framework.OrSet(), framework.PersistentParents())
+	s.RequireOther(err)
 	c, err := cache.New(s.A, s.Path)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer c.Close()
 	v, err := cache.NewValues(c, cache.JSON[int])
-	if err != nil {
-		return err
-	}
-	if err := v.Sync(s.Ctx); err != nil {
-		return err
-	}
+	s.Require(err)
+	s.Require(v.Sync(s.Ctx))
 	s.Middle()
-	if _, err := s.B.Create(s.Peer, s.Path+"/k2", []byte("2"), framework.OrSet()); err != nil {
-		return s.Other(err)
-	}
-	if err := v.Sync(s.Ctx); err != nil {
-		return err
-	}
+	_, err = s.B.Create(s.Peer, s.Path+"/k2", []byte("2"), framework.OrSet())
+	s.RequireOther(err)
+	s.Require(v.Sync(s.Ctx))
 	two, ok := v.Get(s.Path + "/k2")
 	s.Check(ok && two.Value == 2 && two.Err == nil, "the value is %v", two)
 	return c.Close()
@@ -264,42 +204,25 @@ var nodeStories = []matrix.Story{
 func keeps(name string, opts ...node.Option) func(s *matrix.Scene) error {
 	return func(s *matrix.Scene) error {
 		n, err := node.Keep(s.Ctx, s.A, s.Path+name, []byte("one"), opts...)
-		if err != nil {
-			return err
-		}
+		s.Require(err)
 		defer n.Close()
 		s.Middle()
-		if err := n.Set(s.Ctx, []byte("two")); err != nil {
-			return err
+		s.Require(n.Set(s.Ctx, []byte("two")))
+		has := func(what string) { // B sees the data
+			s.Require(s.CatchUp())
+			data, _, err := s.B.Get(s.Peer, n.Path())
+			s.Require(n.Err())
+			if !s.Forced() {
+				s.RequireOther(err)
+				s.Check(string(data) == "two", "%s has %q", what, data)
+			}
 		}
-		if err := s.CatchUp(); err != nil {
-			return err
-		}
-		data, _, err := s.B.Get(s.Peer, n.Path())
-		if n.Err() != nil {
-			return n.Err()
-		}
-		if err != nil && !s.Forced() {
-			return s.Other(err)
-		}
-		s.Check(bytes.Equal(data, []byte("two")) || s.Forced(), "the node has %q", data)
-		if err := s.Expire(); err != nil {
-			return err
-		}
+		has("the node")
+		s.Require(s.Expire())
 		if err := s.Eventually(s.Ctx, "the node", func() bool { there, _ := n.Present(); return there || n.Err() != nil }); err != nil {
 			return errors.Join(err, n.Problem())
 		}
-		if err := s.CatchUp(); err != nil {
-			return err
-		}
-		data, _, err = s.B.Get(s.Peer, n.Path())
-		if n.Err() != nil {
-			return n.Err()
-		}
-		if err != nil && !s.Forced() {
-			return s.Other(err)
-		}
-		s.Check(bytes.Equal(data, []byte("two")) || s.Forced(), "the recreated node has %q", data)
+		has("the recreated node")
 		return n.Close()
 	}
 }
@@ -307,75 +230,51 @@ func keeps(name string, opts ...node.Option) func(s *matrix.Scene) error {
 // joins has A and B be members of a group.
 func joins(s *matrix.Scene) error {
 	b, err := node.Join(s.Peer, s.B, s.Path, s.Name("b"), []byte("beta"))
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	defer b.Close()
 	a, err := node.Join(s.Ctx, s.A, s.Path, s.Name("a"), []byte("alpha"))
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	defer a.Close()
-	if err := s.Eventually(s.Peer, "A among B's members", func() bool { return string(b.Members()[s.Name("a")]) == "alpha" || a.Err() != nil }); err != nil {
-		return s.Other(err)
+	sees := func(data string) {
+		s.RequireOther(s.Eventually(s.Peer, "A among B's members, with "+data, func() bool {
+			return string(b.Members()[s.Name("a")]) == data || a.Err() != nil
+		}))
 	}
-	if err := a.Err(); err != nil {
-		return err
-	}
+	sees("alpha")
+	s.Require(a.Err())
 	s.Middle()
-	if err := s.Expire(); err != nil {
-		return err
-	}
-	if err := a.Set(s.Ctx, []byte("again")); err != nil {
-		return err
-	}
-	if err := s.Eventually(s.Peer, "A among B's members again", func() bool { return string(b.Members()[s.Name("a")]) == "again" || a.Err() != nil }); err != nil {
-		return s.Other(err)
-	}
-	if err := a.Close(); err != nil {
-		return err
-	}
-	if err := s.Eventually(s.Peer, "B without A", func() bool { _, ok := b.Members()[s.Name("a")]; return !ok }); err != nil {
-		return s.Other(err)
-	}
+	s.Require(s.Expire())
+	s.Require(a.Set(s.Ctx, []byte("again")))
+	sees("again")
+	s.Require(a.Close())
+	s.RequireOther(s.Eventually(s.Peer, "B without A", func() bool { _, ok := b.Members()[s.Name("a")]; return !ok }))
 	return s.Other(b.Close())
 }
 
 var sharedStories = []matrix.Story{
-	{Name: "shared number", Run: counts, Values: []string{"/v"}, Remains: []string{"/v"}},
-	{Name: "shared number with a mutex", Run: counts2, Values: []string{"/v"}, Remains: []string{"/v"}},
+	{Name: "shared number", Run: func(s *matrix.Scene) error { return counts(s) }, Values: []string{"/v"}, Remains: []string{"/v"}},
+	{Name: "shared number with a mutex", Run: func(s *matrix.Scene) error {
+		return counts(s, shared.WithMutex(s.Path+"/lock"))
+	}, Values: []string{"/v"}, Remains: []string{"/v"}},
 	{Name: "shared bytes", Run: swaps, Values: []string{"/v"}, Remains: []string{"/v"}},
 	{Name: "shared JSON", Run: documents, Values: []string{"/v"}, Remains: []string{"/v"}},
 }
 
-func counts(s *matrix.Scene) error { return count(s) }
-
-func counts2(s *matrix.Scene) error { return count(s, shared.WithMutex(s.Path+"/lock")) }
-
-// count has A and B add, and counts what was confirmed.
-func count(s *matrix.Scene, opts ...shared.Option) error {
-	a, err := shared.Int64(s.A, s.Path+"/v", opts...)
-	if err != nil {
-		return err
-	}
-	b, err := shared.Int64(s.B, s.Path+"/v", opts...)
-	if err != nil {
-		return s.Other(err)
-	}
+// counts has A and B add, and counts what was confirmed.
+func counts(s *matrix.Scene, opts ...shared.Option) error {
+	a, b := both(s, func(client *framework.Client) (*shared.Value[int64], error) {
+		return shared.Int64(client, s.Path+"/v", opts...)
+	})
 	before, _, err := b.Get(s.Peer)
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	add := func(x int64) (int64, error) { return x + 1, nil }
-	if _, err := a.Update(s.Ctx, add); err != nil {
-		return err
-	}
+	_, err = a.Update(s.Ctx, add)
+	s.Require(err)
 	s.Middle()
 	beside := s.Go(func() error {
 		for range 5 {
-			if _, err := b.Update(s.Peer, add); err != nil {
-				return err
-			}
+			_, err := b.Update(s.Peer, add)
+			s.Require(err)
 		}
 		return nil
 	})
@@ -384,38 +283,23 @@ func count(s *matrix.Scene, opts ...shared.Option) error {
 			return matrix.First(err, beside.Wait())
 		}
 	}
-	if err := beside.Wait(); err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(beside.Wait())
 	first, err := shared.Reserve(s.Ctx, a, 10)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	s.Check(first == before+11 || s.Forced(), "after 11 increments of %d the next number is %d", before, first)
 	return nil
 }
 
 // swaps has A compare and swap, and B observe.
 func swaps(s *matrix.Scene) error {
-	a, err := shared.Bytes(s.A, s.Path+"/v")
-	if err != nil {
-		return err
-	}
-	b, err := shared.Bytes(s.B, s.Path+"/v")
-	if err != nil {
-		return s.Other(err)
-	}
-	if err := a.Set(s.Ctx, []byte("one")); err != nil {
-		return err
-	}
+	a, b := both(s, func(client *framework.Client) (*shared.Value[[]byte], error) {
+		return shared.Bytes(client, s.Path+"/v")
+	})
+	s.Require(a.Set(s.Ctx, []byte("one")))
 	s.Middle()
 	_, version, err := a.Get(s.Ctx)
-	if err != nil {
-		return err
-	}
-	if err := a.CompareAndSwap(s.Ctx, version, []byte("two")); err != nil {
-		return err
-	}
+	s.Require(err)
+	s.Require(a.CompareAndSwap(s.Ctx, version, []byte("two")))
 	for x, err := range b.Observe(s.Peer) {
 		if err != nil {
 			return s.Other(err)
@@ -424,9 +308,7 @@ func swaps(s *matrix.Scene) error {
 			break
 		}
 	}
-	if err := b.Set(s.Peer, []byte("three")); err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(b.Set(s.Peer, []byte("three")))
 	err = a.CompareAndSwap(s.Ctx, version, []byte("four"))
 	s.Check(err != nil, "an old version is swapped")
 	if errors.Is(err, shared.ErrChanged) {
@@ -438,17 +320,11 @@ func swaps(s *matrix.Scene) error {
 func documents(s *matrix.Scene) error {
 	type document struct{ Text string }
 	a, err := shared.JSON[document](s.A, s.Path+"/v")
-	if err != nil {
-		return err
-	}
-	if err := a.Set(s.Ctx, document{s.Name("text")}); err != nil {
-		return err
-	}
+	s.Require(err)
+	s.Require(a.Set(s.Ctx, document{s.Name("text")}))
 	s.Middle()
 	x, err := a.Update(s.Ctx, func(d document) (document, error) { return document{d.Text + "!"}, nil })
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	s.Check(x.Text == s.Name("text")+"!" || s.Forced(), "the document is %q", x.Text)
 	return nil
 }
@@ -459,17 +335,8 @@ var barrierStories = []matrix.Story{
 }
 
 func blocks(s *matrix.Scene) error {
-	a, err := barrier.New(s.A, s.Path)
-	if err != nil {
-		return err
-	}
-	b, err := barrier.New(s.B, s.Path)
-	if err != nil {
-		return s.Other(err)
-	}
-	if err := b.Set(s.Peer); err != nil {
-		return s.Other(err)
-	}
+	a, b := both(s, func(client *framework.Client) (*barrier.Barrier, error) { return barrier.New(client, s.Path) })
+	s.RequireOther(b.Set(s.Peer))
 	removed := false
 	waiting := s.Go(func() error {
 		err := a.Wait(s.Ctx)
@@ -479,51 +346,29 @@ func blocks(s *matrix.Scene) error {
 	s.Sleep(time.Second)
 	s.Middle()
 	removed = true
-	if _, err := b.Remove(s.Peer); err != nil {
-		return s.Other(err)
-	}
+	_, err := b.Remove(s.Peer)
+	s.RequireOther(err)
 	return waiting.Wait()
 }
 
 // enters has two members start and finish together, twice.
 func enters(s *matrix.Scene) error {
-	a, err := barrier.NewDouble(s.A, s.Path, 2)
-	if err != nil {
-		return err
-	}
-	b, err := barrier.NewDouble(s.B, s.Path, 2)
-	if err != nil {
-		return s.Other(err)
-	}
-	// A round of B ends with the round of A, which alone cannot enter.
-	for range 2 {
-		peer, stop := context.WithCancel(s.Peer)
-		beside := s.Go(func() error {
-			e, err := b.Enter(peer)
-			if err != nil {
-				return err
-			}
-			return e.Leave(peer)
-		})
-		s.Sleep(time.Second)
-		s.Middle()
-		err := func() error {
-			e, err := a.Enter(s.Ctx)
-			if err != nil {
-				return err
-			}
-			return e.Leave(s.Ctx)
-		}()
+	a, b := both(s, func(client *framework.Client) (*barrier.Double, error) { return barrier.NewDouble(client, s.Path, 2) })
+	round := func(ctx context.Context, d *barrier.Double) error {
+		e, err := d.Enter(ctx)
 		if err != nil {
-			stop()
-			_ = beside.Wait() // it was stopped
 			return err
 		}
-		err = beside.Wait()
-		stop()
-		if err != nil {
-			return s.Other(err)
-		}
+		return e.Leave(ctx)
+	}
+	peer, stop := context.WithCancel(s.Peer)
+	defer stop() // a round of B ends with the round of A, which alone cannot enter
+	for range 2 {
+		beside := s.Go(func() error { return round(peer, b) })
+		s.Sleep(time.Second)
+		s.Middle()
+		s.Require(round(s.Ctx, a))
+		s.RequireOther(beside.Wait())
 	}
 	return nil
 }
@@ -563,9 +408,7 @@ func divides(s *matrix.Scene) error {
 		return until(ctx, n)
 	}
 	b, err := shard.New(s.B, s.Path, s.Name("b"), shards)
-	if err != nil {
-		return s.Other(err)
-	}
+	s.RequireOther(err)
 	peer, stop := context.WithCancel(s.Peer)
 	beside := s.Go(func() error { return b.Run(peer, work) })
 	defer func() {
@@ -573,9 +416,7 @@ func divides(s *matrix.Scene) error {
 		_ = beside.Wait() // it was stopped
 	}()
 	a, err := shard.New(s.A, s.Path, s.Name("a"), shards)
-	if err != nil {
-		return err
-	}
+	s.Require(err)
 	mine := s.Go(func() error { return a.Run(s.Ctx, work) })
 	ended := func() error {
 		if beside.Ended() {
@@ -605,12 +446,8 @@ func divides(s *matrix.Scene) error {
 	if err := s.Eventually(s.Ctx, "the shards after the middle", all(a, b)); err != nil || ended() != nil {
 		return matrix.First(ended(), err)
 	}
-	if err := a.Drain(s.Ctx); err != nil {
-		return err
-	}
-	if err := mine.Wait(); err != nil {
-		return err
-	}
+	s.Require(a.Drain(s.Ctx))
+	s.Require(mine.Wait())
 	if err := s.Eventually(s.Peer, "all shards of B", all(b)); err != nil || beside.Ended() {
 		return s.Other(matrix.First(err, fmt.Errorf("B has left: %w", beside.Wait())))
 	}
@@ -618,63 +455,44 @@ func divides(s *matrix.Scene) error {
 }
 
 var modeledStories = []matrix.Story{
-	{Name: "typed nodes", Run: typed, Remains: []string{"/ann*", "/bob*"}, Values: []string{"/ann"}, Lookalikes: []string{"/carl"}},
-	{Name: "typed nodes, compressed", Run: typedCompressed, Remains: []string{"/ann*", "/bob*"}},
+	{Name: "typed nodes", Run: typed(), Remains: []string{"/ann*", "/bob*"}, Values: []string{"/ann"}, Lookalikes: []string{"/carl"}},
+	{
+		Name: "typed nodes, compressed", Run: typed(modeled.WithCodec(modeled.Compressed[user](modeled.JSON[user]{}))),
+		Remains: []string{"/ann*", "/bob*"},
+	},
 }
 
 type user struct{ Age int }
 
-func typed(s *matrix.Scene) error { return typedWith(s) }
-
-func typedCompressed(s *matrix.Scene) error {
-	return typedWith(s, modeled.WithCodec(modeled.Compressed[user](modeled.JSON[user]{})))
-}
-
-// typedWith has A write, and B list and view.
-func typedWith(s *matrix.Scene, opts ...modeled.Option) error {
-	a, err := modeled.New[user](s.A, s.Path, opts...)
-	if err != nil {
-		return err
+// typed has A write, and B list and view.
+func typed(opts ...modeled.Option) func(s *matrix.Scene) error {
+	return func(s *matrix.Scene) error {
+		a, b := both(s, func(client *framework.Client) (*modeled.Nodes[user], error) {
+			return modeled.New[user](client, s.Path, opts...)
+		})
+		ann, bob := s.Name("ann"), s.Name("bob")
+		_, err := a.Set(s.Ctx, ann, user{1})
+		s.Require(err)
+		if err := a.Create(s.Ctx, bob, user{2}); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
+		s.Middle()
+		u, err := a.Update(s.Ctx, ann, func(u user) (user, error) { return user{u.Age + 1}, nil })
+		s.Require(err)
+		s.Check(u.Age == 2 || s.Forced(), "ann is %v", u)
+		s.Require(s.CatchUp())
+		list, err := b.List(s.Peer)
+		s.RequireOther(err)
+		s.Check(slices.ContainsFunc(list, func(e modeled.Entry[user]) bool { return e.Name == ann && e.Value == u && e.Err == nil }) || s.Forced(), "List has %v", list)
+		view, err := b.View(s.Peer)
+		s.RequireOther(err)
+		defer view.Close()
+		e, ok := view.Get(ann)
+		s.Check(ok && e.Value == u || s.Forced(), "the view has %v", e)
+		s.Require(a.Delete(s.Ctx, bob, framework.Idempotent()))
+		s.RequireOther(view.Sync(s.Peer))
+		_, ok = view.Get(bob)
+		s.Check(!ok, "the view has bob")
+		return nil
 	}
-	b, err := modeled.New[user](s.B, s.Path, opts...)
-	if err != nil {
-		return s.Other(err)
-	}
-	ann, bob := s.Name("ann"), s.Name("bob")
-	if _, err := a.Set(s.Ctx, ann, user{1}); err != nil {
-		return err
-	}
-	if err := a.Create(s.Ctx, bob, user{2}); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-		return err
-	}
-	s.Middle()
-	u, err := a.Update(s.Ctx, ann, func(u user) (user, error) { return user{u.Age + 1}, nil })
-	if err != nil {
-		return err
-	}
-	s.Check(u.Age == 2 || s.Forced(), "ann is %v", u)
-	if err := s.CatchUp(); err != nil {
-		return err
-	}
-	list, err := b.List(s.Peer)
-	if err != nil {
-		return s.Other(err)
-	}
-	s.Check(slices.ContainsFunc(list, func(e modeled.Entry[user]) bool { return e.Name == ann && e.Value == u && e.Err == nil }) || s.Forced(), "List has %v", list)
-	view, err := b.View(s.Peer)
-	if err != nil {
-		return s.Other(err)
-	}
-	defer view.Close()
-	e, ok := view.Get(ann)
-	s.Check(ok && e.Value == u || s.Forced(), "the view has %v", e)
-	if err := a.Delete(s.Ctx, bob, framework.Idempotent()); err != nil {
-		return err
-	}
-	if err := view.Sync(s.Peer); err != nil {
-		return s.Other(err)
-	}
-	_, ok = view.Get(bob)
-	s.Check(!ok, "the view has bob")
-	return nil
 }

@@ -464,10 +464,15 @@ func (c *cell) lines(s *Scene, first bool) {
 	}
 }
 
-// guarded calls f and returns its panic as an error. Observers recognize it on their stack.
+// guarded calls f and returns the error of Require, or a panic as an error. Observers recognize it
+// on their stack.
 func guarded(f func() error) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case ending:
+			err = p.err
+		default:
 			err = &panicError{p, string(debug.Stack())}
 		}
 	}()

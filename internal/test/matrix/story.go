@@ -17,8 +17,8 @@ import (
 // Story is what a user does with a recipe in one day.
 type Story struct {
 	Name string
-	// Run tells the story. It returns the first error of the recipe, after it has released and
-	// closed what it had.
+	// Run tells the story. It returns the first error of the recipe, or ends with it by Require,
+	// after it has released and closed what it had.
 	Run func(s *Scene) error
 	// Dirs are the parents of the recipe's nodes, as suffixes of the scene's path, such as "" and
 	// "/leases". By default that is the path itself. With None there are no such nodes.
@@ -139,6 +139,29 @@ func (s *Scene) Other(err error) error {
 		return nil
 	}
 	return &PeerError{err}
+}
+
+// ending is the panic with which Require ends a story.
+type ending struct{ err error }
+
+// Require ends the story, or the function of Go that calls it, if err is not nil, as t.FailNow ends
+// a test. A function that the library calls must return its errors instead.
+func (s *Scene) Require(err error) {
+	if err != nil {
+		panic(ending{err})
+	}
+}
+
+// RequireOther is Require for an error of B.
+func (s *Scene) RequireOther(err error) { s.Require(s.Other(err)) }
+
+// Await waits until done is closed. The end of A's context ends the story.
+func (s *Scene) Await(done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-s.Ctx.Done():
+		s.Require(context.Cause(s.Ctx))
+	}
 }
 
 // Task is a function that runs beside the story.
