@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/discovery/dubbo"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 )
@@ -19,12 +18,11 @@ import (
 func TestClose_WithoutAServerNamesTheNodesThatRemain(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client(framework.WithSessionTimeout(40 * time.Second))
-		r, err := dubbo.Register(t.Context(), client, app(1, "a.B", "a.C"))
-		require.NoError(t, err)
+		r := register(t, client, app(1, "a.B", "a.C"))
 		w.Server.RefuseConnections(true)
 		w.Server.CutConnections()
 		began := time.Now()
-		err = r.Close()
+		err := r.Close()
 		require.Equal(t, 5*time.Second, time.Since(began))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
@@ -45,10 +43,9 @@ func TestRegister_OnACompressingClient(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		require.NoError(t, w.Server.Create("/services/orders/other", []byte("x")))
 		require.NoError(t, w.Server.Create("/dubbo/mapping/a.B", []byte("java")))
-		r, err := dubbo.Register(t.Context(), w.Client(framework.WithCompression()), app(1, "a.B"))
-		require.NoError(t, err)
-		require.Equal(t, "java,orders", data(t, w.Server, "/dubbo/mapping/a.B"))
-		require.Contains(t, data(t, w.Server, r.Path()), r.Revision())
+		r := register(t, w.Client(framework.WithCompression()), app(1, "a.B"))
+		require.Equal(t, "java,orders", testbed.ServerData(t, w.Server, "/dubbo/mapping/a.B"))
+		require.Contains(t, testbed.ServerData(t, w.Server, r.Path()), r.Revision())
 		require.NoError(t, r.Close())
 		require.False(t, w.Server.Exists("/dubbo/metadata/orders"))
 	})

@@ -32,25 +32,16 @@ func app(port int, services ...string) dubbo.Application {
 
 func newClient(t *testing.T, server *zktest.Server) *framework.Client {
 	t.Helper()
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
+	return testbed.NewClient(t, server.Servers())
 }
 
-func register(t *testing.T, client *framework.Client, a dubbo.Application) *dubbo.Registration {
+// register returns a registration that is closed when the test ends.
+func register(t *testing.T, client *framework.Client, a dubbo.Application, opts ...dubbo.Option) *dubbo.Registration {
 	t.Helper()
-	r, err := dubbo.Register(testbed.Context(t), client, a)
+	r, err := dubbo.Register(testbed.Context(t), client, a, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { r.Close() })
 	return r
-}
-
-func data(t *testing.T, server *zktest.Server, path string) string {
-	t.Helper()
-	got, err := server.Get(path)
-	require.NoError(t, err, path)
-	return string(got)
 }
 
 // testdata/go-provider.json has the nodes of a provider that Dubbo 3.3.5 and 3.2.16 in Java called.
@@ -64,17 +55,17 @@ func TestRegister_WritesWhatConsumersRead(t *testing.T) {
 	r := register(t, newClient(t, server), a)
 	require.Equal(t, "/services/go-map/127.0.0.1:26704", r.Path())
 	var got map[string]any
-	require.NoError(t, json.Unmarshal([]byte(data(t, server, "/dubbo/metadata/go-map/"+r.Revision())), &got))
+	require.NoError(t, json.Unmarshal([]byte(testbed.ServerData(t, server, "/dubbo/metadata/go-map/"+r.Revision())), &got))
 	want.Metadata["revision"] = r.Revision()
 	require.Equal(t, want.Metadata, got)
 	for key, value := range got {
 		var forGo map[string]any
-		require.NoError(t, json.Unmarshal([]byte(data(t, server, "/dubbo/go-map/"+r.Revision())), &forGo))
+		require.NoError(t, json.Unmarshal([]byte(testbed.ServerData(t, server, "/dubbo/go-map/"+r.Revision())), &forGo))
 		require.Equal(t, value, forGo[key], "for dubbo-go")
 	}
-	require.Equal(t, "go-map", data(t, server, "/dubbo/mapping/demo.Greeter"))
+	require.Equal(t, "go-map", testbed.ServerData(t, server, "/dubbo/mapping/demo.Greeter"))
 	got = nil
-	require.NoError(t, json.Unmarshal([]byte(data(t, server, r.Path())), &got))
+	require.NoError(t, json.Unmarshal([]byte(testbed.ServerData(t, server, r.Path())), &got))
 	metadata := func(instance map[string]any) map[string]any {
 		return instance["payload"].(map[string]any)["metadata"].(map[string]any)
 	}
@@ -131,12 +122,12 @@ func TestTheMappingIsChangedByCompareAndSet(t *testing.T) {
 			wg.Go(func() { all[n] = register(t, client, a) })
 		}
 		wg.Wait()
-		require.Len(t, strings.Split(data(t, w.Server, "/dubbo/mapping/shop.Orders"), ","), 12)
+		require.Len(t, strings.Split(testbed.ServerData(t, w.Server, "/dubbo/mapping/shop.Orders"), ","), 12)
 		for _, r := range all {
 			wg.Go(func() { assert.NoError(t, r.Close()) })
 		}
 		wg.Wait()
-		require.Equal(t, "java-a,java-b", data(t, w.Server, "/dubbo/mapping/shop.Orders"))
+		require.Equal(t, "java-a,java-b", testbed.ServerData(t, w.Server, "/dubbo/mapping/shop.Orders"))
 		require.False(t, w.Server.Exists("/dubbo/mapping/shop.Stock"), "no application has it")
 	})
 }
@@ -160,7 +151,7 @@ func TestClose_DeletesWhatNoInstanceUses(t *testing.T) {
 	for _, path := range append(paths, "/dubbo/mapping/a.B") {
 		require.False(t, server.Exists(path), path)
 	}
-	require.Equal(t, "orders", data(t, server, "/dubbo/mapping/a.C"), "the other revision has it")
+	require.Equal(t, "orders", testbed.ServerData(t, server, "/dubbo/mapping/a.C"), "the other revision has it")
 	require.NoError(t, other.Close())
 	require.NoError(t, other.Close())
 	for _, path := range []string{"/dubbo/metadata/orders", "/dubbo/orders", "/dubbo/mapping/a.C"} {
@@ -197,14 +188,12 @@ func TestClose_KeepsTheMappingOfAProviderWhoseServicesAreUnknown(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.NoError(t, register(t, client, app(1, "a.B")).Close())
-	require.Equal(t, "orders", data(t, server, "/dubbo/mapping/a.B"))
+	require.Equal(t, "orders", testbed.ServerData(t, server, "/dubbo/mapping/a.B"))
 }
 
 func TestAllNodesAreKept(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		r, err := dubbo.Register(t.Context(), w.Client(), app(1, "a.B"))
-		require.NoError(t, err)
-		defer r.Close()
+		r := register(t, w.Client(), app(1, "a.B"))
 		paths := []string{"/dubbo/metadata/orders/" + r.Revision(), "/dubbo/orders/" + r.Revision(), "/dubbo/mapping/a.B", r.Path()}
 		for _, path := range paths {
 			require.NoError(t, w.Server.Delete(path))
@@ -232,16 +221,15 @@ func TestAllNodesAreKept(t *testing.T) {
 		require.NoError(t, r.Problem())
 		require.NoError(t, w.Server.Set("/dubbo/mapping/a.B", []byte("java")))
 		time.Sleep(time.Second) // virtual time, in which the mapping is written again
-		require.Equal(t, "java,orders", data(t, w.Server, "/dubbo/mapping/a.B"))
+		require.Equal(t, "java,orders", testbed.ServerData(t, w.Server, "/dubbo/mapping/a.B"))
 	})
 }
 
 // Every request fails in turn. After an error of Register, no node of it is left.
 func TestRegister_SurvivesEveryFault(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-		r, err := dubbo.Register(t.Context(), s.Subject, app(1, "a.B"))
-		require.NoError(t, err)
-		require.Equal(t, "orders", data(t, s.Server, "/dubbo/mapping/a.B"))
+		r := register(t, s.Subject, app(1, "a.B"))
+		require.Equal(t, "orders", testbed.ServerData(t, s.Server, "/dubbo/mapping/a.B"))
 		require.NoError(t, r.Close())
 		for _, path := range []string{r.Path(), "/dubbo/mapping/a.B", "/dubbo/metadata/orders/" + r.Revision()} {
 			require.False(t, s.Server.Exists(path), path)
@@ -267,17 +255,14 @@ func TestWithGroup(t *testing.T) {
 		t.Run(group, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			client := newClient(t, server)
-			ctx := testbed.Context(t)
-			first, err := dubbo.Register(ctx, client, app(1, "a.B"), dubbo.WithGroup(group))
-			require.NoError(t, err)
-			r, err := dubbo.Register(ctx, client, app(50051, "a.B"), dubbo.WithGroup(group))
-			require.NoError(t, err)
+			first := register(t, client, app(1, "a.B"), dubbo.WithGroup(group))
+			r := register(t, client, app(50051, "a.B"), dubbo.WithGroup(group))
 			require.Equal(t, "/"+group+"/orders/127.0.0.1:50051", r.Path())
-			require.Equal(t, "orders", data(t, server, "/"+group+"/mapping/a.B"))
+			require.Equal(t, "orders", testbed.ServerData(t, server, "/"+group+"/mapping/a.B"))
 			require.True(t, server.Exists("/"+group+"/metadata/orders/"+r.Revision()))
 			d, err := discovery.New[discovery.Metadata](client, "/"+group)
 			require.NoError(t, err)
-			list, err := d.Lookup(ctx, "orders")
+			list, err := d.Lookup(testbed.Context(t), "orders")
 			require.NoError(t, err)
 			require.Len(t, list, 4)
 			for _, i := range list {
@@ -318,24 +303,16 @@ func TestRegister_DeletesTheRevisionsOfCrashedProcesses(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		java := "/dubbo/metadata/orders/java"
 		require.NoError(t, w.Server.Create(java, []byte(`{"app":"orders","revision":"java","services":{}}`)))
-		lives, err := dubbo.Register(t.Context(), w.Client(), app(9, "a.B"))
-		require.NoError(t, err)
-		defer lives.Close()
+		lives := register(t, w.Client(), app(9, "a.B"))
 		for port := 1000; port < 1010; port++ {
 			crashes := w.Client()
-			_, err := dubbo.Register(t.Context(), crashes, app(port, "a.B"))
-			require.NoError(t, err)
+			register(t, crashes, app(port, "a.B"))
 			require.NoError(t, crashes.Close())
 		}
-		revisions := func(dir string) []string {
-			names := testbed.ServerChildren(t, w.Server, dir)
-			return names
-		}
+		revisions := func(dir string) []string { return testbed.ServerChildren(t, w.Server, dir) }
 		require.Len(t, revisions("/dubbo/orders"), 11, "they may be of processes that are about to register")
 		time.Sleep(time.Minute) // virtual time: the age from which a revision counts as unused
-		r, err := dubbo.Register(t.Context(), w.Client(), app(1, "a.B"))
-		require.NoError(t, err)
-		defer r.Close()
+		r := register(t, w.Client(), app(1, "a.B"))
 		synctest.Wait() // the deletions in the background are done
 		require.ElementsMatch(t, []string{lives.Revision(), r.Revision()}, revisions("/dubbo/orders"))
 		require.ElementsMatch(t, []string{lives.Revision(), r.Revision(), "java"}, revisions("/dubbo/metadata/orders"))

@@ -9,9 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -20,6 +20,7 @@ import (
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/httpclient"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -30,15 +31,24 @@ func TestRoundTrip_ARequestThatCannotBeSent(t *testing.T) {
 	body := func(r *http.Request, text string, length int64) {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), length
 	}
-	for name, spoil := range map[string]func(r *http.Request){
-		"query":          func(r *http.Request) { r.URL.RawQuery = "q=a\nb" },
-		"method":         func(r *http.Request) { r.Method = "GE T" },
-		"trailer":        func(r *http.Request) { body(r, "x", -1); r.Trailer = http.Header{"A b": nil} },
-		"trailer of TE":  func(r *http.Request) { body(r, "x", -1); r.Trailer = http.Header{"Content-Length": nil} },
-		"body too short": func(r *http.Request) { body(r, "abc", 10) },
-		"body too long":  func(r *http.Request) { body(r, "abc", 2) },
+	for name, c := range map[string]struct {
+		spoil func(r *http.Request)
+		want  error // nil: any
+	}{
+		"header":         {func(r *http.Request) { r.Header.Set("X-Text", "two\nlines") }, framework.ErrBadArgument},
+		"name":           {func(r *http.Request) { r.Header["a header"] = []string{"1"} }, framework.ErrBadArgument},
+		"empty":          {func(r *http.Request) { r.Header[""] = []string{"1"} }, framework.ErrBadArgument},
+		"query":          {func(r *http.Request) { r.URL.RawQuery = "q=a\nb" }, nil},
+		"method":         {func(r *http.Request) { r.Method = "GE T" }, nil},
+		"trailer":        {func(r *http.Request) { body(r, "x", -1); r.Trailer = http.Header{"A b": nil} }, nil},
+		"trailer of TE":  {func(r *http.Request) { body(r, "x", -1); r.Trailer = http.Header{"Content-Length": nil} }, nil},
+		"body too short": {func(r *http.Request) { body(r, "abc", 10) }, nil},
+		"body too long":  {func(r *http.Request) { body(r, "abc", 2) }, nil},
+		"aborted body": {func(r *http.Request) {
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader("part"), iotest.ErrReader(errAborted)))
+		}, errAborted},
 		//lint:ignore SA1019 http.Client sets it for its Timeout
-		"cancelled": func(r *http.Request) { r.Cancel = closed },
+		"cancelled": {func(r *http.Request) { r.Cancel = closed }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, n *network) {
@@ -46,9 +56,12 @@ func TestRoundTrip_ARequestThatCannotBeSent(t *testing.T) {
 				caller, w := n.caller(t)
 				request, err := http.NewRequest(http.MethodPost, "http://orders/7", nil)
 				require.NoError(t, err)
-				spoil(request)
+				c.spoil(request)
 				_, err = answer(caller, request)
 				require.Error(t, err)
+				if c.want != nil {
+					require.ErrorIs(t, err, c.want)
+				}
 				time.Sleep(time.Second) // virtual time, in which the server ends its work
 				_, err = w.Pick(discovery.RoundRobin)
 				require.NoError(t, err)
@@ -57,40 +70,32 @@ func TestRoundTrip_ARequestThatCannotBeSent(t *testing.T) {
 	}
 }
 
-func TestRoundTrip_HasThreeTries(t *testing.T) {
-	virtual(t, func(t *testing.T, n *network) {
-		for i := range 10 {
-			register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: strconv.Itoa(i), Address: "h", Port: i + 1})
-		}
-		d, err := discovery.New[string](n.Client(), "/services")
-		require.NoError(t, err)
-		w, err := d.Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Close()
-		base := &refuses{}
-		transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
-		require.NoError(t, err)
-		_, err = get(&http.Client{Transport: transport})
-		require.ErrorContains(t, err, "refused")
-		require.Len(t, base.hosts, 3)
-	})
-}
+var errAborted = errors.New("the upload was aborted")
 
 // With a context of the caller nothing says how long an answer may take; http.Client.Timeout does.
-func TestRoundTrip_AnInstanceThatHangsUntilTheTimeoutOfTheClient(t *testing.T) {
+func TestRoundTrip_AnInstanceThatHangs(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		body     io.Reader
+		context  bool // the caller's context ends
 		reported bool
 	}{
-		{"no body", nil, true}, {"a body that was sent", strings.NewReader("text"), true}, {"a body that the caller has not written", hangs{}, false},
+		{"no body", nil, false, true},
+		{"a body that was sent", strings.NewReader("text"), false, true},
+		{"a body that the caller has not written", hangs{}, false, false},
+		{"a context", nil, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, n *network) {
 				close(n.start(t, "a").hangs)
 				caller, w := n.caller(t)
-				caller.Timeout = time.Second
-				request, err := http.NewRequest(http.MethodPut, "http://orders/7", c.body)
+				ctx := t.Context()
+				if c.context {
+					ctx = testbed.Timeout(t, time.Second)
+				} else {
+					caller.Timeout = time.Second
+				}
+				request, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://orders/7", c.body)
 				require.NoError(t, err)
 				_, err = answer(caller, request)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -149,23 +154,12 @@ func service(t *testing.T, start func(http.Handler) *httptest.Server, instances 
 	t.Helper()
 	s := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host+r.RequestURI) }))
 	t.Cleanup(s.Close)
-	host, text, err := net.SplitHostPort(s.Listener.Addr().String())
-	require.NoError(t, err)
-	port, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	server := zktest.NewServer(t)
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	for _, i := range instances(host, port) {
+	address := s.Listener.Addr().(*net.TCPAddr)
+	client := testbed.NewClient(t, zktest.NewServer(t).Servers())
+	for _, i := range instances(address.IP.String(), address.Port) {
 		register(t, client, i)
 	}
-	d, err := discovery.New[string](client, "/services")
-	require.NoError(t, err)
-	w, err := d.Watch(t.Context(), "orders")
-	require.NoError(t, err)
-	t.Cleanup(func() { w.Close() })
-	return w, s
+	return watch(t, client), s
 }
 
 func onlySSL(host string, port int) []discovery.Instance[string] {
@@ -182,10 +176,8 @@ func TestRoundTrip_AProxyIsAskedForTheInstance(t *testing.T) {
 	address, err := url.Parse(proxy.URL)
 	require.NoError(t, err)
 	base := &http.Transport{Proxy: http.ProxyURL(address)}
-	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
-	require.NoError(t, err)
-	defer transport.CloseIdleConnections()
-	answer, err := (&http.Client{Transport: transport}).Get("http://orders/a%2Fb?q=1")
+	defer base.CloseIdleConnections()
+	answer, err := through(t, w, base).Get("http://orders/a%2Fb?q=1")
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, s.URL+"/a%2Fb?q=1", <-asked)
@@ -215,11 +207,9 @@ func TestRoundTrip_TheNameOfACertificateNeverComesFromZooKeeper(t *testing.T) {
 			t.Run(name+" "+scheme, func(t *testing.T) {
 				base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: c.set}}
 				defer base.CloseIdleConnections()
-				transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(c.base(base)))
-				require.NoError(t, err)
 				request, err := http.NewRequest(http.MethodGet, scheme+"://orders/7", nil)
 				require.NoError(t, err)
-				text, err := answer(&http.Client{Transport: transport}, request)
+				text, err := answer(through(t, w, c.base(base)), request)
 				if c.want {
 					require.NoError(t, err)
 					require.Equal(t, "orders/7", text)
@@ -242,28 +232,11 @@ func TestRoundTrip_ARequestWithoutATLSSessionIsRepeated(t *testing.T) {
 	base := &http.Transport{TLSClientConfig: &tls.Config{ServerName: "other.example", RootCAs: roots}}
 	defer base.CloseIdleConnections()
 	var hosts []string
-	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(roundTripper(func(r *http.Request) (*http.Response, error) {
+	client := through(t, w, roundTripper(func(r *http.Request) (*http.Response, error) {
 		hosts = append(hosts, r.URL.Hostname())
 		return base.RoundTrip(r)
-	})))
-	require.NoError(t, err)
-	_, err = (&http.Client{Transport: transport}).Post("https://orders/7", "text/plain", strings.NewReader("x"))
+	}))
+	_, err := client.Post("https://orders/7", "text/plain", strings.NewReader("x"))
 	require.ErrorContains(t, err, "certificate")
 	require.ElementsMatch(t, []string{"127.0.0.1", "localhost"}, hosts)
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestRoundTrip_AnAddressInBrackets(t *testing.T) {
-	w, _ := service(t, httptest.NewServer, func(string, int) []discovery.Instance[string] {
-		return []discovery.Instance[string]{{Name: "orders", Address: "[::1]", Port: 8080}}
-	})
-	base := &refuses{}
-	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
-	require.NoError(t, err)
-	_, err = get(&http.Client{Transport: transport})
-	require.Error(t, err)
-	require.Equal(t, []string{"[::1]:8080"}, base.hosts)
 }

@@ -118,22 +118,33 @@ func register(t *testing.T, client *framework.Client, i discovery.Instance[strin
 	return r
 }
 
-// caller makes an HTTP client of the service.
-func (n *network) caller(t *testing.T) (*http.Client, *discovery.Watch[string]) {
+// watch returns a watch of the service that is closed when the test ends.
+func watch(t *testing.T, client *framework.Client, opts ...discovery.Option) *discovery.Watch[string] {
 	t.Helper()
-	d, err := discovery.New[string](n.Client(), "/services", discovery.WithDownAfter(1, time.Hour))
+	d, err := discovery.New[string](client, "/services", opts...)
 	require.NoError(t, err)
 	w, err := d.Watch(t.Context(), "orders")
 	require.NoError(t, err)
-	base := httpclient.DefaultBase()
-	base.DialContext = n.dial
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+// through returns an HTTP client of the service that sends by base.
+func through(t *testing.T, w *discovery.Watch[string], base http.RoundTripper) *http.Client {
+	t.Helper()
 	transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		base.CloseIdleConnections()
-		w.Close()
-	})
-	return &http.Client{Transport: transport}, w
+	return &http.Client{Transport: transport}
+}
+
+// caller returns an HTTP client of the service in this network. One error takes an instance down.
+func (n *network) caller(t *testing.T) (*http.Client, *discovery.Watch[string]) {
+	t.Helper()
+	w := watch(t, n.Client(), discovery.WithDownAfter(1, time.Hour))
+	base := httpclient.DefaultBase()
+	base.DialContext = n.dial
+	t.Cleanup(base.CloseIdleConnections)
+	return through(t, w, base), w
 }
 
 func answer(client *http.Client, request *http.Request) (string, error) {
@@ -261,60 +272,6 @@ func TestOnlyWhatMayBeRepeatedIsRepeated(t *testing.T) {
 	}
 }
 
-// A caller's mistake must not take an instance from all other callers.
-func TestARequestThatCannotBeSentMarksNobodyDown(t *testing.T) {
-	for name, spoil := range map[string]func(r *http.Request){
-		"header": func(r *http.Request) { r.Header.Set("X-Text", "two\nlines") },
-		"name":   func(r *http.Request) { r.Header["a header"] = []string{"1"} },
-		"empty":  func(r *http.Request) { r.Header[""] = []string{"1"} },
-		"body":   func(r *http.Request) { r.Body = io.NopCloser(io.MultiReader(strings.NewReader("part"), aborted{})) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T, n *network) {
-				n.start(t, "a")
-				n.start(t, "b")
-				caller, w := n.caller(t)
-				request, err := http.NewRequest(http.MethodGet, "http://orders/7", nil)
-				require.NoError(t, err)
-				spoil(request)
-				defer time.Sleep(time.Second) // virtual time, in which the server ends its work
-				_, refused := answer(caller, request)
-				for range 2 {
-					one, err := w.Pick(discovery.RoundRobin)
-					require.NoError(t, err, "%v", refused)
-					w.ReportError(one)
-				}
-				if name == "body" {
-					require.ErrorIs(t, refused, errAborted)
-				} else {
-					require.ErrorIs(t, refused, framework.ErrBadArgument)
-				}
-			})
-		})
-	}
-}
-
-var errAborted = errors.New("the upload was aborted")
-
-// aborted is the rest of an upload whose client has hung up.
-type aborted struct{}
-
-func (aborted) Read([]byte) (int, error) { return 0, errAborted }
-
-func TestARequestThatItsCallerGivesUpMarksNobodyDown(t *testing.T) {
-	virtual(t, func(t *testing.T, n *network) {
-		close(n.start(t, "a").hangs)
-		caller, w := n.caller(t)
-		ctx := testbed.Timeout(t, time.Second)
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://orders/7", nil)
-		require.NoError(t, err)
-		_, err = answer(caller, request)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		_, err = w.Pick(discovery.RoundRobin)
-		require.NoError(t, err)
-	})
-}
-
 func TestErrorsSayWhy(t *testing.T) {
 	virtual(t, func(t *testing.T, n *network) {
 		register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: "no port", Address: "a"})
@@ -350,44 +307,31 @@ type body struct{ times int }
 func (*body) Read([]byte) (int, error) { return 0, io.EOF }
 func (b *body) Close() error           { b.times++; return nil }
 
-// seen is a base that notes what it was asked to send.
-type seen struct{ urls []string }
+type roundTripper func(*http.Request) (*http.Response, error)
 
-func (s *seen) RoundTrip(r *http.Request) (*http.Response, error) {
-	s.urls = append(s.urls, r.URL.String())
-	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
-}
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// refuses is a base that notes whom it was asked to call.
-type refuses struct{ hosts []string }
-
-func (r *refuses) RoundTrip(request *http.Request) (*http.Response, error) {
-	r.hosts = append(r.hosts, request.URL.Host)
-	return nil, errors.New("refused")
-}
-
-func TestEachTryGoesToAnotherInstance(t *testing.T) {
+func TestEachOfThreeTriesGoesToAnotherInstance(t *testing.T) {
 	virtual(t, func(t *testing.T, n *network) {
-		for _, id := range []string{"a", "b", "c"} {
+		for _, id := range []string{"a", "b", "c", "d"} {
 			register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: id, Address: id, Port: 80})
 		}
-		// an instance is down after two errors
-		d, err := discovery.New[string](n.Client(), "/services")
-		require.NoError(t, err)
-		w, err := d.Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Close()
-		base := &refuses{}
+		var hosts []string
+		base := roundTripper(func(r *http.Request) (*http.Response, error) {
+			hosts = append(hosts, r.URL.Host)
+			return nil, errors.New("refused")
+		})
 		last := func(among []*discovery.Instance[string]) int {
 			return slices.IndexFunc(among, func(i *discovery.Instance[string]) bool {
 				return !slices.ContainsFunc(among, func(o *discovery.Instance[string]) bool { return o.ID > i.ID })
 			})
 		}
-		transport, err := httpclient.New(w, last, httpclient.WithBase(base))
+		// an instance is down after two errors
+		transport, err := httpclient.New(watch(t, n.Client()), last, httpclient.WithBase(base))
 		require.NoError(t, err)
 		_, err = get(&http.Client{Transport: transport})
 		require.ErrorContains(t, err, "refused")
-		require.Equal(t, []string{"c:80", "b:80", "a:80"}, base.hosts)
+		require.Equal(t, []string{"d:80", "c:80", "b:80"}, hosts)
 	})
 }
 
@@ -395,23 +339,23 @@ func TestHTTPSUsesTheSSLPortAndAnswersAreReturned(t *testing.T) {
 	virtual(t, func(t *testing.T, n *network) {
 		register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: "1", Address: "::1", Port: 80, SSLPort: 443})
 		_, w := n.caller(t)
-		base := &seen{}
-		transport, err := httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(base))
-		require.NoError(t, err)
+		var urls []string
+		unavailable := through(t, w, roundTripper(func(r *http.Request) (*http.Response, error) {
+			urls = append(urls, r.URL.String())
+			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+		}))
 		for _, scheme := range []string{"http", "https"} {
-			answer, err := (&http.Client{Transport: transport}).Get(scheme + "://orders/7?q=1")
+			answer, err := unavailable.Get(scheme + "://orders/7?q=1")
 			require.NoError(t, err)
 			require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 			require.NoError(t, answer.Body.Close())
 		}
-		require.Equal(t, []string{"http://[::1]:80/7?q=1", "https://[::1]:443/7?q=1"}, base.urls)
+		require.Equal(t, []string{"http://[::1]:80/7?q=1", "https://[::1]:443/7?q=1"}, urls)
 
 		named := httpclient.DefaultBase()
 		named.TLSClientConfig = &tls.Config{ServerName: "orders.example"}
 		named.DialContext = n.dial
-		transport, err = httpclient.New(w, discovery.RoundRobin, httpclient.WithBase(named))
-		require.NoError(t, err)
-		_, err = (&http.Client{Transport: transport}).Get("https://orders/7")
+		_, err := through(t, w, named).Get("https://orders/7")
 		require.ErrorContains(t, err, "connection refused", "it was tried")
 	})
 }

@@ -97,10 +97,10 @@ func TestBesideSpring(t *testing.T) {
 		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"), "no node of it is left")
 		require.NoError(t, reg.Close())
 	})
-	t.Run("no call is lost while the session of Spring ends", func(t *testing.T) {
+	noCallIsLost := func(t *testing.T, disturb func(session int64) error) {
 		path := w.Instances()[0].Path()
 		before := testbed.ServerStat(t, server, path)
-		require.NoError(t, server.ExpireSession(before.EphemeralOwner))
+		require.NoError(t, disturb(before.EphemeralOwner))
 		for { // until Spring has created its node again
 			require.Equal(t, "spring", ask("/hello"))
 			if now, err := server.Stat(path); err == nil && now.Czxid != before.Czxid {
@@ -110,22 +110,14 @@ func TestBesideSpring(t *testing.T) {
 		for range 100 {
 			require.Equal(t, "spring", ask("/hello"))
 		}
+	}
+	t.Run("no call is lost while the session of Spring ends", func(t *testing.T) {
+		noCallIsLost(t, server.ExpireSession)
 	})
 	t.Run("no call is lost while the server restarts", func(t *testing.T) {
 		testlevel.Need(t, testlevel.Nightly)
 		for range 3 {
-			path := w.Instances()[0].Path()
-			before := testbed.ServerStat(t, server, path)
-			require.NoError(t, server.Restart())
-			for { // until Spring has created its node again
-				require.Equal(t, "spring", ask("/hello"))
-				if now, err := server.Stat(path); err == nil && now.Czxid != before.Czxid {
-					break
-				}
-			}
-			for range 100 {
-				require.Equal(t, "spring", ask("/hello"))
-			}
+			noCallIsLost(t, func(int64) error { return server.Restart() })
 		}
 	})
 	t.Run("a status", func(t *testing.T) {

@@ -214,7 +214,7 @@ var recipeBugs = []mutation{
 		name:  "an upload that is aborted marks an instance down",
 		file:  "discovery/httpclient/attempt.go",
 		edits: []edit{{old: "errors.As(err, &unread)", new: "errors.As(err, &unread) && false"}},
-		pkg:   "discovery/httpclient", test: "TestARequestThatCannotBeSentMarksNobodyDown",
+		pkg:   "discovery/httpclient", test: "TestRoundTrip_ARequestThatCannotBeSent",
 	},
 	{
 		name:  "a plain instance is registered beside Dubbo's",
