@@ -2,15 +2,10 @@ package grpcresolver_test
 
 import (
 	"net"
-	"net/url"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/resolver"
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/discovery/grpcresolver"
@@ -19,41 +14,13 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// conn is a gRPC connection that notes the addresses of its endpoints.
-type conn struct {
-	resolver.ClientConn // nil: no other method is called
-	addresses           chan []string
-}
-
-func (c conn) UpdateState(s resolver.State) error {
-	list := []string{}
-	for _, e := range s.Endpoints {
-		list = append(list, e.Addresses[0].Addr)
-	}
-	c.addresses <- list
-	return nil
-}
-
-func (c conn) ReportError(err error) { c.addresses <- []string{err.Error()} }
-
 // resolved returns the first list of addresses of a service.
 func resolved(t *testing.T, server *zktest.Server, service string, opts ...grpcresolver.Option) []string {
 	t.Helper()
-	b := builder(t, newDiscovery(t, server), opts...)
-	defer b.Close()
-	target, err := url.Parse(grpcresolver.Target(service))
+	r, built, err := build(t, builder(t, newDiscovery(t, server), opts...), grpcresolver.Target(service))
 	require.NoError(t, err)
-	c := conn{addresses: make(chan []string, 10)}
-	r, err := b.Build(resolver.Target{URL: *target}, c, resolver.BuildOptions{})
-	require.NoError(t, err)
-	defer r.Close()
-	select {
-	case list := <-c.addresses:
-		return list
-	case <-testbed.Context(t).Done():
-		require.FailNow(t, "no list")
-	}
-	return nil
+	defer built.Close()
+	return r.addresses(t)
 }
 
 func TestEndpoints(t *testing.T) {
@@ -99,27 +66,25 @@ func TestTheAddressUnixIsAHost(t *testing.T) {
 	}()
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"unix","port":4444}`)))
-	b := builder(t, newDiscovery(t, server))
-	defer b.Close()
-	c, err := grpc.NewClient("curator:///orders", grpc.WithResolvers(b), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = healthpb.NewHealthClient(c).Check(testbed.Context(t), &healthpb.HealthCheckRequest{})
+	_, err = call(testbed.Context(t), connect(t, builder(t, newDiscovery(t, server))))
 	require.Error(t, err)
 	require.NoError(t, socket.Close())
 	_, dialed := <-accepted
 	require.False(t, dialed)
 }
 
-func TestBuild_RefusesATargetThatIsNotEscaped(t *testing.T) {
+func TestBuild_RefusesBadTargetsAndAfterClose(t *testing.T) {
 	b := builder(t, newDiscovery(t, zktest.NewServer(t)))
-	defer b.Close()
-	for _, text := range []string{"curator:///", "curator://zk1/orders", "curator:///a?b", "curator:///a?", "curator:///a#b"} {
-		target, err := url.Parse(text)
-		require.NoError(t, err)
-		_, err = b.Build(resolver.Target{URL: *target}, conn{}, resolver.BuildOptions{})
-		require.ErrorIs(t, err, framework.ErrBadArgument, text)
+	for _, target := range []string{"curator:///", "curator://zk1/orders", "curator:///a?b", "curator:///a?", "curator:///a#b"} {
+		_, built, err := build(t, b, target)
+		require.ErrorIs(t, err, framework.ErrBadArgument, target)
+		require.Nil(t, built)
 	}
+	require.NoError(t, b.Close())
+	require.NoError(t, b.Close())
+	_, built, err := build(t, b, "curator:///orders")
+	require.Error(t, err)
+	require.Nil(t, built)
 }
 
 func TestNewBuilder_RefusesBadArguments(t *testing.T) {
@@ -137,31 +102,22 @@ func TestNoEmptyListWhileTheOnlyInstanceIsCreatedAgain(t *testing.T) {
 	server := zktest.NewServer(t)
 	data := []byte(`{"address":"h","port":80}`)
 	require.NoError(t, server.Create("/services/orders/1", data))
-	b := builder(t, newDiscovery(t, server))
-	defer b.Close()
-	c := conn{addresses: make(chan []string, 1000)}
-	r, err := b.Build(resolver.Target{URL: url.URL{Scheme: "curator", Path: "/orders"}}, c, resolver.BuildOptions{})
+	r, built, err := build(t, builder(t, newDiscovery(t, server)), "curator:///orders")
 	require.NoError(t, err)
-	defer r.Close()
-	require.Equal(t, []string{"h:80"}, <-c.addresses)
+	defer built.Close()
+	require.Equal(t, []string{"h:80"}, r.addresses(t))
 	for range 50 {
 		require.NoError(t, server.Delete("/services/orders/1"))
 		require.NoError(t, server.Create("/services/orders/1", data))
 	}
 	require.NoError(t, server.Create("/services/orders/2", data))
 	for {
-		list := <-c.addresses
+		list := r.addresses(t)
 		require.NotEmpty(t, list)
 		require.Equal(t, "h:80", list[0], "no error either")
 		if len(list) == 2 {
+			require.Empty(t, r.errors)
 			return
 		}
 	}
-}
-
-func builder[T any](t *testing.T, d *discovery.Discovery[T], opts ...grpcresolver.Option) *grpcresolver.Builder[T] {
-	t.Helper()
-	b, err := grpcresolver.NewBuilder(d, opts...)
-	require.NoError(t, err)
-	return b
 }

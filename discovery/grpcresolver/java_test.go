@@ -69,8 +69,7 @@ func javaCallsGo(t *testing.T, group string) {
 	require.NoError(t, err)
 	service := grpc.NewServer()
 	service.RegisterService(&greeter, nil)
-	ended := make(chan error)
-	go func() { ended <- service.Serve(listener) }()
+	ended := testbed.Go(func() error { return service.Serve(listener) })
 	defer func() {
 		service.Stop()
 		require.NoError(t, <-ended)
@@ -141,7 +140,6 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 	d, err := discovery.New[discovery.Metadata](client, "/services")
 	require.NoError(t, err)
 	b := builder(t, d)
-	defer b.Close()
 	conn, err := grpc.NewClient("curator:///java-provider", grpc.WithResolvers(b), grpc.WithDefaultServiceConfig(roundRobin),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)

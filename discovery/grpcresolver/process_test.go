@@ -113,7 +113,6 @@ func TestNoCallIsLostWhileServersAreDrainedAndKilled(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery(t, server)
 	b := builder(t, d)
-	t.Cleanup(func() { b.Close() })
 	serve(t, d, "stays")
 	drained, service := serve(t, d, "drained")
 	kill := startProcess(t, server, "killed")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -38,10 +39,7 @@ type zone struct {
 
 func newDiscovery(t *testing.T, server *zktest.Server) *discovery.Discovery[zone] {
 	t.Helper()
-	client, err := framework.New(server.Servers())
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	d, err := discovery.New[zone](client, "/services")
+	d, err := discovery.New[zone](testbed.NewClient(t, server.Servers()), "/services")
 	require.NoError(t, err)
 	return d
 }
@@ -71,8 +69,7 @@ func serve(t *testing.T, d *discovery.Discovery[zone], id string) (*discovery.Re
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server := newServer(id)
-	ended := make(chan error)
-	go func() { ended <- server.Serve(listener) }()
+	ended := testbed.Go(func() error { return server.Serve(listener) })
 	t.Cleanup(func() {
 		server.Stop()
 		require.NoError(t, <-ended)
@@ -118,7 +115,6 @@ func TestCallsGoToTheInstancesThatAreThere(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery(t, server)
 	b := builder(t, d)
-	t.Cleanup(func() { b.Close() })
 	conn := connect(t, b)
 	_, err := call(testbed.Context(t), conn)
 	require.Equal(t, codes.Unavailable, status.Code(err))
@@ -151,7 +147,6 @@ func TestAListOutlivesAnIdleConnection(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery(t, server)
 	b := builder(t, d)
-	t.Cleanup(func() { b.Close() })
 	serve(t, d, "one")
 	conn := connect(t, b, grpc.WithIdleTimeout(100*time.Millisecond))
 	until(t, conn, "one")
@@ -170,45 +165,48 @@ func TestAListOutlivesAnIdleConnection(t *testing.T) {
 
 // recorder is a connection that keeps what a resolver reports.
 type recorder struct {
-	resolver.ClientConn
-	states chan resolver.State
-	errors chan error
+	resolver.ClientConn // nil: no other method is called
+	states              chan resolver.State
+	errors              chan error
 }
 
 func (r *recorder) UpdateState(s resolver.State) error { r.states <- s; return nil }
 func (r *recorder) ReportError(err error)              { r.errors <- err }
 
+// addresses returns the next list of addresses, or an error as text.
+func (r *recorder) addresses(t *testing.T) []string {
+	t.Helper()
+	list := []string{}
+	select {
+	case state := <-r.states:
+		for _, e := range state.Endpoints {
+			list = append(list, e.Addresses[0].Addr)
+		}
+	case err := <-r.errors:
+		list = append(list, err.Error())
+	case <-testbed.Context(t).Done():
+		require.FailNow(t, "waited in vain", "for a list")
+	}
+	return list
+}
+
+func builder[T any](t *testing.T, d *discovery.Discovery[T], opts ...grpcresolver.Option) *grpcresolver.Builder[T] {
+	t.Helper()
+	b, err := grpcresolver.NewBuilder(d, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// build builds a resolver, as gRPC does.
 func build(t *testing.T, b resolver.Builder, target string) (*recorder, resolver.Resolver, error) {
 	t.Helper()
-	r := &recorder{states: make(chan resolver.State, 10), errors: make(chan error, 10)}
-	// grpc.NewClient parses the target.
-	var built resolver.Resolver
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithResolvers(parse{b, func(target resolver.Target) (resolver.Resolver, error) {
-		var err error
-		built, err = b.Build(target, r, resolver.BuildOptions{})
-		return nothing{}, err
-	}}))
+	u, err := url.Parse(target)
 	require.NoError(t, err)
-	defer conn.Close()
-	ctx := testbed.Cancelled(t)
-	// makes gRPC call Build
-	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	r := &recorder{states: make(chan resolver.State, 1000), errors: make(chan error, 1000)}
+	built, err := b.Build(resolver.Target{URL: *u}, r, resolver.BuildOptions{})
 	return r, built, err
 }
-
-type parse struct {
-	resolver.Builder
-	f func(resolver.Target) (resolver.Resolver, error)
-}
-
-func (p parse) Build(target resolver.Target, _ resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
-	return p.f(target)
-}
-
-type nothing struct{}
-
-func (nothing) ResolveNow(resolver.ResolveNowOptions) {}
-func (nothing) Close()                                {}
 
 func TestEndpointsHaveTheirInstances(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -223,7 +221,6 @@ func TestEndpointsHaveTheirInstances(t *testing.T) {
 		require.NoError(t, server.Create("/services/orders/"+path, []byte(data)))
 	}
 	b := builder(t, d)
-	defer b.Close()
 	r, built, _ := build(t, b, "curator:///orders")
 	defer built.Close()
 	state := <-r.states
@@ -239,26 +236,11 @@ func TestEndpointsHaveTheirInstances(t *testing.T) {
 	require.False(t, found)
 }
 
-func TestBadTargetsAndAClosedBuilderAreErrors(t *testing.T) {
-	b := builder(t, newDiscovery(t, zktest.NewServer(t)))
-	for _, target := range []string{"curator:///", "curator://zk1/orders"} {
-		_, built, err := build(t, b, target)
-		require.ErrorContains(t, err, "bad argument", target)
-		require.Nil(t, built)
-	}
-	require.NoError(t, b.Close())
-	require.NoError(t, b.Close())
-	_, built, err := build(t, b, "curator:///orders")
-	require.Error(t, err)
-	require.Nil(t, built)
-}
-
 func TestAClientThatIsClosedIsReported(t *testing.T) {
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"a","port":1}`)))
 	for _, watched := range []bool{false, true} {
-		client, err := framework.New(server.Servers())
-		require.NoError(t, err)
+		client := testbed.NewClient(t, server.Servers())
 		d, err := discovery.New[zone](client, "/services")
 		require.NoError(t, err)
 		b := builder(t, d)
@@ -269,13 +251,7 @@ func TestAClientThatIsClosedIsReported(t *testing.T) {
 		}
 		require.NoError(t, client.Close())
 		r, built, _ := build(t, b, "curator:///orders")
-		select {
-		case err := <-r.errors:
-			require.ErrorIs(t, err, framework.ErrClosed)
-		case <-testbed.Context(t).Done():
-			t.Fatal("a connection waits for ever for its first list")
-		}
+		require.ErrorIs(t, testbed.Receive(t, r.errors, "the first report to a connection"), framework.ErrClosed)
 		built.Close()
-		require.NoError(t, b.Close())
 	}
 }
