@@ -56,8 +56,11 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	require.Error(t, err)
 	_, err = d.Lookup(ctx, "")
 	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.EqualError(t, err, "lookup /services: bad argument: empty service name")
 	_, _, err = d.Get(ctx, "a", "")
 	require.ErrorIs(t, err, framework.ErrBadArgument)
+	_, _, err = d.Get(ctx, "a", "1/2")
+	require.EqualError(t, err, `get /services/a: bad argument: invalid instance id "1/2"`)
 	_, err = d.Watch(ctx, "../a")
 	require.ErrorIs(t, err, framework.ErrBadPath)
 	for _, path := range []string{"", "a", "/a/"} {
@@ -67,14 +70,6 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		_, err = d.Lookup(ctx, "orders")
 		require.ErrorIs(t, err, framework.ErrBadPath, path)
 	}
-}
-
-func TestAnErrorSaysWhichArgumentIsBad(t *testing.T) {
-	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)))
-	_, err := d.Lookup(testbed.Context(t), "")
-	require.EqualError(t, err, "lookup /services: bad argument: empty service name")
-	_, _, err = d.Get(testbed.Context(t), "orders", "1/2")
-	require.EqualError(t, err, `get /services/orders: bad argument: invalid instance id "1/2"`)
 }
 
 // CUR-DSC-01, -02
@@ -111,8 +106,7 @@ func TestWhatIsNotThereIsEmptyAndNoError(t *testing.T) {
 	names, err := d.Names(ctx)
 	require.NoError(t, err)
 	require.Empty(t, names)
-	list := lookup(t, d, "orders")
-	require.Empty(t, list)
+	require.Empty(t, lookup(t, d, "orders"))
 	_, found, err := d.Get(ctx, "orders", "1")
 	require.NoError(t, err)
 	require.False(t, found)
@@ -127,8 +121,7 @@ func TestTheBaseMayBeTheRootAndANameMayHaveSlashes(t *testing.T) {
 	require.NoError(t, server.Create("/shop/1", []byte(`{"address":"h","port":1}`))) // Java refuses no name
 	require.Equal(t, "/shop/eu/2", r.Path())
 	for name, id := range map[string]string{"shop": "1", "shop/eu": "2"} {
-		list := lookup(t, d, name)
-		require.Equal(t, []string{id}, ids(list))
+		require.Equal(t, []string{id}, ids(lookup(t, d, name)))
 	}
 }
 
@@ -147,8 +140,7 @@ func TestServicesMayHavePathsOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"orders"}, names)
 	w := watch(t, d, "orders")
-	list := lookup(t, d, "orders")
-	for _, list := range [][]discovery.Instance[string]{list, w.Instances()} {
+	for _, list := range [][]discovery.Instance[string]{lookup(t, d, "orders"), w.Instances()} {
 		require.Equal(t, []string{"1", "2"}, ids(list))
 		require.Equal(t, "orders", list[1].Name, "a name that the node does not say")
 	}
@@ -172,8 +164,7 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	require.NoError(t, server.Create("/services/orders/empty", nil))
 	testbed.Create(t, client, "/services/orders/secret", []byte("{}"), framework.ACL([]zk.ACL{{Perms: zk.PermWrite, Scheme: "world", ID: "anyone"}}))
 
-	list := lookup(t, d, "orders")
-	require.Equal(t, []string{"good"}, ids(list))
+	require.Equal(t, []string{"good"}, ids(lookup(t, d, "orders")))
 	var paths []string
 	for range 3 {
 		paths = append(paths, testbed.Receive(t, reports, "a report"))
@@ -189,20 +180,10 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 		testbed.Receive(t, reports, "a report")
 	}
 	require.NoError(t, server.Set("/services/orders/bad", []byte(`{"id":"mended"}`)))
-	for list, err := range w.Observe(ctx) {
-		require.NoError(t, err)
-		if len(list) == 2 {
-			break
-		}
-	}
+	shows(t, w, func(list []discovery.Instance[string]) bool { return len(list) == 2 })
 	require.Equal(t, []string{"mended", "good"}, ids(w.Instances()))
 	require.NoError(t, server.Set("/services/orders/bad", []byte("bad again")))
-	for list, err := range w.Observe(ctx) {
-		require.NoError(t, err)
-		if len(list) == 1 {
-			break
-		}
-	}
+	shows(t, w, func(list []discovery.Instance[string]) bool { return len(list) == 1 })
 	require.Equal(t, []string{"good"}, ids(w.Instances()), "an earlier version is no instance")
 	require.Equal(t, "/services/orders/bad", testbed.Receive(t, reports, "a report"))
 	require.Empty(t, reports, "each version is reported once")
@@ -229,8 +210,7 @@ func TestAPayloadThatPanicsIsLeftOutAndReported(t *testing.T) {
 	require.NoError(t, server.Set("/services/orders/1", []byte(`{"payload":"bad"}`)))
 	require.Equal(t, "/services/orders/1", testbed.Receive(t, reports, "a report"))
 	require.Equal(t, []string{"2"}, ids(w.Instances()), "an earlier version is no instance")
-	list := lookup(t, d, "orders")
-	require.Equal(t, []string{"2"}, ids(list))
+	require.Equal(t, []string{"2"}, ids(lookup(t, d, "orders")))
 	require.Equal(t, "/services/orders/1", testbed.Receive(t, reports, "a report"))
 }
 

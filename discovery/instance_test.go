@@ -51,6 +51,17 @@ func watch[T any](t *testing.T, d *discovery.Discovery[T], name string) *discove
 	return w
 }
 
+// shows waits until the list of a watch meets a condition.
+func shows[T any](t *testing.T, w *discovery.Watch[T], condition func(list []discovery.Instance[T]) bool) {
+	t.Helper()
+	for list, err := range w.Observe(testbed.Context(t)) {
+		require.NoError(t, err)
+		if condition(list) {
+			return
+		}
+	}
+}
+
 // lookup returns the instances of a service.
 func lookup[T any](t *testing.T, d *discovery.Discovery[T], name string) []discovery.Instance[T] {
 	t.Helper()

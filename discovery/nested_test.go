@@ -109,12 +109,3 @@ func TestRegister_RefusesAPayloadThatItsClassCannotRead(t *testing.T) {
 		}
 	}
 }
-
-func TestRegister_RefusesAHostThatSpringCannotCall(t *testing.T) {
-	d := newDiscovery[discovery.Metadata](t, newClient(t, zktest.NewServer(t)))
-	for _, host := range []string{"my_host", "a..b", "h:8080", "http://h"} {
-		_, err := d.Register(testbed.Context(t), discovery.Spring("pay", host, 1, nil))
-		require.ErrorIs(t, err, framework.ErrBadArgument, host)
-		require.NoError(t, register(t, d, discovery.Dubbo("pay", "my_host", 1, nil)).Close(), "Dubbo calls it")
-	}
-}

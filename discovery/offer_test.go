@@ -2,7 +2,6 @@ package discovery_test
 
 import (
 	"encoding/json"
-	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -51,18 +50,16 @@ func TestPick_WhileAnInstanceIsReplaced(t *testing.T) {
 	d := newDiscovery[string](t, client)
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"h","port":1}`)))
 	w := watch(t, d, "orders")
-	over := make(chan error)
-	go func() { // ends with its transactions
+	over := testbed.Go(func() error { // ends with its transactions
 		for range 100 {
 			_, err := client.Multi(t.Context(), &zk.DeleteRequest{Path: "/services/orders/1", Version: -1},
 				&zk.CreateRequest{Path: "/services/orders/1", Data: []byte(`{"address":"h","port":1}`)})
 			if err != nil {
-				over <- err
-				return
+				return err
 			}
 		}
-		close(over)
-	}()
+		return nil
+	})
 	for {
 		select {
 		case err := <-over:
@@ -157,10 +154,8 @@ func TestDrain_KeepsTheLastGoodbyes(t *testing.T) {
 		for n := range 110 {
 			require.NoError(t, register(t, d, at("orders", strconv.Itoa(n))).Drain(t.Context(), 0))
 		}
-		data, err := world.Server.Get("/services/orders")
-		require.NoError(t, err)
 		var left struct{ Leaving map[string]int64 }
-		require.NoError(t, json.Unmarshal(data, &left))
+		require.NoError(t, json.Unmarshal([]byte(testbed.ServerData(t, world.Server, "/services/orders")), &left))
 		require.Len(t, left.Leaving, 100)
 		require.NotContains(t, left.Leaving, "9")
 		require.Contains(t, left.Leaving, "10")
@@ -187,15 +182,11 @@ func TestDrain_WritesNoGoodbyeBelowAnotherService(t *testing.T) {
 	server := zktest.NewServer(t)
 	d := newDiscovery[string](t, newClient(t, server))
 	require.NoError(t, register(t, d, at("shop/eu", "1")).Drain(testbed.Context(t), 0))
-	data, err := server.Get("/services/shop/eu")
-	require.NoError(t, err)
-	require.Empty(t, data)
+	require.Empty(t, testbed.ServerData(t, server, "/services/shop/eu"))
 	r := register(t, d, at("shop", "1"))
 	require.NoError(t, r.Close())
 	require.NoError(t, r.Drain(testbed.Context(t), 0), "it has left already")
-	data, err = server.Get("/services/shop")
-	require.NoError(t, err)
-	require.Empty(t, data)
+	require.Empty(t, testbed.ServerData(t, server, "/services/shop"))
 }
 
 func TestAvailable(t *testing.T) {
@@ -293,7 +284,7 @@ func TestPick_FiltersAllMustPass(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{"8": true, "9": true}, seen)
 	_, err := w.Pick(discovery.RoundRobin, above("9"))
-	require.True(t, errors.Is(err, discovery.ErrNoInstance))
+	require.ErrorIs(t, err, discovery.ErrNoInstance)
 }
 
 // An operator changes the status of a running instance.
@@ -303,9 +294,7 @@ func TestProblem_IsNilAfterAWriteOfAnotherClient(t *testing.T) {
 		require.NoError(t, w.Server.Set(r.Path(), []byte(`{"address":"other"}`)))
 		synctest.Wait() // the client has heard of it
 		require.NoError(t, r.Problem())
-		data, err := w.Server.Get(r.Path())
-		require.NoError(t, err)
-		require.Equal(t, `{"address":"other"}`, string(data))
+		require.Equal(t, `{"address":"other"}`, testbed.ServerData(t, w.Server, r.Path()))
 		require.NoError(t, r.Update(t.Context(), r.Instance()))
 		require.Contains(t, testbed.ServerData(t, w.Server, r.Path()), "10.0.0.1")
 	})

@@ -23,9 +23,7 @@ func ten(t *testing.T, d *discovery.Discovery[string]) (*discovery.Watch[string]
 	for n := range 10 {
 		all = append(all, register(t, d, at("orders", fmt.Sprint(n))))
 	}
-	w := watch(t, d, "orders")
-	t.Cleanup(func() { w.Close() })
-	return w, all
+	return watch(t, d, "orders"), all
 }
 
 func pick(t *testing.T, w *discovery.Watch[string], strategy discovery.Strategy[string]) string {
@@ -71,12 +69,7 @@ func TestStrategies(t *testing.T) {
 			require.NoError(t, r.Close())
 		}
 	}
-	for list, err := range w.Observe(testbed.Context(t)) {
-		require.NoError(t, err)
-		if len(list) == 9 {
-			break
-		}
-	}
+	shows(t, w, func(list []discovery.Instance[string]) bool { return len(list) == 9 })
 	next := pick(t, w, sticky)
 	require.NotEqual(t, stays, next)
 	require.Equal(t, next, pick(t, w, sticky))
@@ -130,12 +123,7 @@ func TestADisabledInstanceIsNotPicked(t *testing.T) {
 	require.Len(t, w.Instances(), 1)
 	i.Disabled = false
 	require.NoError(t, r.Update(ctx, i))
-	for list, err := range w.Observe(ctx) {
-		require.NoError(t, err)
-		if !list[0].Disabled {
-			break
-		}
-	}
+	shows(t, w, func(list []discovery.Instance[string]) bool { return !list[0].Disabled })
 	require.Equal(t, "1", pick(t, w, discovery.RoundRobin))
 }
 

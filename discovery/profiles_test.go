@@ -3,7 +3,6 @@ package discovery_test
 import (
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,27 +38,6 @@ func TestProfilesWriteWhatSpringAndDubboRead(t *testing.T) {
 	require.Equal(t, "http://h:1", discovery.Spring("a", "h", 1, nil).URI(nil))
 }
 
-func TestTwoProfilesUnderOneNameAreRefused(t *testing.T) {
-	ctx := testbed.Context(t)
-	server := zktest.NewServer(t)
-	d := newDiscovery[discovery.Metadata](t, newClient(t, server))
-	register(t, d, discovery.Spring("orders", "h", 1, nil))
-	register(t, d, discovery.Spring("orders", "h", 2, nil))
-	_, err := d.Register(ctx, discovery.Dubbo("orders", "h", 3, nil))
-	require.ErrorIs(t, err, discovery.ErrOtherProfile)
-	register(t, d, discovery.Dubbo("other", "h", 3, nil))
-	_, err = d.Register(ctx, discovery.Spring("other", "h", 0, nil))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = d.Register(ctx, discovery.Instance[discovery.Metadata]{Name: "other", Address: "h"})
-	require.ErrorIs(t, err, discovery.ErrOtherProfile)
-
-	// Spring's reader fails without a port
-	r := register(t, d, discovery.Spring("third", "h", 1, nil))
-	i := r.Instance()
-	i.Port = 0
-	require.ErrorIs(t, r.Update(ctx, i), framework.ErrBadArgument)
-}
-
 // TestWhatSpringDoesNotCallIsDisabled: an operator takes an instance out of service, and programs
 // in Go continued to call it.
 func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
@@ -72,13 +50,10 @@ func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
 		i := r.Instance()
 		i.Payload.Metadata = map[string]string{"instance_status": status, "zone": "a"}
 		require.NoError(t, r.Update(ctx, i))
-		list := lookup(t, d, "orders")
-		require.Equal(t, disabled, list[0].Disabled, status)
-		for list := range w.Observe(ctx) {
-			if list[0].Payload["metadata"].(map[string]any)["instance_status"] == status {
-				break
-			}
-		}
+		require.Equal(t, disabled, lookup(t, d, "orders")[0].Disabled, status)
+		shows(t, w, func(list []discovery.Instance[map[string]any]) bool {
+			return list[0].Payload["metadata"].(map[string]any)["instance_status"] == status
+		})
 		if _, err := w.Pick(discovery.RoundRobin); disabled {
 			require.ErrorIs(t, err, discovery.ErrNoInstance, status)
 		} else {
@@ -89,8 +64,7 @@ func TestWhatSpringDoesNotCallIsDisabled(t *testing.T) {
 	// of another class, it may mean anything
 	other.Payload.Metadata = map[string]string{"instance_status": "DOWN"}
 	register(t, newDiscovery[discovery.Metadata](t, client), other)
-	list := lookup(t, d, "other")
-	require.False(t, list[0].Disabled)
+	require.False(t, lookup(t, d, "other")[0].Disabled)
 }
 
 // The field "enabled" is of Curator, the status of Spring: Java's Curator would leave the copy out
@@ -181,6 +155,10 @@ func TestRegister_RefusesWhatJavaCallersFailOn(t *testing.T) {
 	revision := map[string]string{"dubbo.metadata.revision": "1"}
 	for reason, i := range map[string]discovery.Instance[discovery.Metadata]{
 		"a space":                spring("my host", none),
+		"an underscore":          spring("my_host", none),
+		"two dots":               spring("a..b", none),
+		"a port":                 spring("h:8080", none),
+		"a URI":                  spring("http://h", none),
 		"a zone of this machine": spring("fe80::1%eth0", none),
 		"a zone":                 spring("h", func(i *discovery.Instance[discovery.Metadata]) { i.Address = "fe80::1%eth0" }),
 		"a tag": spring("h", func(i *discovery.Instance[discovery.Metadata]) {
@@ -195,11 +173,15 @@ func TestRegister_RefusesWhatJavaCallersFailOn(t *testing.T) {
 		_, err = d.Write(ctx, i)
 		require.ErrorIs(t, err, framework.ErrBadArgument, reason)
 	}
+	r := register(t, d, spring("h", none))
+	require.ErrorIs(t, r.Update(ctx, spring("h", func(i *discovery.Instance[discovery.Metadata]) {
+		i.ID, i.Port = r.Instance().ID, 0
+	})), framework.ErrBadArgument)
 	for _, i := range []discovery.Instance[discovery.Metadata]{
 		spring("::1", none), spring("[::1]", none),
 		spring("h", func(i *discovery.Instance[discovery.Metadata]) { i.Port, i.SSLPort = 0, 443 }),
 		spring("h", func(i *discovery.Instance[discovery.Metadata]) { i.URISpec = nil }),
-		discovery.Dubbo("stock", "h", 1, nil), discovery.Dubbo("stock", "h", 2, map[string]string{"dubbo.metadata.revision": "0"}),
+		discovery.Dubbo("stock", "my_host", 1, nil), discovery.Dubbo("stock", "h", 2, map[string]string{"dubbo.metadata.revision": "0"}),
 		discovery.Dubbo("stock", "h", 3, map[string]string{"dubbo.metadata.revision": "1", "dubbo.metadata.storage-type": "remote"}),
 	} {
 		register(t, d, i)
@@ -211,40 +193,21 @@ func TestRegister_RefusesWhatJavaCallersFailOn(t *testing.T) {
 // What another program has registered is read, and logged.
 func TestAnInstanceOnWhichJavaCallersFailIsLogged(t *testing.T) {
 	server := zktest.NewServer(t)
-	var mu sync.Mutex
-	var log strings.Builder
-	handler := slog.NewTextHandler(writer(func(p []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return log.Write(p)
-	}), &slog.HandlerOptions{Level: slog.LevelWarn})
-	d := newDiscovery[any](t, newClient(t, server, framework.WithLogger(slog.New(handler))))
 	good := `{"address":"h","port":1,"payload":{"@class":"` + springClass + `","metadata":{}}}`
 	require.NoError(t, server.Create("/services/orders/1", []byte(good)))
 	require.NoError(t, server.Create("/services/orders/2", []byte(strings.Replace(good, `"port":1,`, "", 1))))
 	require.NoError(t, server.Create("/services/orders/3", []byte(`{"address":"h","port":1}`)))
-	read := map[string]func() int{
-		"lookup": func() int {
-			list := lookup(t, d, "orders")
-			return len(list)
-		},
-		"watch": func() int {
-			w := watch(t, d, "orders")
-			return len(w.Instances())
-		},
-	}
-	for name, f := range read {
-		log.Reset()
-		require.Equal(t, 3, f(), name)
-		mu.Lock()
+	for name, read := range map[string]func(d *discovery.Discovery[any]) []discovery.Instance[any]{
+		"lookup": func(d *discovery.Discovery[any]) []discovery.Instance[any] { return lookup(t, d, "orders") },
+		"watch":  func(d *discovery.Discovery[any]) []discovery.Instance[any] { return watch(t, d, "orders").Instances() },
+	} {
+		log := new(testbed.Output)
+		logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		d := newDiscovery[any](t, newClient(t, server, framework.WithLogger(logger)))
+		require.Len(t, read(d), 3, name)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		mu.Unlock()
 		require.Len(t, lines, 2, "%s: %q", name, lines)
 		require.Contains(t, log.String(), "/services/orders/2 error=\"a Spring instance requires a port", name)
 		require.Contains(t, log.String(), "service has instances of another profile", name)
 	}
 }
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -137,14 +137,11 @@ func TestAReconnectOfALivingSessionWritesNothing(t *testing.T) {
 }
 
 func TestARegistrationComesBackWithWhatWasUpdatedLast(t *testing.T) {
-	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	d := newDiscovery[string](t, client)
 	r := register(t, d, at("orders", "1"))
-	i := at("orders", "")
-	i.Payload = "later"
-	require.NoError(t, r.Update(ctx, i))
+	require.NoError(t, update(testbed.Context(t), r, "later"))
 	before := testbed.ServerStat(t, server, r.Path())
 	session := testbed.Session(t, client)
 	require.NoError(t, server.ExpireSession(session.ID()))
@@ -156,7 +153,6 @@ func TestARegistrationComesBackWithWhatWasUpdatedLast(t *testing.T) {
 }
 
 func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
-	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
 	crashed := newDiscovery[string](t, newClient(t, server))
 	register(t, crashed, at("orders", "1"))
@@ -168,12 +164,7 @@ func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
 	register(t, d, i)
 	after := testbed.ServerStat(t, server, "/services/orders/1")
 	require.NotEqual(t, before.Czxid, after.Czxid)
-	for list, err := range w.Observe(ctx) {
-		require.NoError(t, err)
-		if len(list) == 1 && list[0].Payload == "again" {
-			break
-		}
-	}
+	shows(t, w, func(list []discovery.Instance[string]) bool { return len(list) == 1 && list[0].Payload == "again" })
 }
 
 func TestAPermanentInstanceReplacesTheNodeOfASession(t *testing.T) {
@@ -199,25 +190,26 @@ func TestUpdateChangesNeitherNameNorIdNorType(t *testing.T) {
 	require.ErrorIs(t, r.Update(ctx, at("orders", "1")), framework.ErrEnded)
 }
 
+// update changes the payload of an instance.
+func update(ctx context.Context, r *discovery.Registration[string], payload string) error {
+	i := at("orders", "1")
+	i.Payload = payload
+	return r.Update(ctx, i)
+}
+
 func TestAnUpdateThatFailsIsWrittenLaterAlsoIfAnotherOneWaits(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		r := register(t, newDiscovery[string](t, w.Client()), at("orders", "1"))
-		update := func(ctx context.Context, payload string) error {
-			i := at("orders", "1")
-			i.Payload = payload
-			return r.Update(ctx, i)
-		}
 		w.Server.RefuseConnections(true)
 		w.Server.CutConnections()
 		synctest.Wait() // the loss is noticed
-		first := make(chan error, 1)
-		go func() { first <- update(t.Context(), "first") }()
+		first := testbed.Go(func() error { return update(t.Context(), r, "first") })
 		synctest.Wait()
 		require.Empty(t, first, "it waits for a connection")
 		short := testbed.Timeout(t, time.Second)
-		require.ErrorIs(t, update(short, "second"), context.DeadlineExceeded)
-		require.ErrorIs(t, update(short, "third"), context.DeadlineExceeded, "its context was done before")
-		require.ErrorIs(t, update(short, strings.Repeat("x", 1<<20)), framework.ErrTooLong)
+		require.ErrorIs(t, update(short, r, "second"), context.DeadlineExceeded)
+		require.ErrorIs(t, update(short, r, "third"), context.DeadlineExceeded, "its context was done before")
+		require.ErrorIs(t, update(short, r, strings.Repeat("x", 1<<20)), framework.ErrTooLong)
 		require.Equal(t, "third", r.Instance().Payload)
 		w.Server.RefuseConnections(false)
 		require.NoError(t, <-first)
@@ -230,22 +222,16 @@ func TestAnUpdateWinsOverThoseThatWereGivenBefore(t *testing.T) {
 	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
 	r := register(t, newDiscovery[string](t, newClient(t, server)), at("orders", "1"))
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	update := func(ctx context.Context, payload string) error {
-		i := at("orders", "1")
-		i.Payload = payload
-		return r.Update(ctx, i)
-	}
+	cancelled := testbed.Cancelled(t)
 	for n := range testlevel.Pick(100, 300, 1000) {
 		var wg sync.WaitGroup
 		for m := range 16 {
 			// is written later if it fails
-			wg.Go(func() { _ = update([]context.Context{ctx, cancelled}[m%2], fmt.Sprint(m)) })
+			wg.Go(func() { _ = update([]context.Context{ctx, cancelled}[m%2], r, fmt.Sprint(m)) })
 		}
 		wg.Wait()
 		last := fmt.Sprintf("last %d", n)
-		require.NoError(t, update(ctx, last))
+		require.NoError(t, update(ctx, r, last))
 		require.Contains(t, testbed.ServerData(t, server, r.Path()), last)
 		require.NoError(t, r.Problem())
 	}
@@ -256,8 +242,7 @@ func TestDrainUnregistersAndThenWaits(t *testing.T) {
 		d := newDiscovery[string](t, w.Client())
 		r := register(t, d, at("orders", "1"))
 		began := time.Now()
-		done := make(chan error)
-		go func() { done <- r.Drain(t.Context(), 5*time.Second) }()
+		done := testbed.Go(func() error { return r.Drain(t.Context(), 5*time.Second) })
 		synctest.Wait() // it has unregistered, and waits
 		require.False(t, w.Server.Exists(r.Path()))
 		require.NoError(t, <-done)
@@ -279,14 +264,13 @@ func TestRegisterWaitsForAServer(t *testing.T) {
 		testbed.RunWorld(t, kind, func(t *testing.T, w *testbed.World) {
 			d := newDiscovery[discovery.Metadata](t, w.Client())
 			w.Server.Stop()
-			done := make(chan error)
-			go func() {
+			done := testbed.Go(func() error {
 				r, err := d.Register(t.Context(), i)
 				if err == nil {
 					err = r.Close()
 				}
-				done <- err
-			}()
+				return err
+			})
 			time.Sleep(5 * time.Minute) // virtual time: the length of the outage
 			require.NoError(t, w.Server.Restart())
 			require.NoError(t, <-done)
@@ -299,10 +283,8 @@ func TestRegisterWaitsForAServer(t *testing.T) {
 func TestARegistrationSurvivesEveryFault(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		d := newDiscovery[string](t, s.Subject)
-		i := at("orders", "1")
-		r := register(t, d, i)
-		i.Payload = "later"
-		require.NoError(t, r.Update(t.Context(), i))
+		r := register(t, d, at("orders", "1"))
+		require.NoError(t, update(t.Context(), r, "later"))
 		permanent, err := d.Write(t.Context(), at("orders", "2"))
 		require.NoError(t, err)
 		// virtual time, in which a session that was lost is over for the servers, too
