@@ -19,14 +19,12 @@ import (
 )
 
 // run runs a Kratos application that answers with its id.
-func run(t *testing.T, reg registry.Registrar, id string) (app *kratos.App, ended chan error) {
+func run(t *testing.T, reg registry.Registrar, id string) (app *kratos.App, ended <-chan error) {
 	t.Helper()
 	server := http.NewServer(http.Address("127.0.0.1:0"))
 	server.HandleFunc("/id", func(w nethttp.ResponseWriter, _ *nethttp.Request) { _, _ = io.WriteString(w, id) })
 	app = kratos.New(kratos.ID(id), kratos.Name("orders"), kratos.Server(server), kratos.Registrar(reg))
-	ended = make(chan error, 1)
-	go func() { ended <- app.Run() }() // ends with Stop
-	return app, ended
+	return app, testbed.Go(app.Run) // ends with Stop
 }
 
 // What a Kratos service does on its first day: two instances, a client that balances between them,

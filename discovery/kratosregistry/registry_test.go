@@ -74,9 +74,7 @@ func TestTheNodesAreThoseOfKratosOwnRegistry(t *testing.T) {
 	require.NoError(t, r.Deregister(ctx, orders("bare")))
 	require.NoError(t, r.Deregister(ctx, one), "a second one does nothing")
 	server.ReapContainers()
-	children, err := server.Children("/microservices/orders")
-	require.NoError(t, err, "it stays without instances")
-	require.Empty(t, children)
+	require.Empty(t, testbed.ServerChildren(t, server, "/microservices/orders"), "it stays without instances")
 }
 
 // Each request fails in turn, or the session ends before or after it. Later another session ends.
@@ -89,9 +87,7 @@ func TestNothingComesBackAfterDeregister(t *testing.T) {
 		s.Spare(true)
 		// virtual time, in which a lost session expires, and kept nodes are recreated
 		time.Sleep(2 * time.Minute)
-		children := testbed.ServerChildren(t, s.Server, "/microservices/orders")
-		require.Equal(t, []string{"2"}, children)
-
+		require.Equal(t, []string{"2"}, testbed.ServerChildren(t, s.Server, "/microservices/orders"))
 		session := testbed.Session(t, s.Subject)
 		require.NoError(t, s.Server.ExpireSession(session.ID()))
 		time.Sleep(2 * time.Minute) // virtual time, as before
@@ -119,16 +115,13 @@ func TestDeregisterEndsARegisterThatWaits(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		r := newRegistry(t, w.Client())
 		created := w.Server.Block(zktest.OnCreate(), zktest.OnPath("/microservices/orders/1"))
-		done := make(chan error)
-		go func() { done <- r.Register(t.Context(), orders("1")) }()
+		first := testbed.Go(func() error { return r.Register(t.Context(), orders("1")) })
 		<-created.Arrived()
-		again := make(chan error)
-		go func() { again <- r.Register(t.Context(), orders("1")) }() // waits for the first
-		synctest.Wait()                                               // both wait
+		again := testbed.Go(func() error { return r.Register(t.Context(), orders("1")) }) // waits for the first
+		synctest.Wait()                                                                   // both wait
 		ctx := testbed.Timeout(t, time.Second)
-		go func() { done <- r.Deregister(ctx, orders("1")) }()
-		for range 2 {
-			if err := <-done; err != nil {
+		for _, err := range []error{r.Deregister(ctx, orders("1")), <-first} {
+			if err != nil {
 				require.ErrorIs(t, err, context.Canceled)
 			}
 		}
@@ -145,8 +138,7 @@ func TestRegisterWaitsForAServer(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		r := newRegistry(t, w.Client())
 		w.Server.Stop()
-		done := make(chan error)
-		go func() { done <- r.Register(t.Context(), orders("1")) }()
+		done := testbed.Go(func() error { return r.Register(t.Context(), orders("1")) })
 		time.Sleep(5 * time.Minute) // virtual time: the length of the outage
 		require.NoError(t, w.Server.Restart())
 		require.NoError(t, <-done)
@@ -198,9 +190,9 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		require.ErrorIs(t, r.Register(ctx, i), framework.ErrBadArgument)
 		require.ErrorIs(t, r.Deregister(ctx, i), framework.ErrBadArgument)
 	}
-	var op *framework.OpError
 	err = r.Register(ctx, &registry.ServiceInstance{Name: "../orders", ID: "1"})
 	require.ErrorIs(t, err, framework.ErrBadPath)
+	var op *framework.OpError
 	require.ErrorAs(t, err, &op)
 	require.Equal(t, "register", op.Op)
 	_, err = r.Watch(ctx, "")
@@ -210,8 +202,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 	list, err := r.GetService(ctx, "orders")
 	require.NoError(t, err)
 	require.Empty(t, list)
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
+	cancelled := testbed.Cancelled(t)
 	require.ErrorIs(t, r.Register(cancelled, orders("1")), context.Canceled)
 	require.NoError(t, r.Register(ctx, orders("1")), "one that has failed does not stand in the way")
 	_, err = r.GetService(cancelled, "orders")

@@ -22,27 +22,30 @@ func next(t *testing.T, w registry.Watcher) []*registry.ServiceInstance {
 	return list
 }
 
-func watch(t *testing.T, r *kratosregistry.Registry) registry.Watcher {
+func watch(t *testing.T, r *kratosregistry.Registry, service string) registry.Watcher {
 	t.Helper()
-	w, err := r.Watch(testbed.Context(t), "orders")
+	w, err := r.Watch(testbed.Context(t), service)
 	require.NoError(t, err)
 	t.Cleanup(func() { w.Stop() })
 	return w
+}
+
+// follow returns the lists of a watcher until it ends.
+func follow(w registry.Watcher) <-chan []string {
+	lists := make(chan []string, 10)
+	go func() { // ends with the watcher
+		for list, err := w.Next(); err == nil; list, err = w.Next() {
+			lists <- ids(list)
+		}
+	}()
+	return lists
 }
 
 func TestAWatcherGetsEachChangeAndKeepsItsListThroughAnOutage(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
 		ctx := t.Context()
 		service := newRegistry(t, world.Client())
-		w, err := newRegistry(t, world.Client()).Watch(ctx, "orders")
-		require.NoError(t, err)
-		defer w.Stop()
-		lists := make(chan []string, 10)
-		go func() {
-			for list, err := w.Next(); err == nil; list, err = w.Next() {
-				lists <- ids(list)
-			}
-		}()
+		lists := follow(watch(t, newRegistry(t, world.Client()), "orders"))
 		synctest.Wait()
 		require.Empty(t, lists, "Next waits while there is no instance")
 		require.NoError(t, service.Register(ctx, orders("1")))
@@ -66,10 +69,8 @@ func TestAWatcherGetsEachChangeAndKeepsItsListThroughAnOutage(t *testing.T) {
 		require.NoError(t, world.Server.Restart())
 		require.NoError(t, service.Deregister(ctx, orders("2")))
 		require.Empty(t, <-lists)
-		late, err := newRegistry(t, world.Client()).Watch(ctx, "stock")
-		require.NoError(t, err)
+		late := watch(t, newRegistry(t, world.Client()), "stock")
 		require.Equal(t, []string{"3"}, ids(next(t, late)), "complete from the start")
-		require.NoError(t, late.Stop())
 	})
 }
 
@@ -89,15 +90,13 @@ func TestAWatcherEndsWithStopItsContextAndItsClient(t *testing.T) {
 		defer cancel()
 		w, err := r.Watch(ctx, "orders")
 		require.NoError(t, err)
-		ended := make(chan error, 2)
-		for range 2 {
-			go func() {
-				_, err := w.Next()
-				ended <- err
-			}()
+		end := func() error {
+			_, err := w.Next()
+			return err
 		}
+		one, two := testbed.Go(end), testbed.Go(end)
 		c.end(w, cancel)
-		for range 2 {
+		for _, ended := range []<-chan error{one, two} {
 			err := testbed.Receive(t, ended, "the end of Next")
 			require.ErrorIs(t, err, c.want)
 			require.ErrorIs(t, err, context.Canceled, "Kratos goes on asking after any other error")
@@ -117,7 +116,7 @@ func TestAWatcherEndsWithStopItsContextAndItsClient(t *testing.T) {
 func TestTheInstancesOfANextBelongToItsCaller(t *testing.T) {
 	server, r := inProcess(t)
 	require.NoError(t, server.Create("/microservices/orders/1", []byte(`{"id":"1","name":"orders","metadata":{"k":"v"},"endpoints":["http://b","grpc://a"]}`)))
-	w := watch(t, r)
+	w := watch(t, r, "orders")
 	first := next(t, w)[0]
 	first.Endpoints[0], first.Metadata["k"] = "spoilt", "spoilt"
 	require.NoError(t, r.Register(testbed.Context(t), orders("2")))
@@ -130,7 +129,7 @@ func TestAVersionThatCannotBeReadIsNoInstance(t *testing.T) {
 	server, r := inProcess(t)
 	require.NoError(t, r.Register(testbed.Context(t), orders("1")))
 	require.NoError(t, r.Register(testbed.Context(t), orders("2")))
-	w := watch(t, r)
+	w := watch(t, r, "orders")
 	require.Equal(t, []string{"1", "2"}, ids(next(t, w)))
 	require.NoError(t, server.Set("/microservices/orders/1", []byte("bad")))
 	require.Equal(t, []string{"2"}, ids(next(t, w)))
@@ -174,19 +173,10 @@ func FuzzAnInstanceOfAnother(f *testing.F) {
 // A provider that registers again is missing for a moment, although it never stopped.
 func TestNext_ReturnsAnEmptyListOnlyAfterTheGrace(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
-		r, err := kratosregistry.New(world.Client(), kratosregistry.WithGrace(3*time.Second))
-		require.NoError(t, err)
+		r := newRegistry(t, world.Client(), kratosregistry.WithGrace(3*time.Second))
 		data := []byte(`{"id":"1","name":"orders"}`)
 		require.NoError(t, world.Server.Create("/microservices/orders/1", data))
-		w, err := r.Watch(t.Context(), "orders")
-		require.NoError(t, err)
-		defer w.Stop()
-		lists := make(chan []string, 10)
-		go func() { // ends with the watcher
-			for list, err := w.Next(); err == nil; list, err = w.Next() {
-				lists <- ids(list)
-			}
-		}()
+		lists := follow(watch(t, r, "orders"))
 		require.Equal(t, []string{"1"}, <-lists)
 		require.NoError(t, world.Server.Delete("/microservices/orders/1"))
 		time.Sleep(3*time.Second - time.Millisecond) // virtual time: just before the grace is over
