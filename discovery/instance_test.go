@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os"
 	"strings"
 	"testing"
@@ -62,6 +63,20 @@ func shows[T any](t *testing.T, w *discovery.Watch[T], condition func(list []dis
 	}
 }
 
+// follow returns the lists of an iteration, and the error that ends it.
+func follow[T any](seq iter.Seq2[[]discovery.Instance[T], error]) (<-chan []discovery.Instance[T], <-chan error) {
+	lists := make(chan []discovery.Instance[T], 100)
+	return lists, testbed.Go(func() error {
+		for list, err := range seq {
+			if err != nil {
+				return err
+			}
+			lists <- list
+		}
+		return nil
+	})
+}
+
 // lookup returns the instances of a service.
 func lookup[T any](t *testing.T, d *discovery.Discovery[T], name string) []discovery.Instance[T] {
 	t.Helper()
@@ -78,15 +93,27 @@ type load struct {
 	M map[string]string `json:"m"`
 }
 
+// testdata returns both parts of each line of a file.
+func testdata(t *testing.T, name, separator string) iter.Seq2[string, string] {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	return func(yield func(string, string) bool) {
+		for line := range strings.Lines(string(text)) {
+			before, after, found := strings.Cut(strings.TrimSuffix(line, "\n"), separator)
+			require.True(t, found, line)
+			if !yield(before, after) {
+				return
+			}
+		}
+	}
+}
+
 // java returns what Java's Curator 5.4.0 wrote, by title.
 func java(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/java.txt")
-	require.NoError(t, err)
 	lines := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		title, data, found := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		require.True(t, found)
+	for title, data := range testdata(t, "java.txt", " ") {
 		lines[title] = data
 	}
 	return lines

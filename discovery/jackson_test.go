@@ -2,7 +2,6 @@ package discovery_test
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,11 +17,7 @@ import (
 // "error". Instances that Java cannot read and this package can are not in it: unknown types and
 // lists without a class.
 func TestDecode_ReadsWhatJacksonReads(t *testing.T) {
-	data, err := os.ReadFile("testdata/jackson.txt")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(data)) {
-		want, data, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		require.True(t, found, line)
+	for want, data := range testdata(t, "jackson.txt", "\t") {
 		i, err := discovery.Decode[any]([]byte(data))
 		if want == "error" {
 			assert.Error(t, err, data)

@@ -2,8 +2,6 @@ package discovery_test
 
 import (
 	"encoding/json"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,20 +12,14 @@ import (
 
 // javahost.txt has what getHost of java.net.URI.create("http://"+host+":80/") of Java 17 answered.
 func TestJavaHost_AsJava(t *testing.T) {
-	data, err := os.ReadFile("testdata/javahost.txt")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(data)) {
-		host, answer, _ := strings.Cut(strings.TrimSpace(line), "\t")
+	for host, answer := range testdata(t, "javahost.txt", "\t") {
 		assert.Equal(t, answer != "null", discovery.JavaHost(host), host)
 	}
 }
 
 // javauri.txt has what java.net.URI.create of Java 17 answered.
 func TestJavaURI_AsJava(t *testing.T) {
-	data, err := os.ReadFile("testdata/javauri.txt")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(data)) {
-		answer, quoted, _ := strings.Cut(line, "\t")
+	for answer, quoted := range testdata(t, "javauri.txt", "\t") {
 		var uri string
 		require.NoError(t, json.Unmarshal([]byte(quoted), &uri))
 		err := discovery.JavaURI(uri)

@@ -1,7 +1,6 @@
 package discovery_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -12,11 +11,7 @@ import (
 
 // nodes.txt has nodes that Spring Cloud ZooKeeper, Dubbo and dubbo-go wrote, with their versions.
 func TestNodesOfSpringAndDubbo(t *testing.T) {
-	data, err := os.ReadFile("testdata/nodes.txt")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(data)) {
-		writer, node, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		require.True(t, found)
+	for writer, node := range testdata(t, "nodes.txt", "\t") {
 		t.Run(writer, func(t *testing.T) {
 			i, err := discovery.Decode[discovery.Metadata]([]byte(node))
 			require.NoError(t, err)

@@ -193,22 +193,12 @@ func TestAvailable(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
 		d := newDiscovery[string](t, world.Client(), discovery.WithGrace(3*time.Second))
 		w := watch(t, d, "orders")
-		lists := make(chan []string, 100)
-		ended := make(chan error, 1)
-		go func() { // ends with the watch
-			for list, err := range w.Available(t.Context()) {
-				if err != nil {
-					ended <- err
-					return
-				}
-				lists <- ids(list)
-			}
-		}()
+		lists, ended := follow(w.Available(t.Context()))
 		next := func() []string {
 			synctest.Wait()
 			select {
 			case list := <-lists:
-				return list
+				return ids(list)
 			default:
 				return nil
 			}

@@ -25,18 +25,8 @@ func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 	d := newDiscovery[string](t, client)
 	w := watch(t, d, "orders")
 	require.Empty(t, w.Instances())
-	lists := make(chan []discovery.Instance[string], 100)
 	followed, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() {
-		for list, err := range w.Observe(followed) {
-			if err != nil {
-				ended <- err
-				return
-			}
-			lists <- list
-		}
-	}()
+	lists, ended := follow(w.Observe(followed))
 	require.Empty(t, testbed.Receive(t, lists, "the first list"))
 	one := register(t, d, at("orders", "1"))
 	require.Equal(t, []string{"1"}, ids(testbed.Receive(t, lists, "the first instance")))
@@ -84,7 +74,6 @@ func TestAWatchKeepsItsListThroughAnOutageAndThenCatchesUp(t *testing.T) {
 }
 
 func TestAWatchEndsWithItsCloseAndWithItsClient(t *testing.T) {
-	ctx := testbed.Context(t)
 	client := newClient(t, zktest.NewServer(t))
 	d := newDiscovery[string](t, client)
 	for _, c := range []struct {
@@ -95,13 +84,7 @@ func TestAWatchEndsWithItsCloseAndWithItsClient(t *testing.T) {
 		{func(*discovery.Watch[string]) error { return client.Close() }, framework.ErrClosed},
 	} {
 		w := watch(t, d, "orders")
-		ended := testbed.Go(func() error {
-			var last error
-			for _, err := range w.Observe(ctx) {
-				last = err
-			}
-			return last
-		})
+		_, ended := follow(w.Observe(testbed.Context(t)))
 		require.NoError(t, w.Err())
 		require.NoError(t, c.end(w))
 		err := testbed.Receive(t, ended, "the end of the iteration")
