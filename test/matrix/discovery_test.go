@@ -160,7 +160,10 @@ func calls(s *matrix.Scene) error {
 	}
 	s.Require(call())
 	s.Middle()
-	s.RequireOther(s.Eventually(s.Peer, "the registration", func() bool { there, _ := r.Present(); return there || r.Err() != nil }))
+	s.RequireOther(s.Eventually(s.Peer, "the registration", func() bool {
+		there, _ := r.Present()
+		return there || r.Err() != nil
+	}))
 	if ok, changed := w.Current(); !ok {
 		select {
 		case <-changed:

@@ -304,7 +304,9 @@ func raises(s *matrix.Scene, max *shared.Value[int32]) error {
 
 // leases has A hold two leases of three, B one, and B wait for two.
 func leases(s *matrix.Scene) error {
-	a, b := both(s, func(client *framework.Client) (*semaphore.Semaphore, error) { return semaphore.New(client, s.Path, 3) })
+	a, b := both(s, func(client *framework.Client) (*semaphore.Semaphore, error) {
+		return semaphore.New(client, s.Path, 3)
+	})
 	two, err := a.AcquireN(s.Ctx, 2)
 	s.Require(err)
 	defer two.Release()

@@ -353,7 +353,9 @@ func blocks(s *matrix.Scene) error {
 
 // enters has two members start and finish together, twice.
 func enters(s *matrix.Scene) error {
-	a, b := both(s, func(client *framework.Client) (*barrier.Double, error) { return barrier.NewDouble(client, s.Path, 2) })
+	a, b := both(s, func(client *framework.Client) (*barrier.Double, error) {
+		return barrier.NewDouble(client, s.Path, 2)
+	})
 	round := func(ctx context.Context, d *barrier.Double) error {
 		e, err := d.Enter(ctx)
 		if err != nil {
