@@ -260,8 +260,7 @@ func TestSyncOfValuesWaitsForTheDecoder(t *testing.T) {
 		require.Equal(t, "new", v.Value)
 
 		set(t, client, "/r", "newer")
-		short := testbed.Timeout(t, 500*time.Millisecond)
-		require.ErrorIs(t, values.Sync(short), context.DeadlineExceeded)
+		require.ErrorIs(t, values.Sync(testbed.Timeout(t, 500*time.Millisecond)), context.DeadlineExceeded)
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, values.Sync(t.Context()), framework.ErrEnded)
 	})

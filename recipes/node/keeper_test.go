@@ -506,8 +506,7 @@ func TestTheNodeOfAKeepThatFailedIsNotTaken(t *testing.T) {
 			client, other := w.client(), w.client()
 			require.NoError(t, w.Create("/group", nil))
 			gate, deletion := w.BlockReplies(zktest.OnOp("create")), w.Block(zktest.OnOp("delete"))
-			ctx := testbed.Timeout(t, time.Second)
-			_, err := node.Keep(ctx, client, "/group/a", []byte("failed"))
+			_, err := node.Keep(testbed.Timeout(t, time.Second), client, "/group/a", []byte("failed"))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			gate.Open()
 			<-deletion.Arrived()
@@ -731,8 +730,7 @@ func TestANodeThatGoesWhileTheSessionIsProvenIsNotShown(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, read, goOn := w.standsStill(yes())
 		other := w.client()
-		ctx := testbed.Timeout(t, time.Hour)
-		slow := begin(ctx, client, "slow")
+		slow := begin(testbed.Timeout(t, time.Hour), client, "slow")
 		<-read
 		session := testbed.Session(t, client)
 		time.Sleep(time.Minute) // longer than the session, which no client depends on
@@ -761,8 +759,7 @@ func TestAnEventThatTheNodeWasDeletedIsBelievedDuringAWrite(t *testing.T) {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			client := w.client()
 			n := keep(t, client, "/group/a", "a", append(c.ttl, node.WithErrorPolicy(connstate.LostEndsHold))...)
-			session := testbed.Session(t, client)
-			gate := w.Block(zktest.OnOp(c.op), zktest.OnSession(session.ID()))
+			gate := w.Block(zktest.OnOp(c.op), zktest.OnSession(testbed.Session(t, client).ID()))
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() { _ = n.Set(ctx, []byte("b")) }()
 			if c.ttl != nil {
@@ -879,8 +876,7 @@ func TestALateWriteOfAnEarlierSessionMeetsNoNewNode(t *testing.T) {
 		session := testbed.Session(t, client)
 		w.settle()
 		w.Freeze(session.ID())
-		ctx := testbed.Timeout(t, time.Second)
-		require.Error(t, n.Set(ctx, []byte("late")), "there is no answer")
+		require.Error(t, n.Set(testbed.Timeout(t, time.Second), []byte("late")), "there is no answer")
 		ended := testbed.Go(func() error { return n.Set(day(t), []byte("last")) })
 		require.NoError(t, testbed.Receive(t, ended, "the write in the next session"))
 		_, before, err := client.Get(t.Context(), "/group/a")

@@ -193,8 +193,7 @@ func survivesSession(t *testing.T, bed *testbed.Bed) {
 	expire(t, bed, client, n)
 	require.Equal(t, "b", data(t, other, path))
 	stat := testbed.Stat(t, client, path)
-	session := testbed.Session(t, client)
-	require.Equal(t, session.ID(), stat.EphemeralOwner, "it belongs to the new session")
+	require.Equal(t, testbed.Session(t, client).ID(), stat.EphemeralOwner, "it belongs to the new session")
 }
 
 func namesAreKept(t *testing.T, bed *testbed.Bed) { // CURATOR-190, CURATOR-483
@@ -325,8 +324,7 @@ func replaces(t *testing.T, bed *testbed.Bed) {
 	second := keep(t, client, path, "second", node.WithIfTaken(node.Replace))
 	await(t, first, reason(node.ErrTaken))
 	require.Equal(t, "second", data(t, other, path))
-	ctx := testbed.Timeout(t, 50*time.Millisecond)
-	require.ErrorIs(t, first.Set(ctx, []byte("more")), node.ErrTaken)
+	require.ErrorIs(t, first.Set(testbed.Timeout(t, 50*time.Millisecond), []byte("more")), node.ErrTaken)
 	require.Equal(t, "second", data(t, other, path))
 	require.NoError(t, second.Close())
 	await(t, first, isThere)
@@ -482,8 +480,7 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 		client, other := w.client(logTo(&log)), w.client()
 		testbed.Create(t, other, "/group", nil, framework.ACL(perms(zk.PermRead|zk.PermAdmin)))
 		w.ResetCounts()
-		short := testbed.Timeout(t, 10*time.Minute)
-		_, err := node.Keep(short, client, "/group/a", []byte("a"))
+		_, err := node.Keep(testbed.Timeout(t, 10*time.Minute), client, "/group/a", []byte("a"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		tries := w.Requests().Requests["create"]
@@ -524,8 +521,7 @@ func TestStartedBeforeTheServer(t *testing.T) { // CUR-CST-15, CUR-NOD-09, CURAT
 		client := testbed.ClientOf(t, w, framework.WithSessionTimeout(10*time.Second))
 		states := make(chan connstate.State, 10)
 		testbed.Listen(t, client, func(s connstate.State) { states <- s })
-		ctx := testbed.Timeout(t, time.Second)
-		_, err := node.Keep(ctx, client, "/group/a", nil)
+		_, err := node.Keep(testbed.Timeout(t, time.Second), client, "/group/a", nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer, "it is not mistaken for something else")
 
