@@ -385,10 +385,11 @@ func TestDialAndConnectWithDialerOpenRealConnections(t *testing.T) {
 	}
 	use(zkconn.Connect(server.Servers(), 10*time.Second, zkconn.WithLogger(quiet{})))
 	var dials atomic.Int32
-	use(zkconn.ConnectWithDialer(server.Servers(), 10*time.Second, func(network, address string, timeout time.Duration) (net.Conn, error) {
+	dial := func(network, address string, timeout time.Duration) (net.Conn, error) {
 		dials.Add(1)
 		return net.DialTimeout(network, address, timeout)
-	}))
+	}
+	use(zkconn.ConnectWithDialer(server.Servers(), 10*time.Second, dial))
 	require.EqualValues(t, 1, dials.Load())
 }
 

@@ -54,7 +54,9 @@ func TestConnect_UnresolvableName(t *testing.T) {
 func resolve(t *testing.T, dial func() (net.Conn, error)) {
 	before := net.DefaultResolver
 	t.Cleanup(func() { net.DefaultResolver = before })
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return dial()
+	}}
 }
 
 // answerDNS answers all questions of a connection: every name has these addresses, and none of

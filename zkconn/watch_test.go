@@ -38,11 +38,15 @@ func drained(events <-chan zk.Event) <-chan zk.Event {
 }
 
 // Watches of existing and missing nodes.
-var watches = map[string]func(c *zkconn.Conn, path string) (<-chan zk.Event, error){
-	"get": watchOf((*zkconn.Conn).GetW), "exists": watchOf((*zkconn.Conn).ExistsW), "children": watchOf((*zkconn.Conn).ChildrenW),
+var watches = map[string]watch{
+	"get":      watchOf((*zkconn.Conn).GetW),
+	"exists":   watchOf((*zkconn.Conn).ExistsW),
+	"children": watchOf((*zkconn.Conn).ChildrenW),
 }
 
-func watchOf[V any](read func(c *zkconn.Conn, path string) (V, *zk.Stat, <-chan zk.Event, error)) func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
+type watch func(c *zkconn.Conn, path string) (<-chan zk.Event, error)
+
+func watchOf[V any](read func(*zkconn.Conn, string) (V, *zk.Stat, <-chan zk.Event, error)) watch {
 	return func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
 		_, _, ch, err := read(c, path)
 		return ch, err
@@ -233,8 +237,10 @@ func TestAWatchEndsWithTheSessionAndTheConn(t *testing.T) {
 		end  func(b *bench, conn *zkconn.Conn)
 		want error
 	}{
-		"session": {func(b *bench, conn *zkconn.Conn) { require.NoError(b.t, b.ExpireSession(conn.SessionID())) }, zkconn.ErrSessionExpired},
-		"Conn":    {func(_ *bench, conn *zkconn.Conn) { conn.Close() }, zkconn.ErrClosing},
+		"session": {func(b *bench, conn *zkconn.Conn) {
+			require.NoError(b.t, b.ExpireSession(conn.SessionID()))
+		}, zkconn.ErrSessionExpired},
+		"Conn": {func(_ *bench, conn *zkconn.Conn) { conn.Close() }, zkconn.ErrClosing},
 		"Conn without a server": {func(b *bench, conn *zkconn.Conn) {
 			b.RefuseConnections(true)
 			b.CutConnections()

@@ -178,8 +178,10 @@ func TestARequestFailsAfterEnded(t *testing.T) {
 		end      func(p *peer, xid int32)
 		why      error
 	}{
-		"the peer closes":       {nil, func(p *peer, _ int32) { require.NoError(p.t, p.Close()) }, io.EOF},
-		"the answer is refused": {func(Answer) error { return errUseless }, func(p *peer, xid int32) { p.reply(xid, proto.OK) }, errUseless},
+		"the peer closes": {nil, func(p *peer, _ int32) { require.NoError(p.t, p.Close()) }, io.EOF},
+		"the answer is refused": {func(Answer) error { return errUseless }, func(p *peer, xid int32) {
+			p.reply(xid, proto.OK)
+		}, errUseless},
 		"the answer is too short": {nil, func(p *peer, xid int32) {
 			p.reply(xid, proto.OK, &proto.NumberResponse{Number: 100})
 		}, proto.ErrMalformed},

@@ -245,7 +245,8 @@ func TestGoZookeepersErrorsAreJudgedByWhatHappened(t *testing.T) {
 					conn, err := server.Dial(network, address, timeout)
 					return &breaking{Conn: conn, err: test.writeErr}, err
 				}
-				conn, _, err := zk.Connect(server.Servers(), 10*time.Second, zk.WithDialer(dial), zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+				conn, _, err := zk.Connect(server.Servers(), 10*time.Second,
+					zk.WithDialer(dial), zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 				require.NoError(t, err)
 				defer conn.Close()
 
