@@ -16,25 +16,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newClient connects to server.
-func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *framework.Client {
-	t.Helper()
-	return testbed.On(server).Client(t, opts...)
-}
-
-// private creates a node that no other client may read.
-func private(t *testing.T, server *zktest.Server, path string) {
-	t.Helper()
-	owner := newClient(t, server, framework.WithAuth("digest", []byte("owner:secret")))
-	testbed.Create(t, owner, path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
-	require.NoError(t, owner.Close())
-}
-
 // TestObserversSeeEachOperation, with the path that the error has.
 func TestObserversSeeEachOperation(t *testing.T) {
 	server := zktest.NewServer(t)
 	var seen []framework.OperationEvent
-	client := newClient(t, server, framework.WithNamespace("ns"), framework.WithObserver(framework.Observer{
+	client := testbed.On(server).Client(t, framework.WithNamespace("ns"), framework.WithObserver(framework.Observer{
 		Operation: func(_ context.Context, e framework.OperationEvent) { seen = append(seen, e) },
 	}))
 	ctx := testbed.Cancelled(t)
@@ -42,13 +28,13 @@ func TestObserversSeeEachOperation(t *testing.T) {
 		op, path string
 		try      func() error
 	}{
-		{"getConfig", "/zookeeper/config", func() error { _, err := admin.Config(ctx, client); return err }},
-		{"getConfig", "/zookeeper/config", func() error { _, _, err := admin.WatchConfig(ctx, client); return err }},
+		{"getConfig", "/zookeeper/config", func() error { return testbed.Err(admin.Config(ctx, client)) }},
+		{"getConfig", "/zookeeper/config", func() error { return testbed.Err(admin.WatchConfig(ctx, client)) }},
 		{"reconfig", "/zookeeper/config", func() error { _, err := admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, -1); return err }},
-		{"whoAmI", "/", func() error { _, err := admin.WhoAmI(ctx, client); return err }},
-		{"ephemerals", "/a", func() error { _, err := admin.Ephemerals(ctx, client, "/a"); return err }},
-		{"multiRead", "/a", func() error { _, err := admin.MultiRead(ctx, client, admin.Read{Path: "/a"}); return err }},
-		{"countDescendants", "/a", func() error { _, err := admin.CountDescendants(ctx, client, "/a"); return err }},
+		{"whoAmI", "/", func() error { return testbed.Err(admin.WhoAmI(ctx, client)) }},
+		{"ephemerals", "/a", func() error { return testbed.Err(admin.Ephemerals(ctx, client, "/a")) }},
+		{"multiRead", "/a", func() error { return testbed.Err(admin.MultiRead(ctx, client, admin.Read{Path: "/a"})) }},
+		{"countDescendants", "/a", func() error { return testbed.Err(admin.CountDescendants(ctx, client, "/a")) }},
 	} {
 		seen = nil
 		err := test.try()
@@ -61,7 +47,7 @@ func TestObserversSeeEachOperation(t *testing.T) {
 }
 
 func TestWhoAmINamesAddressAndUsers(t *testing.T) {
-	client := newClient(t, zktest.NewServer(t), framework.WithAuth("digest", []byte("bob:secret")))
+	client := testbed.InProcess(t).Client(t, framework.WithAuth("digest", []byte("bob:secret")))
 	ctx := testbed.Context(t)
 	who, err := admin.WhoAmI(ctx, client)
 	require.NoError(t, err)
@@ -74,7 +60,7 @@ func TestWhoAmINamesAddressAndUsers(t *testing.T) {
 
 func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
 	server := zktest.NewServer(t)
-	other, client := newClient(t, server), newClient(t, server)
+	other, client := testbed.On(server).Client(t), testbed.On(server).Client(t)
 	ctx := testbed.Context(t)
 	for _, path := range []string{"/ns", "/ns/a"} {
 		testbed.Create(t, client, path, nil)
@@ -102,20 +88,18 @@ func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
 	}
 	session := testbed.Session(t, client)
 	testbed.On(server).ExpireSession(t, client)
-	_, err := admin.Ephemerals(ctx, client.In(session), "/")
-	require.ErrorIs(t, err, framework.ErrSessionLost)
+	require.ErrorIs(t, testbed.Err(admin.Ephemerals(ctx, client.In(session), "/")), framework.ErrSessionLost)
 	got, err := admin.Ephemerals(ctx, client, "/")
 	require.NoError(t, err)
 	require.Empty(t, got)
-	_, err = admin.Ephemerals(ctx, client, "a")
-	require.ErrorIs(t, err, framework.ErrBadPath)
+	require.ErrorIs(t, testbed.Err(admin.Ephemerals(ctx, client, "a")), framework.ErrBadPath)
 }
 
 func TestCountDescendants(t *testing.T) {
 	server := zktest.NewServer(t)
 	ctx := testbed.Context(t)
-	private(t, server, "/secret")
-	client := newClient(t, server)
+	testbed.Private(t, server, "/secret", "owner:secret")
+	client := testbed.On(server).Client(t)
 	testbed.Create(t, client, "/ns/a/b/c", nil, framework.PersistentParents())
 	view := testbed.Namespace(t, client, "ns")
 	for path, want := range map[string]int{"/": 3, "/a": 2, "/a/b/c": 0} {
@@ -123,8 +107,6 @@ func TestCountDescendants(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, n, path)
 	}
-	_, err := admin.CountDescendants(ctx, view, "/none")
-	require.ErrorIs(t, err, zk.ErrNoNode)
-	_, err = admin.CountDescendants(ctx, client, "/secret")
-	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.ErrorIs(t, testbed.Err(admin.CountDescendants(ctx, view, "/none")), zk.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(admin.CountDescendants(ctx, client, "/secret")), zk.ErrNoAuth)
 }

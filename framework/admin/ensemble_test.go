@@ -32,7 +32,7 @@ func TestConfigReadsTheMembersWhateverTheNamespace(t *testing.T) {
 	change := func(text string) { require.NoError(t, server.Set("/zookeeper/config", []byte(text))) }
 	change(threeMembers)
 	// which the path begins with
-	client := newClient(t, server, framework.WithNamespace("zookeeper"))
+	client := testbed.On(server).Client(t, framework.WithNamespace("zookeeper"))
 	ctx := testbed.Context(t)
 	config, watch, err := admin.WatchConfig(ctx, client)
 	require.NoError(t, err)
@@ -45,13 +45,12 @@ func TestConfigReadsTheMembersWhateverTheNamespace(t *testing.T) {
 	require.Equal(t, admin.Ensemble{Version: 2, Members: three.Members[:1]}, config)
 	for _, text := range []string{"server.x=a:2888:3888", "version=xyz"} {
 		change(text)
-		_, err = admin.Config(ctx, client)
-		require.ErrorIs(t, err, proto.ErrMalformed)
+		require.ErrorIs(t, testbed.Err(admin.Config(ctx, client)), proto.ErrMalformed)
 	}
 }
 
 func TestConfigOfAServerThatRunsAloneHasNoMembers(t *testing.T) {
-	client := newClient(t, zktest.NewServer(t))
+	client := testbed.InProcess(t).Client(t)
 	config, err := admin.Config(testbed.Context(t), client)
 	require.NoError(t, err)
 	require.Equal(t, admin.Ensemble{}, config)
@@ -60,32 +59,15 @@ func TestConfigOfAServerThatRunsAloneHasNoMembers(t *testing.T) {
 func TestAKeeperHasNoConfigurationOfZooKeepers(t *testing.T) {
 	server := zktest.NewServer(t, zktest.LikeKeeper("old"))
 	require.NoError(t, server.Create("/zookeeper/config", []byte("server.1=gone:2888:3888\nversion=1")))
-	client := newClient(t, server)
+	client := testbed.On(server).Client(t)
 	ctx := testbed.Context(t)
 	session := testbed.Session(t, client)
-	_, err := admin.Config(ctx, client)
-	require.ErrorIs(t, err, framework.ErrUnimplemented)
-	_, _, err = admin.WatchConfig(ctx, client)
-	require.ErrorIs(t, err, framework.ErrUnimplemented)
-	_, err = admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, -1)
+	require.ErrorIs(t, testbed.Err(admin.Config(ctx, client)), framework.ErrUnimplemented)
+	require.ErrorIs(t, testbed.Err(admin.WatchConfig(ctx, client)), framework.ErrUnimplemented)
+	_, err := admin.Reconfig(ctx, client, admin.Change{Leaving: []int64{1}}, -1)
 	require.ErrorIs(t, err, framework.ErrUnimplemented)
 	require.NoError(t, client.Sync(ctx))
 	require.NoError(t, session.Err())
-}
-
-// answers has server answer each such operation with code, and, if that is OK, with body.
-func answers(server *zktest.Server, op string, code proto.Code, body proto.Record) {
-	server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-		d := proto.NewDecoder(answer[4:])
-		var h proto.ReplyHeader
-		h.Decode(&d)
-		h.Code = code
-		b := h.Append(proto.Begin(64))
-		if code == proto.OK {
-			b = body.Append(b)
-		}
-		return proto.Seal(b)
-	}, zktest.OnOp(op))
 }
 
 // written is a connection that records the bytes written to it.
@@ -136,9 +118,9 @@ func TestReconfigSendsTheChangeAndReturnsTheConfiguration(t *testing.T) {
 		},
 	} {
 		server := zktest.NewServer(t)
-		answers(server, "reconfig", proto.OK, &proto.DataResponse{Data: []byte(threeMembers)})
+		testbed.Answer(server, proto.OK, &proto.DataResponse{Data: []byte(threeMembers)}, zktest.OnOp("reconfig"))
 		var sent *written
-		client := newClient(t, server, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		client := testbed.On(server).Client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := server.DialContext(ctx, network, address)
 			sent = &written{Conn: c}
 			return sent, err
@@ -154,8 +136,8 @@ func TestReconfigSendsTheChangeAndReturnsTheConfiguration(t *testing.T) {
 // it.
 func TestAConfigurationThatCannotBeReadMayBeInForce(t *testing.T) {
 	server := zktest.NewServer(t)
-	answers(server, "reconfig", proto.OK, &proto.DataResponse{Data: []byte("version=xyz")})
-	ensemble, err := admin.Reconfig(testbed.Context(t), newClient(t, server), admin.Change{Leaving: []int64{1}}, -1)
+	testbed.Answer(server, proto.OK, &proto.DataResponse{Data: []byte("version=xyz")}, zktest.OnOp("reconfig"))
+	ensemble, err := admin.Reconfig(testbed.Context(t), testbed.On(server).Client(t), admin.Change{Leaving: []int64{1}}, -1)
 	testbed.OneOp(t, err, "reconfig", "/zookeeper/config")
 	require.ErrorIs(t, err, proto.ErrMalformed)
 	require.True(t, retry.Unknown(err))
@@ -170,8 +152,8 @@ func TestReconfigNamesWhyItFailed(t *testing.T) {
 		proto.Unimplemented: framework.ErrUnimplemented,
 	} {
 		server := zktest.NewServer(t)
-		answers(server, "reconfig", code, nil)
-		client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
+		testbed.Answer(server, code, nil, zktest.OnOp("reconfig"))
+		client := testbed.On(server).Client(t, framework.WithRetryPolicy(retry.Never()))
 		for range 2 {
 			_, err := admin.Reconfig(testbed.Context(t), client, leave, -1)
 			require.ErrorIs(t, err, want)
@@ -181,10 +163,9 @@ func TestReconfigNamesWhyItFailed(t *testing.T) {
 		require.Equal(t, 2, server.Requests().Requests["reconfig"], "the next call may succeed")
 	}
 	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	client := testbed.On(server).Client(t)
 	ctx := testbed.Context(t)
-	_, err := admin.Reconfig(ctx, client, leave, -1)
-	require.ErrorIs(t, err, zk.ErrReconfigDisabled)
+	require.ErrorIs(t, testbed.Err(admin.Reconfig(ctx, client, leave, -1)), zk.ErrReconfigDisabled)
 	server.ResetCounts()
 	bad := map[string]admin.Change{
 		"nothing":       {},
@@ -199,11 +180,9 @@ func TestReconfigNamesWhyItFailed(t *testing.T) {
 		}
 	}
 	for name, change := range bad {
-		_, err := admin.Reconfig(ctx, client, change, -1)
-		require.ErrorIs(t, err, framework.ErrBadArgument, "%q", name)
+		require.ErrorIs(t, testbed.Err(admin.Reconfig(ctx, client, change, -1)), framework.ErrBadArgument, "%q", name)
 	}
-	_, err = admin.Reconfig(ctx, client, leave, -2)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(admin.Reconfig(ctx, client, leave, -2)), framework.ErrBadArgument)
 	counts := server.Requests().Requests
 	delete(counts, "ping") // a slow machine may take so long
 	require.Empty(t, counts)

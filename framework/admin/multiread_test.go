@@ -1,8 +1,6 @@
 package admin_test
 
 import (
-	"fmt"
-	"runtime"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -17,8 +15,8 @@ import (
 
 func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	server := zktest.NewServer(t)
-	private(t, server, "/secret")
-	client := newClient(t, server, framework.WithNamespace("ns"))
+	testbed.Private(t, server, "/secret", "owner:secret")
+	client := testbed.On(server).Client(t, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	for _, path := range []string{"/a", "/a/b", "/a/c"} {
 		testbed.Create(t, client, path, []byte("data of "+path))
@@ -42,8 +40,7 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	require.Nil(t, results[2].Stat)
 	require.EqualError(t, results[3].Err, "children /none: zk: node does not exist")
 
-	root := testbed.Namespace(t, client, "")
-	results, err = admin.MultiRead(ctx, root, admin.Read{Path: "/secret"})
+	results, err = admin.MultiRead(ctx, testbed.Namespace(t, client, ""), admin.Read{Path: "/secret"})
 	require.NoError(t, err)
 	require.ErrorIs(t, results[0].Err, zk.ErrNoAuth)
 
@@ -52,8 +49,7 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	require.NoError(t, err, "it is repeated")
 	require.Equal(t, "data of /a", string(results[0].Data))
 
-	_, err = admin.MultiRead(ctx, client)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(admin.MultiRead(ctx, client)), framework.ErrBadArgument)
 	_, err = admin.MultiRead(ctx, client, admin.Read{Path: "/a"}, admin.Read{Path: "b"})
 	require.ErrorIs(t, err, framework.ErrBadPath)
 }
@@ -65,42 +61,8 @@ func TestMultiReadWithWrongResultsIsAnError(t *testing.T) {
 		"children": {{Op: proto.OpGetChildren}},
 	} {
 		server := zktest.NewServer(t)
-		answers(server, "multiRead", proto.OK, &proto.MultiResponse{Results: results})
-		_, err := admin.MultiRead(testbed.Context(t), newClient(t, server), admin.Read{Path: "/"})
+		testbed.Answer(server, proto.OK, &proto.MultiResponse{Results: results}, zktest.OnOp("multiRead"))
+		_, err := admin.MultiRead(testbed.Context(t), testbed.On(server).Client(t), admin.Read{Path: "/"})
 		require.ErrorIs(t, err, proto.ErrMalformed, name)
 	}
-}
-
-// The names of a result do not keep the rest of the answer in memory.
-func TestMultiRead_Memory(t *testing.T) {
-	server := zktest.NewServer(t)
-	require.NoError(t, server.Create("/a", nil))
-	for i := range 100 {
-		require.NoError(t, server.Create(fmt.Sprintf("/a/instance-%06d", i), nil))
-	}
-	client := testbed.On(server).Client(t)
-	reads := make([]admin.Read, 1000)
-	for i := range reads {
-		reads[i] = admin.Read{Path: "/a", Children: true}
-	}
-	heap := func() int {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc)
-	}
-	_, err := admin.MultiRead(t.Context(), client, reads[0])
-	require.NoError(t, err)
-	before := heap()
-	found, err := admin.MultiRead(t.Context(), client, reads...)
-	require.NoError(t, err)
-	kept, size := heap()-before, 0
-	for _, r := range found {
-		require.NoError(t, r.Err)
-		require.Len(t, r.Children, 100)
-		for _, name := range r.Children {
-			size += 4 + len(name)
-		}
-	}
-	require.Less(t, kept, 10*size)
 }

@@ -1,6 +1,7 @@
 package compressed_test
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"testing"
@@ -88,8 +89,7 @@ func TestWithCompression_EveryOperation(t *testing.T) {
 		_, _, err = client.Get(ctx, path)
 		require.ErrorIs(t, err, framework.ErrNotCompressed)
 		testbed.OneOp(t, err, "get", path)
-		_, _, _, err = client.GetW(ctx, path)
-		require.ErrorIs(t, err, framework.ErrNotCompressed)
+		require.ErrorIs(t, testbed.Err(client.GetW(ctx, path)), framework.ErrNotCompressed)
 	}
 	results, err := admin.MultiRead(ctx, client, admin.Read{Path: "/multi"}, admin.Read{Path: "/plain"})
 	require.NoError(t, err)
@@ -97,11 +97,9 @@ func TestWithCompression_EveryOperation(t *testing.T) {
 	require.ErrorIs(t, results[1].Err, framework.ErrNotCompressed)
 
 	// The functions of this package compress once.
-	_, err = compressed.Create(ctx, client, "/once", []byte("o"))
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(compressed.Create(ctx, client, "/once", []byte("o"))))
 	is("/once", "o")
-	_, err = compressed.Set(ctx, client, "/once", []byte("p"))
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(compressed.Set(ctx, client, "/once", []byte("p"))))
 	got, _, err = compressed.Get(ctx, client, "/once")
 	require.NoError(t, err)
 	require.Equal(t, "p", string(got))
@@ -117,11 +115,7 @@ func TestWithCompression_EveryRecipe(t *testing.T) {
 		other, err := mutex.New(two, "/mutex")
 		require.NoError(t, err)
 		next := testbed.Go(func() error { // ends with the lock
-			hold, err := other.Acquire(ctx)
-			if err == nil {
-				err = hold.Release()
-			}
-			return err
+			return other.Do(ctx, func(context.Context) error { return nil })
 		})
 		synctest.Wait()
 		require.Empty(t, next)
@@ -215,8 +209,7 @@ func TestWithCompression_BesideJava(t *testing.T) {
 		Start(t, "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "Compression", server.Servers()[0])
 	java.Await(t, "STARTED")
 	tell := func(command string) {
-		_, err := fmt.Fprintln(java.Stdin, command)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(fmt.Fprintln(java.Stdin, command)))
 	}
 	ask := func(command string) string {
 		tell(command)
@@ -231,14 +224,9 @@ func TestWithCompression_BesideJava(t *testing.T) {
 		tell("acquire")
 		require.NoError(t, hold.Release())
 		require.Equal(t, "ok", java.Await(t, "ANSWER"))
-		done := make(chan error)
-		go func() { // ends with the lock
-			hold, err := m.Acquire(ctx)
-			if err == nil {
-				err = hold.Release()
-			}
-			done <- err
-		}()
+		done := testbed.Go(func() error { // ends with the lock
+			return m.Do(ctx, func(context.Context) error { return nil })
+		})
 		require.Equal(t, "ok", ask("release"))
 		require.NoError(t, <-done)
 	}
@@ -253,8 +241,7 @@ func TestWithCompression_BesideJava(t *testing.T) {
 	require.EqualValues(t, 8, n)
 	long, err := shared.Int64(client, "/long")
 	require.NoError(t, err)
-	_, err = long.Update(ctx, func(n int64) (int64, error) { return n + 5, nil })
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(long.Update(ctx, func(n int64) (int64, error) { return n + 5, nil })))
 	require.Equal(t, "6", ask("long"))
 	for path, text := range map[string]string{"/empty": "", "/text": "text"} {
 		testbed.Create(t, client, path, []byte(text))
@@ -283,16 +270,14 @@ func TestWithMaxDecompressed(t *testing.T) {
 	for path, data := range map[string][]byte{"/long": long, "/short": short} {
 		testbed.Create(t, roomy, path, data)
 	}
-	_, err := roomy.Create(ctx, "/16MB", make([]byte, 16<<20+1))
-	require.ErrorIs(t, err, framework.ErrTooLarge)
+	require.ErrorIs(t, testbed.Err(roomy.Create(ctx, "/16MB", make([]byte, 16<<20+1))), framework.ErrTooLarge)
 	for name, client := range map[string]*framework.Client{
 		"compressing": testbed.On(server).Client(t, framework.WithMaxDecompressed(4096), framework.WithCompression()),
 		"plain":       testbed.On(server).Client(t, framework.WithMaxDecompressed(4096)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := compressed.Get(ctx, client, "/short")
-			require.NoError(t, err)
-			_, _, err = compressed.Get(ctx, client, "/long")
+			require.NoError(t, testbed.Err(compressed.Get(ctx, client, "/short")))
+			_, _, err := compressed.Get(ctx, client, "/long")
 			require.ErrorIs(t, err, framework.ErrTooLarge)
 			require.ErrorIs(t, err, framework.ErrNotCompressed)
 			testbed.OneOp(t, err, "get", "/long")

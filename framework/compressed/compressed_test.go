@@ -3,6 +3,7 @@ package compressed_test
 import (
 	"bytes"
 	"compress/gzip"
+	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -22,13 +23,10 @@ func TestCompressedNodesHoldGzip(t *testing.T) {
 	client := testbed.On(server).Client(t, framework.WithNamespace("ns"), framework.WithDefaultData([]byte("default")))
 	ctx := testbed.Context(t)
 	stored := func(path string) string {
-		data, _, err := client.Get(ctx, path)
-		require.NoError(t, err)
-		r, err := gzip.NewReader(bytes.NewReader(data))
+		r, err := gzip.NewReader(strings.NewReader(testbed.Get(t, client, path)))
 		require.NoError(t, err)
 		var b bytes.Buffer
-		_, err = b.ReadFrom(r)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(b.ReadFrom(r)))
 		return b.String()
 	}
 	for path, test := range map[string]struct {
@@ -55,8 +53,7 @@ func TestCompressedNodesHoldGzip(t *testing.T) {
 		require.Equal(t, "other", stored(path))
 		_, err = compressed.Set(ctx, client, path, nil, framework.IfVersion(stat.Version))
 		require.ErrorIs(t, err, zk.ErrBadVersion)
-		_, err = compressed.Set(ctx, client, path, nil)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(compressed.Set(ctx, client, path, nil)))
 		require.Empty(t, stored(path))
 	}
 	created, err := compressed.Create(ctx, client, "/text/s-", nil, framework.As(framework.EphemeralSequential))
@@ -91,8 +88,7 @@ func TestDataThatAreNotCompressedAreAnError(t *testing.T) {
 		require.NoError(t, err)
 		testbed.Receive(t, watch.Done(), "better data")
 	}
-	_, _, err := compressed.Get(ctx, client, "/missing")
-	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(compressed.Get(ctx, client, "/missing")), zk.ErrNoNode)
 	_, _, watch, err := compressed.GetW(ctx, client, "/missing")
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.Nil(t, watch)

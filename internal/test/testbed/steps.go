@@ -61,6 +61,14 @@ func Create(t *testing.T, client *framework.Client, path string, data []byte, op
 	return created
 }
 
+// Private creates a node that only the user with these credentials may use.
+func Private(t *testing.T, server *zktest.Server, path, credentials string) {
+	t.Helper()
+	owner := On(server).Client(t, framework.WithAuth("digest", []byte(credentials)))
+	Create(t, owner, path, nil, framework.ACL(zk.AuthACL(zk.PermAll)))
+	require.NoError(t, owner.Close()) // its session no longer presents them
+}
+
 // Set sets the data of a node.
 func Set(t *testing.T, client *framework.Client, path string, data []byte, opts ...framework.SetOption) {
 	t.Helper()
@@ -178,10 +186,13 @@ func Depend(t *testing.T, session *framework.Session, at connstate.ErrorPolicy, 
 }
 
 // AddWatch adds a watch that stays.
-func AddWatch(t *testing.T, client *framework.Client, path string, mode framework.WatchMode, on func(zk.Event)) {
+func AddWatch(
+	t *testing.T, client *framework.Client, path string, mode framework.WatchMode, on func(zk.Event),
+) *framework.PersistentWatch {
 	t.Helper()
-	_, err := client.AddWatch(t.Context(), path, mode, on)
+	watch, err := client.AddWatch(t.Context(), path, mode, on)
 	require.NoError(t, err)
+	return watch
 }
 
 // Leader returns the leader of a cluster, and its other members.
@@ -219,6 +230,16 @@ func ChildrenW(t *testing.T, client *framework.Client, path string) *framework.W
 	_, _, watch, err := client.ChildrenW(t.Context(), path)
 	require.NoError(t, err)
 	return watch
+}
+
+// ACL returns the access list of a node.
+func ACL(t *testing.T, client *framework.Client, path string) []zk.ACL {
+	t.Helper()
+	ctx, cancel := step(t)
+	defer cancel()
+	acl, _, err := client.GetACL(ctx, path)
+	require.NoError(t, err)
+	return acl
 }
 
 // SetACL sets the access list of a node.

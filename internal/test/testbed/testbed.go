@@ -4,7 +4,6 @@ package testbed
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -174,12 +173,25 @@ func Busy(server *zktest.Server, ops ...string) (stop func()) {
 		ops = []string{"getData"}
 	}
 	undelay := server.Delay(time.Millisecond, zktest.OnOp(ops...))
-	restore := server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-		header := proto.ReplyHeader{Xid: int32(binary.BigEndian.Uint32(answer[4:])), Code: proto.Throttled}
-		return proto.Seal(header.Append(proto.Begin(64)))
-	}, zktest.OnOp(ops...))
+	restore := Answer(server, proto.Throttled, nil, zktest.OnOp(ops...))
 	return func() {
 		restore()
 		undelay()
 	}
+}
+
+// Answer lets a server answer requests that all matches select with code and, if that is OK, with
+// body, until stop is called. The requests are applied.
+func Answer(server *zktest.Server, code proto.Code, body proto.Record, matches ...zktest.Match) (stop func()) {
+	return server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
+		d := proto.NewDecoder(answer[4:])
+		var h proto.ReplyHeader
+		h.Decode(&d)
+		h.Code = code
+		b := h.Append(proto.Begin(64))
+		if code == proto.OK {
+			b = body.Append(b)
+		}
+		return proto.Seal(b)
+	}, matches...)
 }
