@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,32 +31,21 @@ func TestAnswersAndEventsOfALinkComeInOneOrder(t *testing.T) {
 		require.NoError(t, w.Server.Create("/ns", nil))
 		require.NoError(t, w.Server.Create("/ns/a", []byte("a")))
 		order := make(chan string, 20)
-		remove := l.Watch("/a", wire.Tree, func(e zk.Event) { order <- e.Type.String() + " " + e.Path }, func(err error) {
+		note := func(what string, err error) {
 			require.NoError(t, err)
-			order <- "watched"
-		})
-		l.Get("/a", func(data []byte, _ *zk.Stat, err error) {
-			require.NoError(t, err)
-			order <- "get " + string(data)
-		})
-		l.Children("/a", func(names []string, _ *zk.Stat, err error) {
-			require.NoError(t, err)
-			require.Empty(t, names)
-			order <- "children"
-		})
+			order <- what
+		}
+		remove := l.Watch("/a", wire.Tree, func(e zk.Event) { order <- e.Type.String() + " " + e.Path },
+			func(err error) { note("watched", err) })
+		l.Get("/a", func(data []byte, _ *zk.Stat, err error) { note("get "+string(data), err) })
+		l.Children("/a", func(names []string, _ *zk.Stat, err error) { note(fmt.Sprint("children ", names), err) })
 		l.Exists("/b", func(_ *zk.Stat, err error) {
 			require.ErrorIs(t, err, zk.ErrNoNode)
 			order <- "no b"
 		})
-		l.Delete("/a", -1, func(err error) {
-			require.NoError(t, err)
-			order <- "deleted"
-		})
-		l.CatchUp(func(err error) {
-			require.NoError(t, err)
-			order <- "caught up"
-		})
-		for _, want := range []string{"watched", "get a", "children", "no b", "EventNodeDeleted /a", "deleted", "caught up"} {
+		l.Delete("/a", -1, func(err error) { note("deleted", err) })
+		l.CatchUp(func(err error) { note("caught up", err) })
+		for _, want := range []string{"watched", "get a", "children []", "no b", "EventNodeDeleted /a", "deleted", "caught up"} {
 			require.Equal(t, want, <-order)
 		}
 		remove()
@@ -111,9 +101,8 @@ func TestFollowReadsAgain(t *testing.T) {
 		var links []engine.Link
 		reads := make(chan int, 10)
 		failed := errors.New("failed")
-		ended := make(chan error, 1)
-		go func() {
-			ended <- engine.Follow(t.Context(), c, func(_ context.Context, l engine.Link) (<-chan struct{}, error) {
+		ended := testbed.Go(func() error {
+			return engine.Follow(t.Context(), c, func(_ context.Context, l engine.Link) (<-chan struct{}, error) {
 				links = append(links, l)
 				reads <- len(links)
 				switch len(links) {
@@ -126,7 +115,7 @@ func TestFollowReadsAgain(t *testing.T) {
 				}
 				return nil, failed
 			})
-		}()
+		})
 		require.Equal(t, 1, <-reads)
 		close(changed)
 		require.Equal(t, 2, <-reads)
@@ -146,16 +135,12 @@ func TestFollowSaysWhyItGaveUp(t *testing.T) {
 		one := w.Client()
 		c := engine.Of(one)
 		read := func(context.Context, engine.Link) (<-chan struct{}, error) { return nil, zk.ErrConnectionClosed }
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		err := engine.Follow(ctx, c, read)
+		err := engine.Follow(testbed.Timeout(t, time.Minute), c, read)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrConnectionClosed, "the last reason")
 		require.NotErrorIs(t, err, zk.ErrNoServer)
 		w.Server.Stop()
-		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.ErrorIs(t, engine.Follow(ctx, c, read), zk.ErrNoServer)
+		require.ErrorIs(t, engine.Follow(testbed.Timeout(t, time.Minute), c, read), zk.ErrNoServer)
 		require.NoError(t, one.Close())
 		require.True(t, wait.Closed(c.Done()))
 		require.ErrorIs(t, engine.Follow(t.Context(), c, read), framework.ErrClosed)

@@ -354,13 +354,3 @@ func TestAnsweredDoesNotAllocate(t *testing.T) {
 		d.Answered(now, now, true)
 	}))
 }
-
-func BenchmarkAnswered(b *testing.B) {
-	d := session.NewDeadline(timeout, zero, 100)
-	now := zero
-	b.ReportAllocs()
-	for b.Loop() {
-		now = now.Add(time.Millisecond)
-		d.Answered(now, now, true)
-	}
-}

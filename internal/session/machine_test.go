@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -17,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gocurator/curator/connstate"
-	"github.com/gocurator/curator/internal/opt"
 	"github.com/gocurator/curator/internal/session"
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -48,6 +47,17 @@ func (r *record) states() []connstate.State {
 	return append([]connstate.State(nil), r.heard...)
 }
 
+// listening returns a machine with these listeners, which is closed when the test ends.
+func listening(t *testing.T, listeners ...func(connstate.State)) *session.Machine {
+	t.Helper()
+	m := session.NewMachine(nil)
+	t.Cleanup(m.Close)
+	for _, listener := range listeners {
+		require.NoError(t, testbed.Err(m.Listen(listener)))
+	}
+	return m
+}
+
 func TestTransitions(t *testing.T) {
 	for name, c := range map[string]struct{ set, heard []connstate.State }{
 		"server goes away":         {[]connstate.State{connected, suspended, lost}, []connstate.State{connected, suspended, lost}},                                                           // CUR-CST-01
@@ -58,58 +68,46 @@ func TestTransitions(t *testing.T) {
 		"nothing before connected": {[]connstate.State{suspended, lost, connected}, []connstate.State{connected}},
 		"lost stays lost":          {[]connstate.State{connected, lost, suspended, lost}, []connstate.State{connected, suspended, lost}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := session.NewMachine(nil)
-				defer m.Close()
-				var r record
-				_, err := m.Listen(r.hear)
-				require.NoError(t, err)
-				for _, s := range c.set {
-					m.Set(s)
-				}
-				synctest.Wait()
-				assert.Equal(t, c.heard, r.states())
-				assert.Equal(t, c.heard[len(c.heard)-1], m.State())
-			})
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			var r record
+			m := listening(t, r.hear)
+			for _, s := range c.set {
+				m.Set(s)
+			}
+			synctest.Wait()
+			assert.Equal(t, c.heard, r.states())
+			assert.Equal(t, c.heard[len(c.heard)-1], m.State())
 		})
 	}
 }
 
 func TestBlockedListenerHarmsNobodyAndMissesNoLoss(t *testing.T) { // CURATOR-495, -36
 	for name, loses := range map[string]bool{"with a loss": true, "without": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := session.NewMachine(nil)
-				defer m.Close()
-				release := make(chan struct{})
-				var slow, fast record
-				_, err := m.Listen(func(s connstate.State) {
-					<-release
-					slow.hear(s)
-				})
-				require.NoError(t, err)
-				_, err = m.Listen(fast.hear)
-				require.NoError(t, err)
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			release := make(chan struct{})
+			var slow, fast record
+			m := listening(t, func(s connstate.State) {
+				<-release
+				slow.hear(s)
+			}, fast.hear)
+			m.Set(connected)
+			if loses {
+				m.Set(lost)
+			}
+			const flaps = 10_000
+			for range flaps {
 				m.Set(connected)
-				if loses {
-					m.Set(lost)
-				}
-				const flaps = 10_000
-				for range flaps {
-					m.Set(connected)
-					m.Set(suspended)
-				}
-				m.Set(connected)
-				synctest.Wait()
-				require.Equal(t, reconnected, m.State())
-				close(release)
-				synctest.Wait()
-				heard := slow.states()
-				require.Less(t, len(heard), 50, "memory is bounded")
-				require.Equal(t, loses, slices.Contains(heard, lost))
-				require.Equal(t, reconnected, heard[len(heard)-1], "the latest")
-			})
+				m.Set(suspended)
+			}
+			m.Set(connected)
+			synctest.Wait()
+			require.Equal(t, reconnected, m.State())
+			close(release)
+			synctest.Wait()
+			heard := slow.states()
+			require.Less(t, len(heard), 50, "memory is bounded")
+			require.Equal(t, loses, slices.Contains(heard, lost))
+			require.Equal(t, reconnected, heard[len(heard)-1], "the latest")
 		})
 	}
 }
@@ -118,15 +116,12 @@ func TestStatesAreHeardInOrderAndNoLossIsLeftOut(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sets := rapid.SliceOfN(rapid.SampledFrom([]connstate.State{connected, suspended, lost}), 0, 100).Draw(rt, "sets")
 		synctest.Test(t, func(t *testing.T) {
-			m := session.NewMachine(nil)
-			defer m.Close()
 			release := make(chan struct{})
 			var r record
-			_, err := m.Listen(func(s connstate.State) {
+			m := listening(t, func(s connstate.State) {
 				<-release
 				r.hear(s)
 			})
-			require.NoError(t, err)
 			var all []connstate.State
 			for _, s := range sets {
 				before := m.State()
@@ -156,55 +151,40 @@ func TestStatesAreHeardInOrderAndNoLossIsLeftOut(t *testing.T) {
 	})
 }
 
-func TestPanickingListenerStaysAndHarmsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		m := session.NewMachine(slog.New(slog.NewTextHandler(&log, nil)))
-		defer m.Close()
-		var bad, good record
-		_, err := m.Listen(func(s connstate.State) {
-			bad.hear(s)
-			panic("listener")
+func TestListenerThatFailsStaysAndHarmsNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail   func()
+		logged int
+	}{
+		"it panics":             {func() { panic("listener") }, 2},
+		"it ends its goroutine": {runtime.Goexit, 0}, // as t.FailNow does
+	} {
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			var log bytes.Buffer
+			m := session.NewMachine(slog.New(slog.NewTextHandler(&log, nil)))
+			defer m.Close()
+			var bad, good record
+			for _, listener := range []func(connstate.State){func(s connstate.State) { bad.hear(s); c.fail() }, good.hear} {
+				require.NoError(t, testbed.Err(m.Listen(listener)))
+			}
+			m.Set(connected)
+			m.Set(suspended)
+			synctest.Wait()
+			require.Equal(t, []connstate.State{connected, suspended}, bad.states())
+			require.Equal(t, bad.states(), good.states())
+			require.Equal(t, c.logged, strings.Count(log.String(), "state listener panicked"))
 		})
-		require.NoError(t, err)
-		_, err = m.Listen(good.hear)
-		require.NoError(t, err)
-		m.Set(connected)
-		m.Set(suspended)
-		synctest.Wait()
-		require.Equal(t, []connstate.State{connected, suspended}, bad.states())
-		require.Equal(t, bad.states(), good.states())
-		require.Equal(t, 2, strings.Count(log.String(), "state listener panicked"))
-	})
-}
-
-func TestListenerThatEndsItsGoroutineStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := session.NewMachine(nil)
-		defer m.Close()
-		var r record
-		_, err := m.Listen(func(s connstate.State) {
-			r.hear(s)
-			runtime.Goexit() // as t.FailNow does
-		})
-		require.NoError(t, err)
-		m.Set(connected)
-		m.Set(suspended)
-		synctest.Wait()
-		require.Equal(t, []connstate.State{connected, suspended}, r.states())
-	})
+	}
 }
 
 func TestCloseWaitsForNoListener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := session.NewMachine(nil)
 		goOn := make(chan struct{})
 		var r record
-		_, err := m.Listen(func(s connstate.State) {
+		m := listening(t, func(s connstate.State) {
 			r.hear(s)
 			<-goOn
 		})
-		require.NoError(t, err)
 		m.Set(connected)
 		synctest.Wait()
 		m.Set(suspended)
@@ -223,8 +203,7 @@ func TestListenersMayCallTheMachine(t *testing.T) {
 		remove, err := m.Listen(func(s connstate.State) {
 			r.hear(s)
 			m.Set(suspended)
-			_, err := m.Listen(func(connstate.State) {})
-			assert.NoError(t, err)
+			assert.NoError(t, testbed.Err(m.Listen(func(connstate.State) {})))
 			remove()
 			m.Close()
 		})
@@ -243,59 +222,33 @@ func TestListenersMayCallTheMachine(t *testing.T) {
 // busy.
 func TestAnObserverHearsOfTheStateBeforeAndOfTheEnd(t *testing.T) {
 	for name, busy := range map[string]bool{"idle": false, "busy": true} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := session.NewMachine(nil)
-				var heard [][2]connstate.State
-				free := make(chan struct{})
-				m.Observe(func(from, to connstate.State) {
-					<-free
-					heard = append(heard, [2]connstate.State{from, to})
-					if to == 0 {
-						m.Close()
-					}
-					panic("observer")
-				})
-				m.Set(connstate.Connected)
-				if busy {
-					synctest.Wait()
-					m.Set(connstate.Suspended) // is left out
-					m.Close()
-					close(free)
-					synctest.Wait()
-				} else {
-					close(free)
-					synctest.Wait()
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			m := session.NewMachine(nil)
+			var heard [][2]connstate.State
+			free := make(chan struct{})
+			m.Observe(func(from, to connstate.State) {
+				<-free
+				heard = append(heard, [2]connstate.State{from, to})
+				if to == 0 {
 					m.Close()
 				}
-				require.Equal(t, [][2]connstate.State{{0, connstate.Connected}, {connstate.Connected, 0}}, heard)
+				panic("observer")
 			})
+			m.Set(connstate.Connected)
+			if busy {
+				synctest.Wait()
+				m.Set(connstate.Suspended) // is left out
+				m.Close()
+				close(free)
+				synctest.Wait()
+			} else {
+				close(free)
+				synctest.Wait()
+				m.Close()
+			}
+			require.Equal(t, [][2]connstate.State{{0, connstate.Connected}, {connstate.Connected, 0}}, heard)
 		})
 	}
-}
-
-func TestNilListenerIsRefused(t *testing.T) { // KZ-CST-04
-	_, err := session.NewMachine(nil).Listen(nil)
-	require.ErrorIs(t, err, opt.ErrBadArgument)
-}
-
-func ExampleMachine() {
-	m := session.NewMachine(nil)
-	defer m.Close()
-	heard := make(chan connstate.State)
-	_, err := m.Listen(func(s connstate.State) { heard <- s })
-	if err != nil {
-		panic(err)
-	}
-	m.Set(connstate.Connected)
-	m.Set(connstate.Lost)
-	for range 3 {
-		fmt.Println(<-heard)
-	}
-	// Output:
-	// connected
-	// suspended
-	// lost
 }
 
 func TestAbsenceIsReportedOnlyBeforeTheFirstConnection(t *testing.T) { // issue 10, B4
@@ -314,6 +267,5 @@ func TestAbsenceIsReportedOnlyBeforeTheFirstConnection(t *testing.T) { // issue 
 	require.Equal(t, connstate.Reconnected, m.State(), "comes once")
 	m.Close()
 	require.False(t, m.Absent(connstate.Suspended))
-	_, err := m.Listen(func(connstate.State) {})
-	require.ErrorIs(t, err, session.ErrClosed)
+	require.ErrorIs(t, testbed.Err(m.Listen(func(connstate.State) {})), session.ErrClosed)
 }

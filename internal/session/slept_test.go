@@ -43,25 +43,6 @@ func TestTheTimeOfASuspendedMachineCounts(t *testing.T) { // issue 10, A6
 	require.Equal(t, began.Add(whole-time.Hour), d.At(false))
 }
 
-// TestManyAnswersAskTheSystemSeldom has a thousand answers in 100 ms. At asks each time: it
-// decides.
-func TestManyAnswersAskTheSystemSeldom(t *testing.T) {
-	asked := 0
-	Suspended = func() time.Duration { asked++; return 0 }
-	defer func() { Suspended = slept }()
-	began := time.Now()
-	d := NewDeadline(10*time.Second, began, 100)
-	asked = 0
-	for i := range 1000 {
-		at := began.Add(time.Duration(i) * 100 * time.Microsecond)
-		d.Answered(at, at, true)
-	}
-	require.Equal(t, 5, asked)
-	d.At(true)
-	d.At(true)
-	require.Equal(t, 7, asked)
-}
-
 func TestTheClocksOfThisMachineCanBeCompared(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		require.Zero(t, slept())

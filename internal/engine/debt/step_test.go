@@ -221,6 +221,15 @@ type world struct {
 	closed  bool
 }
 
+// newWorld returns a world with a debt of any kind from the first one on.
+func newWorld(t *testing.T, seed, stream uint64, first identity) *world {
+	w := &world{t: t, random: rand.New(rand.NewPCG(seed, stream)), now: now, up: true, same: true}
+	w.log = append(w.log, "seed", seed)
+	w.record = record{kind: first + identity(w.random.IntN(int(reusableName-first)+1)), open: true, ephemeral: w.random.IntN(2) == 0}
+	w.record.bound = w.record.ephemeral
+	return w
+}
+
 // on has the debt take an event, and requires that it does not end before its node.
 func (w *world) on(what what) action {
 	e := event{what: what, began: w.began, pause: 100 * time.Millisecond}
@@ -355,10 +364,7 @@ func (w *world) live() {
 // ends when the servers are well.
 func TestStep_RandomSequences(t *testing.T) {
 	for seed := range uint64(20_000) {
-		w := &world{t: t, random: rand.New(rand.NewPCG(seed, 0)), now: now, up: true, same: true}
-		w.log = append(w.log, "seed", seed)
-		w.record = record{kind: identity(w.random.IntN(3)), open: true, ephemeral: w.random.IntN(2) == 0}
-		w.record.bound = w.record.ephemeral
+		w := newWorld(t, seed, 0, uniqueName)
 		if w.record.kind == uniqueName { // a node that exists, and whose create may be carried out twice
 			w.record.state, w.exists = due, true
 			w.pending = now.Add(time.Duration(w.random.Int64N(int64(sweepFor))))
@@ -382,10 +388,7 @@ func TestStep_RandomSequences(t *testing.T) {
 // connection of the session or of another one.
 func TestStep_CloseEndsNoDebtTooEarly(t *testing.T) {
 	for seed := range uint64(20_000) {
-		w := &world{t: t, random: rand.New(rand.NewPCG(seed, 1)), now: now, up: true, same: true}
-		w.log = append(w.log, "seed", seed)
-		w.record = record{kind: protectedID + identity(w.random.IntN(2)), open: true, ephemeral: w.random.IntN(2) == 0}
-		w.record.bound = w.record.ephemeral
+		w := newWorld(t, seed, 1, protectedID)
 		w.create()
 		for range w.random.IntN(10) {
 			w.live()

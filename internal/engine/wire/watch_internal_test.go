@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/wait"
@@ -67,24 +66,6 @@ func TestAWatchAfterARefusalIsAskedFor(t *testing.T) {
 	after, _, request := ws.begin("/a", WatchData, user{})
 	require.True(t, request, "there is none")
 	require.NotSame(t, before, after)
-}
-
-func TestEachEventEndsTheWatchesThatItConcerns(t *testing.T) {
-	for event, ends := range map[zk.EventType]WatchKind{
-		zk.EventNodeCreated:         WatchData, // of an exists that found no node
-		zk.EventNodeDataChanged:     WatchData,
-		zk.EventNodeChildrenChanged: WatchChildren,
-		zk.EventNodeDeleted:         WatchData | WatchChildren,
-		zk.EventNotWatching:         0, // end does that
-	} {
-		for _, kind := range []WatchKind{WatchData, WatchChildren} {
-			var ws watches
-			w, waits, _ := ws.begin("/a", kind, user{})
-			ws.settle("/a", w, true)
-			ws.notify(zk.Event{Type: event, Path: "/a"})
-			assert.Equal(t, ends&kind != 0, wait.Closed(waits.done), "%v, kind %d", event, kind)
-		}
-	}
 }
 
 // TestListen_SetsItsWatchBehindAnEarlierEvent delivers an event of an earlier watch, and
