@@ -23,8 +23,7 @@ import (
 
 // TestADeadSessionIsNotRetriedIn is issue 10, B1: the call was repeated until its context ended.
 func TestADeadSessionIsNotRetriedIn(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
+	server, client := start(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
 	ctx := testbed.Context(t)
 	session := testbed.Session(t, client)
 	testbed.Create(t, client, "/n", nil)
@@ -68,14 +67,12 @@ func TestAClientThatReachesNobodySaysSo(t *testing.T) { // issue 10, B4
 
 // TestAPauseEndsWhenTheConnectionIsBack has a policy with pauses of an hour.
 func TestAPauseEndsWhenTheConnectionIsBack(t *testing.T) { // issue 10, B4
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithRetryPolicy(retry.NTimes(3, time.Hour)))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		began := time.Now()
 		server.Inject(zktest.FailBefore, 0, zktest.OnOp("getData"))
-		_, _, err := client.Get(t.Context(), "/")
-		require.NoError(t, err)
+		testbed.Get(t, client, "/")
 		require.Less(t, time.Since(began), time.Minute)
-	})
+	}, framework.WithRetryPolicy(retry.NTimes(3, time.Hour)))
 }
 
 // TestNoServerSaysWhy is issue 10, B7: "context deadline exceeded" was all there was.
@@ -91,7 +88,7 @@ func TestNoServerSaysWhy(t *testing.T) {
 
 		ctx := testbed.Timeout(t, 100*time.Millisecond)
 		for _, call := range []func() error{
-			func() error { _, _, err := client.Get(ctx, "/a"); return err },
+			func() error { return testbed.Err(client.Get(ctx, "/a")) },
 		} {
 			err := call()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -99,8 +96,7 @@ func TestNoServerSaysWhy(t *testing.T) {
 			require.ErrorContains(t, err, "no such host")
 			require.False(t, retry.Unknown(err))
 		}
-		long := testbed.Timeout(t, time.Minute)
-		err = client.WaitConnected(long)
+		err = client.WaitConnected(testbed.Timeout(t, time.Minute))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		require.ErrorContains(t, err, "no such host")
@@ -128,67 +124,22 @@ func TestLosingTheQuorumIsAnOutage(t *testing.T) { // CUR-CST-07
 	})
 }
 
-func TestOperationFailsWhileLostAndWorksAfterwards(t *testing.T) { // CUR-CLI-11
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(1, time.Second)))
-		session := testbed.Session(t, client)
-		server.Stop()
-		testbed.Receive(t, session.Done(), "the end of the session")
-		synctest.Wait()
-		require.Equal(t, connstate.Lost, client.State())
-		_, err := client.Create(t.Context(), "/a", nil)
-		require.ErrorIs(t, err, zk.ErrNoServer)
-		require.False(t, retry.Unknown(err), "nothing was sent")
-		require.NoError(t, server.Restart())
-		require.NoError(t, client.WaitConnected(t.Context()))
-		testbed.Create(t, client, "/a", nil)
-	})
-}
-
 func TestOperationWaitsWhileSuspended(t *testing.T) { // KZ-CST-13
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithRetryPolicy(retry.Forever(time.Second)))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		server.Stop()
 		synctest.Wait()
 		require.Equal(t, connstate.Suspended, client.State())
 		created := testbed.Go(func() error {
-			_, err := client.Create(t.Context(), "/a", []byte{}, framework.As(framework.Ephemeral))
-			return err
+			return testbed.Err(client.Create(t.Context(), "/a", []byte{}, framework.As(framework.Ephemeral)))
 		})
 		time.Sleep(4 * time.Second) // virtual time: an outage shorter than the session timeout
 		require.Empty(t, created)
 		require.NoError(t, server.Restart())
 		require.NoError(t, <-created)
 		require.NoError(t, session.Err())
-		_, stat, err := client.Get(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Equal(t, session.ID(), stat.EphemeralOwner)
-	})
-}
-
-// TestParentsWaitForTheServerWithinTheRetries starts the server late.
-func TestParentsWaitForTheServerWithinTheRetries(t *testing.T) { // CUR-CLI-17
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		server.RefuseConnections(true)
-		client := testbed.ClientOf(t, server,
-			framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(10, time.Second)))
-		time.AfterFunc(3*time.Second, func() { server.RefuseConnections(false) })
-		testbed.Create(t, client, "/a/b/c", []byte{}, framework.ContainerParents())
-		require.Equal(t, "/a \"\" container\n/a/b \"\" container\n/a/b/c \"\"\n", server.Tree())
-	})
-}
-
-func TestRequestThatIsNotCarriedOutFailsAndHasNoEffect(t *testing.T) { // KZ-CST-07
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
-	server.Inject(zktest.FailBefore, 0, zktest.OnOp("create"))
-	_, err := client.Create(t.Context(), "/a", nil)
-	require.ErrorIs(t, err, zk.ErrConnectionClosed)
-	require.True(t, retry.Unknown(err), "only the server knows")
-	require.NoError(t, client.WaitConnected(testbed.Context(t)))
-	require.Empty(t, server.Tree())
+		require.Equal(t, session.ID(), testbed.Stat(t, client, "/a").EphemeralOwner)
+	}, framework.WithRetryPolicy(retry.Forever(time.Second)))
 }
 
 // cutting is a connection that is cut in the middle of a long write.

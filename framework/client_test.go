@@ -2,15 +2,10 @@ package framework_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"slices"
 	"strings"
@@ -40,6 +35,13 @@ func newClient(t *testing.T, server *zktest.Server, opts ...framework.Option) *f
 	return testbed.On(server).Client(t, opts...)
 }
 
+// start returns a new server, and a client that is connected to it.
+func start(t *testing.T, opts ...framework.Option) (*zktest.Server, *framework.Client) {
+	t.Helper()
+	server := zktest.NewServer(t)
+	return server, newClient(t, server, opts...)
+}
+
 func TestBadOptionsAreRefused(t *testing.T) {
 	servers := []string{"127.0.0.1:1"}
 	for name, opt := range map[string]framework.Option{
@@ -53,15 +55,12 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"namespace with a slash": framework.WithNamespace("/a"), // CUR-CLI-49
 		"two lists":              framework.WithServerList(func(context.Context) ([]string, error) { return servers, nil }),
 	} {
-		_, err := framework.New(servers, opt)
-		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+		assert.ErrorIs(t, testbed.Err(framework.New(servers, opt)), framework.ErrBadArgument, name)
 	}
-	_, err := framework.New(servers, framework.WithNamespace("a//b"))
-	assert.ErrorIs(t, err, framework.ErrBadPath)
+	assert.ErrorIs(t, testbed.Err(framework.New(servers, framework.WithNamespace("a//b"))), framework.ErrBadPath)
 	// See KZ-CLI-03.
 	for _, servers := range [][]string{nil, {""}, {":2181"}, {"host:port"}, {"host:0"}, {"host:99999"}} {
-		_, err := framework.New(servers)
-		assert.ErrorIs(t, err, framework.ErrBadArgument, "%q", servers)
+		assert.ErrorIs(t, testbed.Err(framework.New(servers)), framework.ErrBadArgument, "%q", servers)
 	}
 }
 
@@ -82,8 +81,7 @@ func TestPathsAreCheckedJoinedAndSplit(t *testing.T) { // KZ-CLI-05
 
 // TestAProtectedNameHasAnIDThatUnprotectedTakesAway, and a prefix without an id is none.
 func TestAProtectedNameHasAnIDThatUnprotectedTakesAway(t *testing.T) { // CUR-CLI-22; issue 10, B7
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	_, client := start(t)
 	path := testbed.Create(t, client, "/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 	_, child := framework.Split(path)
 	require.Regexp(t, `^_c_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}-lock-0000000000$`, child)
@@ -104,10 +102,8 @@ func TestClosedAtOnce(t *testing.T) { // CUR-CLI-01, -02, KZ-CLI-01, KZ-CST-06
 	client, err := framework.New([]string{"127.0.0.1:1"})
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
-	_, _, err = client.Get(t.Context(), "/")
-	require.ErrorIs(t, err, framework.ErrClosed)
-	_, err = client.Create(t.Context(), "/a", nil, framework.Protected())
-	require.ErrorIs(t, err, framework.ErrClosed)
+	require.ErrorIs(t, testbed.Err(client.Get(t.Context(), "/")), framework.ErrClosed)
+	require.ErrorIs(t, testbed.Err(client.Create(t.Context(), "/a", nil, framework.Protected())), framework.ErrClosed)
 	require.ErrorIs(t, client.WaitConnected(t.Context()), framework.ErrClosed)
 	require.NoError(t, client.Close(), "again")
 }
@@ -126,62 +122,30 @@ func TestWithoutAServerAnOperationFailsAfterItsRetries(t *testing.T) {
 		require.Equal(t, 5*time.Second, time.Since(began), "three tries, two pauses")
 		testbed.OneOp(t, err, "get", "/a")
 
-		ctx := testbed.Timeout(t, time.Minute)
-		require.ErrorIs(t, client.WaitConnected(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, client.WaitConnected(testbed.Timeout(t, time.Minute)), context.DeadlineExceeded)
 	})
 }
 
 func TestCloseUnblocksEverybody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		gate := server.Block(zktest.OnPath("/stuck"))
 		defer gate.Open()
 		const n = 50 // more than go-zookeeper's queue holds
 		results := make(chan error, n)
 		for range n {
-			go func() {
-				_, _, err := client.Get(context.Background(), "/stuck")
-				results <- err
-			}()
+			go func() { results <- testbed.Err(client.Get(context.Background(), "/stuck")) }() // ends with the client
 		}
 		testbed.Receive(t, gate.Arrived(), "the first request")
-		closed := make(chan struct{})
-		go func() {
-			defer close(closed)
-			client.Close()
-		}()
+		closed := testbed.Go(client.Close)
 		for range n {
 			require.ErrorIs(t, testbed.Receive(t, results, "an unblocked caller"), framework.ErrClosed)
 		}
-		testbed.Receive(t, closed, "the end of Close")
+		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 	})
-}
-
-func TestCloseTakesEphemeralNodesAlong(t *testing.T) { // CUR-CLI-08
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	testbed.Create(t, client, "/ephemeral", nil, framework.As(framework.Ephemeral))
-	testbed.Create(t, client, "/persistent", []byte("data"))
-	require.NoError(t, client.Close())
-	require.Equal(t, "/persistent \"data\"\n", server.Tree())
-	require.Empty(t, server.Sessions())
-}
-
-func TestCloseFromAListener(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	closed := make(chan struct{})
-	testbed.Listen(t, client, func(connstate.State) {
-		client.Close()
-		close(closed)
-	})
-	server.CutConnections()
-	testbed.Receive(t, closed, "the end of Close")
 }
 
 func TestANamespaceIsBeforeEachPathAndNotShown(t *testing.T) { // CUR-CLI-50, -51, -53, -55, -56
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithNamespace("billing"))
+	server, client := start(t, framework.WithNamespace("billing"))
 	other := testbed.Namespace(t, client, "a/b")
 	root := testbed.Namespace(t, client, "")
 	ctx := t.Context()
@@ -190,18 +154,15 @@ func TestANamespaceIsBeforeEachPathAndNotShown(t *testing.T) { // CUR-CLI-50, -5
 		require.Equal(t, "/x/y", path)
 	}
 	for _, path := range []string{"/billing/x/y", "/a/b/x/y", "/x/y"} {
-		_, err := server.Get(path)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(server.Get(path)))
 	}
 	require.Equal(t, []string{"x"}, testbed.Children(t, client, "/"))
 	watch := testbed.GetW(t, client, "/x/y")
 	require.NoError(t, client.Delete(ctx, "/x/y"))
 	testbed.Receive(t, watch.Done(), "the deletion")
 	require.Equal(t, "/x/y", watch.Event().Path)
-	_, _, err := client.Get(ctx, "/x/y")
-	require.ErrorContains(t, err, "get /x/y: ")
-	_, err = client.Namespace("/bad")
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorContains(t, testbed.Err(client.Get(ctx, "/x/y")), "get /x/y: ")
+	require.ErrorIs(t, testbed.Err(client.Namespace("/bad")), framework.ErrBadArgument)
 	for _, c := range []*framework.Client{client, other, root} {
 		require.Equal(t, connstate.Connected, c.State())
 	}
@@ -209,8 +170,7 @@ func TestANamespaceIsBeforeEachPathAndNotShown(t *testing.T) { // CUR-CLI-50, -5
 	for _, c := range []*framework.Client{client, other, root} {
 		require.Zero(t, c.State())
 	}
-	_, _, err = client.Get(ctx, "/x")
-	require.ErrorIs(t, err, framework.ErrClosed, "views share the life of their client")
+	require.ErrorIs(t, testbed.Err(client.Get(ctx, "/x")), framework.ErrClosed, "views share the life of their client")
 }
 
 func TestACLProviderIsAskedForEachLevelByItsRealPath(t *testing.T) { // CUR-CLI-43, CURATOR-221
@@ -230,12 +190,8 @@ func TestACLProviderIsAskedForEachLevelByItsRealPath(t *testing.T) { // CUR-CLI-
 	testbed.Create(t, client, "/a/b", nil, framework.ContainerParents())
 	slices.Sort(asked)
 	require.Equal(t, []string{"/ns", "/ns/a", "/ns/a/b"}, slices.Compact(asked))
-	acl, _, err := client.GetACL(t.Context(), "/a/b")
-	require.NoError(t, err)
-	require.Equal(t, readOnly, acl)
-	acl, _, err = client.GetACL(t.Context(), "/a")
-	require.NoError(t, err)
-	require.Equal(t, zk.WorldACL(zk.PermAll), acl)
+	require.Equal(t, readOnly, testbed.ACL(t, client, "/a/b"))
+	require.Equal(t, zk.WorldACL(zk.PermAll), testbed.ACL(t, client, "/a"))
 }
 
 func TestCredentialsArePresentedOnEveryConnection(t *testing.T) { // KZ-CLI-10
@@ -243,53 +199,28 @@ func TestCredentialsArePresentedOnEveryConnection(t *testing.T) { // KZ-CLI-10
 	user := newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
 	stranger := newClient(t, server)
 	testbed.Create(t, user, "/mine", []byte("secret"), framework.ACL(zk.AuthACL(zk.PermAll)))
-	_, _, err := stranger.Get(t.Context(), "/mine")
-	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.ErrorIs(t, testbed.Err(stranger.Get(t.Context(), "/mine")), zk.ErrNoAuth)
 	server.CutConnections()
 	require.Equal(t, "secret", testbed.Get(t, user, "/mine"))
 
 	refused := testbed.NewClient(t, []string{server.Addr()}, framework.WithAuth("kerberos", nil))
-	_, _, err = refused.Get(testbed.Context(t), "/")
-	require.ErrorIs(t, err, zk.ErrAuthFailed)
+	require.ErrorIs(t, testbed.Err(refused.Get(testbed.Context(t), "/")), zk.ErrAuthFailed)
 }
 
 func TestTLS(t *testing.T) {
 	server := zktest.NewServer(t)
 	certificate, pool := selfSigned(t)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
+	secure, err := server.Listen("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
 	require.NoError(t, err)
-	var wg sync.WaitGroup
-	t.Cleanup(wg.Wait)
-	t.Cleanup(func() { listener.Close() })
-	wg.Go(func() {
-		for {
-			outside, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			inside, err := net.Dial("tcp", server.Addr())
-			if err != nil {
-				_ = outside.Close()
-				return
-			}
-			for _, way := range [][2]net.Conn{{outside, inside}, {inside, outside}} {
-				wg.Go(func() {
-					defer way[0].Close()
-					defer way[1].Close()
-					_, _ = io.Copy(way[0], way[1])
-				})
-			}
-		}
-	})
-	client := testbed.NewClient(t, []string{listener.Addr().String()}, framework.WithTLS(&tls.Config{RootCAs: pool}))
+	client := testbed.NewClient(t, []string{secure.Addr()}, framework.WithTLS(&tls.Config{RootCAs: pool}))
 	testbed.Create(t, client, "/secure", nil)
 
-	plain := testbed.NewClient(t, []string{listener.Addr().String()}, framework.WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}),
+	plain := testbed.NewClient(t, []string{secure.Addr()}, framework.WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}),
 		framework.WithConnectionTimeout(100*time.Millisecond), framework.WithRetryPolicy(retry.Never()))
 	_, err = plain.Create(testbed.Context(t), "/insecure", nil)
 	require.ErrorIs(t, err, zk.ErrNoServer, "a server that cannot be trusted is none")
 
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	_, port, _ := net.SplitHostPort(secure.Addr())
 	name := make(chan string, 100)
 	named := testbed.NewClient(t, []string{"zk.test:" + port}, framework.WithTLS(&tls.Config{
 		InsecureSkipVerify: true,
@@ -299,19 +230,12 @@ func TestTLS(t *testing.T) {
 	require.Equal(t, "zk.test", <-name, "the certificate must be for the name, not for its address")
 }
 
-// selfSigned returns a certificate for 127.0.0.1.
+// selfSigned returns a certificate for 127.0.0.1, and the pool that trusts it.
 func selfSigned(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	certificate, pool, err := localCertificate()
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	parsed, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+	return certificate, pool
 }
 
 func TestServerListIsAskedAgain(t *testing.T) { // CUR-CST-10
@@ -330,33 +254,16 @@ func TestServerListIsAskedAgain(t *testing.T) { // CUR-CST-10
 	require.EqualValues(t, 3, asked.Load())
 }
 
-func TestNothingIsPrintedUnlessALoggerIsGiven(t *testing.T) {
-	server := zktest.NewServer(t)
-	var mu sync.Mutex
-	var lines []string
-	client := newClient(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(writerFunc(func(p []byte) {
-		mu.Lock()
-		defer mu.Unlock()
-		lines = append(lines, string(p))
-	}), &slog.HandlerOptions{Level: slog.LevelDebug}))))
+func TestALoggerIsUsed(t *testing.T) {
+	var log logged
+	client := newClient(t, zktest.NewServer(t), log.keep(slog.LevelDebug))
 	require.NoError(t, client.Close())
-	mu.Lock()
-	defer mu.Unlock()
-	require.NotEmpty(t, lines)
-	require.Contains(t, lines[len(lines)-1]+lines[0], "level=")
-}
-
-type writerFunc func([]byte)
-
-func (f writerFunc) Write(p []byte) (int, error) {
-	f(p)
-	return len(p), nil
+	require.NotEmpty(t, log.lines("level="))
 }
 
 // TestWaitConnectedDoesNotReturnOnADeadLink is issue 10, B4.
 func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		ctx := testbed.Context(t)
 		for range 30 {
 			require.NoError(t, client.Sync(ctx)) // so that the connection was of use
@@ -364,15 +271,9 @@ func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
 			require.NoError(t, server.ExpireSession(session.ID()))
 			<-session.Done()
 			require.NoError(t, client.WaitConnected(ctx))
-			next := testbed.Session(t, client)
-			require.NotSame(t, session, next)
+			require.NotSame(t, session, testbed.Session(t, client))
 		}
 	})
-}
-
-func TestWaitConnectedSaysThatCredentialsAreRefused(t *testing.T) { // issue 10, B4
-	client := testbed.NewClient(t, zktest.NewServer(t).Servers(), framework.WithAuth("kerberos", nil))
-	require.ErrorIs(t, client.WaitConnected(testbed.Context(t)), zk.ErrAuthFailed)
 }
 
 func TestAClientConnectsByItself(t *testing.T) { // CUR-CLI-03, CUR-CST-11, KZ-CST-03

@@ -1,11 +1,9 @@
 package framework_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
@@ -25,8 +22,7 @@ import (
 // TestTwoClosesAtATime requires that both wait for the same end. Virtual time advances while both
 // wait for a silent server.
 func TestTwoClosesAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		server.Freeze()
 		defer server.Thaw()
 		var group sync.WaitGroup
@@ -44,17 +40,16 @@ func TestACreateThatCloseHasUndoneLeavesNoStat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		var client *framework.Client
-		client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithObserver(framework.Observer{
+		client = testbed.ClientOf(t, server, framework.WithObserver(framework.Observer{
 			Operation: func(_ context.Context, e framework.OperationEvent) {
 				if e.Op == "create" {
 					client.Close()
 				}
 			},
 		}))
-		require.NoError(t, err)
 		require.NoError(t, client.WaitConnected(t.Context()))
 		var stat zk.Stat
-		_, err = client.Create(t.Context(), "/a", nil, framework.Protected(), framework.StatTo(&stat))
+		_, err := client.Create(t.Context(), "/a", nil, framework.Protected(), framework.StatTo(&stat))
 		require.ErrorIs(t, err, framework.ErrClosed)
 		require.Zero(t, stat)
 		require.Equal(t, []string{"zookeeper"}, testbed.ServerChildren(t, server, "/"))
@@ -69,12 +64,10 @@ func TestCloseHasItsOwnPauses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(10*time.Millisecond))
 			require.NoError(t, server.Create("/p", nil))
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithRetryPolicy(retry.NTimes(0, 0)))
-			require.NoError(t, err)
+			client := testbed.ClientOf(t, server, framework.WithRetryPolicy(retry.NTimes(0, 0)))
 			require.NoError(t, client.WaitConnected(t.Context()))
 			server.Inject(zktest.LoseReply, 0, zktest.OnCreate())
-			_, err = client.Create(t.Context(), "/p/a", nil, framework.Protected())
-			require.Error(t, err)
+			require.Error(t, testbed.Err(client.Create(t.Context(), "/p/a", nil, framework.Protected())))
 			for range 6 {
 				<-server.Inject(zktest.LoseReply, 0).Done()
 			}
@@ -89,13 +82,10 @@ func TestCloseHasItsOwnPauses(t *testing.T) {
 // TestClose_OfAView: a view shares its session with all others, so the deferred Close of a tenant
 // would cancel everyone's holds.
 func TestClose_OfAView(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, client := virtual(t)
+	inBubble(t, func(t *testing.T, _ *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		tenant := testbed.Namespace(t, client, "tenant")
-		m, err := mutex.New(client, "/lock")
-		require.NoError(t, err)
-		hold := testbed.Acquire(t, m)
+		_, hold := held(t, client, "/lock")
 		refuses := func(view *framework.Client) {
 			t.Helper()
 			err := view.Close()
@@ -103,8 +93,7 @@ func TestClose_OfAView(t *testing.T) {
 			require.EqualError(t, err, "close /: bad argument: a view of a client, close the client itself")
 			require.ErrorIs(t, view.Shutdown(t.Context()), framework.ErrBadArgument)
 			require.NoError(t, hold.Err())
-			_, _, err = view.Exists(t.Context(), "/a")
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(view.Exists(t.Context(), "/a")))
 		}
 		refuses(tenant)
 		refuses(client.In(session))
@@ -115,8 +104,7 @@ func TestClose_OfAView(t *testing.T) {
 		}))
 		require.NoError(t, hold.Release())
 		require.NoError(t, client.Close())
-		_, _, err = tenant.Exists(t.Context(), "/a")
-		require.ErrorIs(t, err, framework.ErrClosed)
+		require.ErrorIs(t, testbed.Err(tenant.Exists(t.Context(), "/a")), framework.ErrClosed)
 	})
 }
 
@@ -126,33 +114,28 @@ func TestClose_LogsUnreleasedHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, shutdown := range []bool{false, true} {
 			server := zktest.NewServer(t, zktest.WithInMemory())
-			var text bytes.Buffer
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
-			require.NoError(t, err)
+			var log logged
+			client := testbed.ClientOf(t, server, log.keep(slog.LevelInfo))
 			var paths []string
 			for _, path := range []string{"/a", "/b", "/c"} {
-				m, err := mutex.New(client, path)
-				require.NoError(t, err)
-				hold := testbed.Acquire(t, m)
+				_, hold := held(t, client, path)
 				if path == "/c" {
 					require.NoError(t, hold.Release())
 					continue
 				}
 				paths = append(paths, hold.Path())
 			}
-			_, err = node.Keep(t.Context(), client, "/kept", nil)
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(node.Keep(t.Context(), client, "/kept", nil)))
 			if shutdown {
-				ended := testbed.Cancelled(t)
-				require.ErrorContains(t, client.Shutdown(ended), paths[0])
+				require.ErrorContains(t, client.Shutdown(testbed.Cancelled(t)), paths[0])
 			}
 			require.NoError(t, client.Close())
 			require.NoError(t, client.Close())
 			want := fmt.Sprintf("level=WARN msg=\"client closed before holds were released\" paths=\"[%s %s]\"", paths[0], paths[1])
 			if shutdown {
-				require.NotContains(t, text.String(), "before holds", "Shutdown has returned them")
+				require.Empty(t, log.lines("before holds"), "Shutdown has returned them")
 			} else {
-				require.Equal(t, 1, strings.Count(text.String(), want), text.String())
+				require.Len(t, log.lines(want), 1, log.String())
 			}
 		}
 	})

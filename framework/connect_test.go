@@ -41,8 +41,7 @@ func TestAnAbsurdGrantIsCapped(t *testing.T) {
 		stop()
 		server.CutConnections()
 		time.Sleep(time.Hour) // virtual time
-		ctx := testbed.Timeout(t, time.Minute)
-		require.NoError(t, client.WaitConnected(ctx))
+		require.NoError(t, client.WaitConnected(testbed.Timeout(t, time.Minute)))
 	})
 }
 
@@ -214,14 +213,12 @@ func TestTheNextServerIsAskedToCatchUpOnlyAfterAnEvent(t *testing.T) {
 			require.NoError(t, server.Create("/a", nil))
 			synctest.Wait()
 			if c.answered {
-				_, _, err := client.Get(t.Context(), "/")
-				require.NoError(t, err)
+				testbed.Get(t, client, "/")
 			}
 			server.ResetCounts()
 			server.CutConnections()
 			synctest.Wait()
-			_, _, err := client.Get(t.Context(), "/")
-			require.NoError(t, err)
+			testbed.Get(t, client, "/")
 			require.Equal(t, c.asked, server.Requests().Requests["multi"] == 1)
 		})
 	}
@@ -258,6 +255,12 @@ func TestSyncNeedsNoNode(t *testing.T) {
 	testbed.OneOp(t, err, "sync", "/")
 }
 
+// watched is the answer to a request for a watch of /a, and an event of it.
+func watched(h proto.RequestHeader) []byte {
+	event := &proto.WatcherEvent{Type: int32(zk.EventNodeDataChanged), State: 3, Path: "/a"}
+	return append(packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}), packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, event)...)
+}
+
 // TestAServerThatIsTooBusyToCatchUpIsLeft: its later answers may be old.
 func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -268,8 +271,7 @@ func TestAServerThatIsTooBusyToCatchUpIsLeft(t *testing.T) {
 		honest := fine(func(h proto.RequestHeader, body []byte) []byte {
 			switch {
 			case h.Op == proto.OpAddWatch:
-				return append(packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}),
-					packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: int32(zk.EventNodeDataChanged), State: 3, Path: "/a"})...)
+				return watched(h)
 			case conns.Load() == 1:
 				return nil
 			case caughtUp.Load():
@@ -301,8 +303,7 @@ func TestAServerThatStaysTooBusyIsNotFlooded(t *testing.T) {
 		l.answer = fine(func(h proto.RequestHeader, _ []byte) []byte {
 			switch h.Op {
 			case proto.OpAddWatch:
-				return append(packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5}),
-					packet(&proto.ReplyHeader{Xid: proto.XidEvent, Zxid: -1}, &proto.WatcherEvent{Type: int32(zk.EventNodeDataChanged), State: 3, Path: "/a"})...)
+				return watched(h)
 			case proto.OpMulti:
 				return packet(&proto.ReplyHeader{Xid: h.Xid, Zxid: 5, Code: proto.Throttled})
 			}

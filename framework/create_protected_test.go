@@ -31,8 +31,7 @@ func (c endsWith) Err() error {
 }
 
 func TestProtectedCreateThatLosesReplyAndCallerAtOnceLeavesNoNode(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
+	server, client := start(t)
 	testbed.Create(t, client, "/dir", nil)
 	injected := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
 	path, err := client.Create(endsWith{testbed.Context(t), injected}, "/dir/node", nil,
@@ -67,8 +66,7 @@ func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 		_, err := server.Get(late)
 		return err != nil
 	}, "it goes when it comes")
-	_, err := server.Get(path)
-	require.NoError(t, err, "the one that was made instead stays")
+	require.NoError(t, testbed.Err(server.Get(path)), "the one that was made instead stays")
 }
 
 // TestAProtectedNodeIsFoundAgainBehindAReplacedLeader has the connection end with the answer to a

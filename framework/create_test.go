@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,14 +25,20 @@ func checkOne(t *testing.T, s *testbed.Scenario, path string) {
 	testbed.Eventually(t, func() bool { return strings.Count(s.Server.Tree(), "_c_") == 1 }, "exactly one node")
 }
 
-func TestProtectedPersistentCreateWithAnyRequestFailing(t *testing.T) { // CUR-CLI-23, CURATOR-498
-	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-		path, err := s.Subject.Create(testbed.Context(t), "/q/n-", nil,
-			framework.As(framework.PersistentSequential), framework.Protected(), framework.ContainerParents())
-		s.Spare(true)
-		require.NoError(t, err)
-		checkOne(t, s, path) // a session that ended did not take its node along: it was swept
-	})
+// TestProtectedCreateWithAnyRequestFailing checks that one node is created, and an ephemeral one
+// belongs to the live session.
+func TestProtectedCreateWithAnyRequestFailing(t *testing.T) { // CURATOR-45, -498, -644, CUR-CLI-23
+	for _, mode := range []framework.Mode{framework.EphemeralSequential, framework.PersistentSequential} {
+		testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
+			path := testbed.Create(t, s.Subject, "/q/n-", nil,
+				framework.As(mode), framework.Protected(), framework.ContainerParents())
+			s.Spare(true)        // later requests are the test's own
+			checkOne(t, s, path) // a session that ended did not take a persistent node along: it was swept
+			if mode == framework.EphemeralSequential {
+				require.Equal(t, testbed.Session(t, s.Subject).ID(), testbed.Stat(t, s.Subject, path).EphemeralOwner)
+			}
+		})
+	}
 }
 
 func TestProtectedCreateThatIsNotRepeatedLeavesNothingOnError(t *testing.T) { // CUR-CLI-25
@@ -79,8 +84,7 @@ func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -20
 		for _, made := range []bool{false, true} {
 			for _, lost := range []bool{false, true} {
 				t.Run(fmt.Sprintf("mode %d, made %v, connection lost %v", mode, made, lost), func(t *testing.T) {
-					server := zktest.NewServer(t)
-					client := newClient(t, server)
+					server, client := start(t)
 					block := server.Block
 					if made {
 						block = server.BlockReplies
@@ -89,13 +93,11 @@ func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -20
 					defer gate.Open()
 					ctx, cancel := context.WithCancel(testbed.Context(t))
 					result := testbed.Go(func() error {
-						_, err := client.Create(ctx, "/n", nil, framework.As(mode), framework.Protected())
-						return err
+						return testbed.Err(client.Create(ctx, "/n", nil, framework.As(mode), framework.Protected()))
 					})
 					testbed.Receive(t, gate.Arrived(), "the create")
 					cancel()
-					err := testbed.Receive(t, result, "the cancelled call")
-					require.ErrorIs(t, err, context.Canceled)
+					require.ErrorIs(t, testbed.Receive(t, result, "the cancelled call"), context.Canceled)
 					require.Equal(t, made, strings.Contains(server.Tree(), "_c_"))
 					if lost {
 						server.CutConnections()
@@ -111,8 +113,7 @@ func TestCancelledProtectedCreateLeavesNoNode(t *testing.T) { // CURATOR-79, -20
 
 // TestNodeOfAnEarlierSessionIsNotTakenForOurs ends the first session after it has created the node.
 func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498, -653
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	first := testbed.Session(t, client)
 	var mu sync.Mutex
 	var ids []string
@@ -126,8 +127,7 @@ func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498,
 	}))
 	server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("create"))
 	path := testbed.Create(t, client, "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
-	next := testbed.Session(t, client)
-	require.NotEqual(t, first.ID(), next.ID())
+	require.NotEqual(t, first.ID(), testbed.Session(t, client).ID())
 	testbed.Eventually(t, func() bool { return strings.Count(server.Tree(), "_c_") == 1 }, "the old session's node is swept")
 	_, child := framework.Split(path)
 	_, id := framework.Unprotected(child)
@@ -141,8 +141,7 @@ func TestNodeOfAnEarlierSessionIsNotTakenForOurs(t *testing.T) { // CURATOR-498,
 // TestAPathThatServersRefuseDoesNotTurnContainersOff: ZooKeeper refuses it with the code with which
 // newer Keepers refuse containers.
 func TestAPathThatServersRefuseDoesNotTurnContainersOff(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	_, err := client.Create(t.Context(), "/\U0001f600/x", nil, framework.ContainerParents())
 	require.ErrorIs(t, err, framework.ErrBadPath)
 	testbed.Create(t, client, "/a/b", []byte{}, framework.ContainerParents())
@@ -162,8 +161,7 @@ func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, 
 	}))
 	defer gate.Open()
 	result := testbed.Go(func() error {
-		_, err := client.Create(testbed.Context(t), "/a/b/n", []byte{}, framework.ContainerParents())
-		return err
+		return testbed.Err(client.Create(testbed.Context(t), "/a/b/n", []byte{}, framework.ContainerParents()))
 	})
 	testbed.Receive(t, gate.Arrived(), "the second create")
 	require.Equal(t, "/a \"\" container\n/a/b \"\" container\n", server.Tree())
@@ -180,19 +178,17 @@ func TestContainerThatIsReapedAtOnceIsMadeAgain(t *testing.T) { // CURATOR-308, 
 
 func TestParentsThatSomebodyElseMakesAreFine(t *testing.T) { // CUR-CLI-41
 	server := zktest.NewServer(t)
-	const n = 10
-	results := make(chan error, n)
-	for i := range n {
+	var results []<-chan error
+	for i := range 10 {
 		client := newClient(t, server)
-		go func() {
-			_, err := client.Create(testbed.Context(t), fmt.Sprintf("/a/b/c/%d", i), nil, framework.ContainerParents())
-			results <- err
-		}()
+		results = append(results, testbed.Go(func() error {
+			return testbed.Err(client.Create(testbed.Context(t), fmt.Sprint("/a/b/c/", i), nil, framework.ContainerParents()))
+		}))
 	}
-	for range n {
-		require.NoError(t, testbed.Receive(t, results, "a create"))
+	for _, result := range results {
+		require.NoError(t, testbed.Receive(t, result, "a create"))
 	}
-	require.Len(t, testbed.ServerChildren(t, server, "/a/b/c"), n)
+	require.Len(t, testbed.ServerChildren(t, server, "/a/b/c"), len(results))
 }
 
 func TestParentsCannotBeMadeBelowAnEphemeralNode(t *testing.T) {
@@ -206,32 +202,18 @@ func TestParentsCannotBeMadeBelowAnEphemeralNode(t *testing.T) {
 }
 
 func TestParentsInANamespaceOfTheRoot(t *testing.T) { // CUR-CLI-47, -52
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithNamespace("deep/down"))
+	server, client := start(t, framework.WithNamespace("deep/down"))
 	require.False(t, testbed.Exists(t, client, "/"), "the namespace's own node")
-	_, _, err := client.Exists(t.Context(), "")
-	require.ErrorIs(t, err, framework.ErrBadPath)
+	require.ErrorIs(t, testbed.Err(client.Exists(t.Context(), "")), framework.ErrBadPath)
 	path := testbed.Create(t, client, "/", []byte{}, framework.As(framework.PersistentSequential), framework.ContainerParents())
 	assert.Equal(t, "/0000000000", path)
 	assert.Equal(t, "/deep \"\" container\n/deep/down \"\" container\n/deep/down/0000000000 \"\"\n", server.Tree())
-	path, err = client.Create(t.Context(), "/", []byte{}, framework.As(framework.Ephemeral), framework.Protected())
+	path, err := client.Create(t.Context(), "/", []byte{}, framework.As(framework.Ephemeral), framework.Protected())
 	require.ErrorIs(t, err, framework.ErrBadPath)
 	require.Empty(t, path)
 	responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/", Flags: zk.FlagSequence})
 	require.NoError(t, err)
 	assert.Equal(t, "/0000000001", responses[0].String)
-}
-
-func TestASequentialNodeNeedsNoName(t *testing.T) {
-	client := newClient(t, zktest.NewServer(t))
-	testbed.Create(t, client, "/a", nil)
-	path := testbed.Create(t, client, "/a/", nil, framework.As(framework.PersistentSequential))
-	assert.Equal(t, "/a/0000000000", path)
-	responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/a/", Flags: zk.FlagSequence})
-	require.NoError(t, err)
-	assert.Equal(t, "/a/0000000001", responses[0].String)
-	_, err = client.Multi(t.Context(), &zk.CreateRequest{Path: "/a/"})
-	require.ErrorIs(t, err, framework.ErrBadPath)
 }
 
 func TestCreateMakesTheNodeOfItsNamespaceOnly(t *testing.T) {
@@ -246,8 +228,7 @@ func TestCreateMakesTheNodeOfItsNamespaceOnly(t *testing.T) {
 				}
 				return nil
 			}), framework.WithAuth("digest", []byte("user:password")))
-			_, err := client.Create(t.Context(), "/a/b", nil, options...)
-			require.ErrorIs(t, err, zk.ErrNoNode)
+			require.ErrorIs(t, testbed.Err(client.Create(t.Context(), "/a/b", nil, options...)), zk.ErrNoNode)
 			require.Empty(t, server.Tree(), "/a is missing, whether or not the namespace is there")
 			testbed.Create(t, client, "/a", nil, options...)
 			require.Contains(t, server.Tree(), "/deep \"\" container\n/deep/down \"\" container\n/deep/down/")
@@ -263,15 +244,13 @@ func TestCreateMakesTheNodeOfItsNamespaceOnly(t *testing.T) {
 }
 
 func TestNamespaceOfAClientWithoutContainersIsPersistent(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithNamespace("ns"), framework.WithoutContainers())
+	server, client := start(t, framework.WithNamespace("ns"), framework.WithoutContainers())
 	testbed.Create(t, client, "/a", []byte{})
 	require.Equal(t, "/ns \"\"\n/ns/a \"\"\n", server.Tree())
 }
 
 func TestProtectedNodeWithoutANameAndWithForeignNeighbours(t *testing.T) { // CURATOR-43
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	// The protection of go-zookeeper panics.
 	for _, foreign := range []string{"/_c_x", "/_c_", "/other"} {
 		testbed.Create(t, client, foreign, nil)
@@ -297,32 +276,18 @@ func TestModesHaveNames(t *testing.T) {
 
 // TestTheNumberMakesAName: names that are none without the number of a sequential node.
 func TestTheNumberMakesAName(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	for _, name := range []string{"", ".", "..", "x."} {
 		path := testbed.Create(t, client, "/"+name, nil, framework.As(framework.PersistentSequential))
 		require.Equal(t, "/"+name, path[:len(path)-10])
 		require.Contains(t, server.Tree(), path+" ")
 	}
-	_, err := client.Create(testbed.Context(t), "/a//", nil, framework.As(framework.PersistentSequential))
+	responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/", Flags: zk.FlagSequence})
+	require.NoError(t, err)
+	require.Equal(t, "/0000000004", responses[0].String)
+	require.ErrorIs(t, testbed.Err(client.Multi(t.Context(), &zk.CreateRequest{Path: "/a/"})), framework.ErrBadPath)
+	_, err = client.Create(t.Context(), "/a//", nil, framework.As(framework.PersistentSequential))
 	require.ErrorIs(t, err, framework.ErrBadPath)
-}
-
-func TestANilCreateOptionIsRefused(t *testing.T) { // issue 10, B7
-	client := newClient(t, zktest.NewServer(t))
-	_, err := client.Create(t.Context(), "/a", nil, nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-}
-
-func TestSequentialChildrenAllAppear(t *testing.T) { // CUR-CLI-09
-	client := newClient(t, zktest.NewServer(t))
-	var want []string
-	for i := range 10 {
-		path := testbed.Create(t, client, "/head/child", nil, framework.As(framework.EphemeralSequential), framework.ContainerParents())
-		require.Equal(t, fmt.Sprintf("/head/child%010d", i), path)
-		want = append(want, path[len("/head/"):])
-	}
-	require.Equal(t, want, slices.Sorted(slices.Values(testbed.Children(t, client, "/head"))))
 }
 
 func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
@@ -333,18 +298,15 @@ func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
 	testbed.Create(t, owner, "/mine", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
 	before := server.Tree()
 	for _, parents := range []framework.CreateOption{framework.ContainerParents(), framework.PersistentParents()} {
-		_, err := client.Create(ctx, "/mine/a/b", nil, parents)
+		require.ErrorIs(t, testbed.Err(client.Create(ctx, "/mine/a/b", nil, parents)), zk.ErrNoAuth)
+		_, err := client.Create(ctx, "/mine/a/b", nil, parents, framework.As(framework.EphemeralSequential), framework.Protected())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		_, err = client.Create(ctx, "/mine/a/b", nil, parents, framework.As(framework.EphemeralSequential), framework.Protected())
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		_, err = client.Create(ctx, "/mine/a/b", nil, parents, framework.OrSet())
-		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.ErrorIs(t, testbed.Err(client.Create(ctx, "/mine/a/b", nil, parents, framework.OrSet())), zk.ErrNoAuth)
 	}
 	require.Equal(t, before, server.Tree())
-	_, err := client.Create(ctx, "/ours/a/b", nil)
-	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(client.Create(ctx, "/ours/a/b", nil)), zk.ErrNoNode)
 	testbed.Create(t, client, "/ours/a/b", nil, framework.ContainerParents())
-	_, err = client.Create(ctx, "/ours/a/b", nil, framework.ContainerParents())
+	_, err := client.Create(ctx, "/ours/a/b", nil, framework.ContainerParents())
 	require.ErrorIs(t, err, zk.ErrNodeExists)
 	testbed.Create(t, owner, "/mine/a/b", nil, framework.ContainerParents())
 	testbed.Create(t, owner, "/mine/open", nil, framework.ACL(zk.WorldACL(zk.PermAll)))

@@ -33,10 +33,6 @@ func (d ownDriver) Create(ctx context.Context, client *framework.Client, n lock.
 // TestWithDefaultData_EachKindOfNode: a node of a recipe without other data has the default data.
 // Each kind returns the path of such a node.
 func TestWithDefaultData_EachKindOfNode(t *testing.T) {
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		require.NoError(t, err)
-	}
 	kinds := []struct {
 		name string
 		node func(t *testing.T, ctx context.Context, c *framework.Client) string
@@ -44,52 +40,52 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 	}{
 		{"a mutex", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			m, err := mutex.New(c, "/mutex")
-			must(t, err)
+			require.NoError(t, err)
 			return testbed.Acquire(t, m).Path()
 		}, ""},
 		{"a mutex with retention", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			m, err := mutex.New(c, "/retention", lock.WithRetention(time.Minute))
-			must(t, err)
+			require.NoError(t, err)
 			return testbed.Acquire(t, m).Path()
 		}, ""},
 		{"a custom driver", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			q, err := lock.New(c, "/driver", "n-", ownDriver{})
-			must(t, err)
+			require.NoError(t, err)
 			return testbed.Acquire(t, q).Path()
 		}, "own "},
 		{"a writer", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			l, err := rwlock.New(c, "/rw")
-			must(t, err)
+			require.NoError(t, err)
 			return testbed.Acquire(t, l.Write()).Path()
 		}, ""},
 		{"a reader", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			l, err := rwlock.New(c, "/ro")
-			must(t, err)
+			require.NoError(t, err)
 			return testbed.Acquire(t, l.Read()).Path()
 		}, ""},
 		{"a lease", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			s, err := semaphore.New(c, "/sem", 2)
-			must(t, err)
+			require.NoError(t, err)
 			return testbed.Acquire(t, s).Path()
 		}, ""},
 		{"a LeaderSelector", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			e, err := leader.New(c, "/selector", leader.WithSelector())
-			must(t, err)
+			require.NoError(t, err)
 			term, err := e.Campaign(ctx)
-			must(t, err)
+			require.NoError(t, err)
 			return term.Path()
 		}, ""},
 		{"a barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			b, err := barrier.New(c, "/barrier")
-			must(t, err)
-			must(t, b.Set(ctx))
+			require.NoError(t, err)
+			require.NoError(t, b.Set(ctx))
 			return b.Path()
 		}, ""},
 		{"a member of a double barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			d, err := barrier.NewDouble(c, "/member", 1)
-			must(t, err)
+			require.NoError(t, err)
 			_, err = d.Enter(ctx)
-			must(t, err)
+			require.NoError(t, err)
 			for _, name := range testbed.Children(t, c, "/member") {
 				if name != "ready" {
 					return "/member/" + name
@@ -99,30 +95,30 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		}, ""},
 		{"ready of a double barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			d, err := barrier.NewDouble(c, "/double", 1)
-			must(t, err)
+			require.NoError(t, err)
 			_, err = d.Enter(ctx)
-			must(t, err)
+			require.NoError(t, err)
 			return "/double/ready"
 		}, ""},
 		{"a kept node", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			n, err := node.Keep(ctx, c, "/kept", nil)
-			must(t, err)
+			require.NoError(t, err)
 			return n.Path()
 		}, ""},
 		{"a kept node after Set", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			n, err := node.Keep(ctx, c, "/set", []byte("first"))
-			must(t, err)
-			must(t, n.Set(ctx, nil))
+			require.NoError(t, err)
+			require.NoError(t, n.Set(ctx, nil))
 			return n.Path()
 		}, ""},
 		{"a member of a group", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			m, err := node.Join(ctx, c, "/group", "id", nil)
-			must(t, err)
+			require.NoError(t, err)
 			return "/group/" + m.ID()
 		}, ""},
 		{"the touch child of a node with a TTL", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			n, err := node.Keep(ctx, c, "/ttl", []byte("x"), node.WithTTL(time.Second))
-			must(t, err)
+			require.NoError(t, err)
 			time.Sleep(time.Minute) // virtual time, in which the node is touched
 			return n.Path() + "/touch"
 		}, ""},
@@ -143,8 +139,7 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		}
 		testbed.RunWorld(t, "compressed/"+want, func(t *testing.T, w *testbed.World) {
-			_, err := compressed.Create(t.Context(), w.Client(opts...), "/compressed", nil)
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(compressed.Create(t.Context(), w.Client(opts...), "/compressed", nil)))
 			data, err := w.Server.Get("/compressed")
 			require.NoError(t, err)
 			data, err = compressed.Decode(data)

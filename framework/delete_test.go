@@ -27,8 +27,7 @@ import (
 
 // TestGuaranteedDeleteWithAnyTwoFaults has the first and the second try fail, in every way.
 func TestGuaranteedDeleteWithAnyTwoFaults(t *testing.T) { // CURATOR-202, -486
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		for _, first := range testbed.Faults {
 			for _, second := range testbed.Faults {
 				testbed.Create(t, client, "/n", nil)
@@ -41,13 +40,12 @@ func TestGuaranteedDeleteWithAnyTwoFaults(t *testing.T) { // CURATOR-202, -486
 				require.NoError(t, client.WaitConnected(testbed.Context(t)))
 			}
 		}
-	})
+	}, framework.WithRetryPolicy(retry.Never()))
 }
 
 // TestGuaranteedDeleteOutlastsAnOutage has the outage last longer than session and retries.
 func TestGuaranteedDeleteOutlastsAnOutage(t *testing.T) { // CUR-CLI-28, CURATOR-106
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Create(t, client, "/n", nil)
 		server.Stop()
 		deleted := testbed.Go(func() error { return client.Delete(t.Context(), "/n", framework.IfExists(), framework.Guaranteed()) })
@@ -56,21 +54,19 @@ func TestGuaranteedDeleteOutlastsAnOutage(t *testing.T) { // CUR-CLI-28, CURATOR
 		require.NoError(t, server.Restart())
 		require.NoError(t, <-deleted)
 		require.Empty(t, server.Tree())
-	})
+	}, framework.WithRetryPolicy(retry.Never()))
 }
 
 func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()), framework.WithConnectionTimeout(time.Second))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Create(t, client, "/n", nil)
 		server.Stop()
 		synctest.Wait()
 		require.ErrorIs(t, client.Delete(t.Context(), "/n"), zk.ErrNoServer)
 		require.NoError(t, server.Restart())
 		time.Sleep(time.Minute) // virtual time, in which nothing may happen
-		_, err := server.Get("/n")
-		require.NoError(t, err)
-	})
+		require.NoError(t, testbed.Err(server.Get("/n")))
+	}, framework.WithRetryPolicy(retry.Never()), framework.WithConnectionTimeout(time.Second))
 }
 
 // TestTwoDeletesOfOneNodeDoNotBothSucceed loses the reply to a delete, and has another client
@@ -100,13 +96,11 @@ func TestTwoDeletesOfOneNodeDoNotBothSucceed(t *testing.T) { // issue 10, B5
 }
 
 func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	for _, fault := range testbed.Faults {
 		testbed.Create(t, client, "/n", nil)
 		injected := server.Inject(fault, 0, zktest.OnOp("delete"))
-		err := client.Delete(testbed.Context(t), "/n", framework.IfVersion(0), framework.IfExists())
-		require.NoError(t, err, fault)
+		require.NoError(t, client.Delete(testbed.Context(t), "/n", framework.IfVersion(0), framework.IfExists()), fault)
 		require.True(t, injected.Met())
 	}
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
@@ -115,7 +109,7 @@ func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38
 }
 
 // TestGuaranteedDeleteOfACallerWhoGoesAway cancels while the server is busy with the delete.
-func TestGuaranteedDeleteOfACallerWhoGoesAway(t *testing.T) { // CURATOR-205
+func TestGuaranteedDeleteOfACallerWhoGoesAway(t *testing.T) { // CUR-CLI-28, CURATOR-106, -205, -264
 	for name, fault := range map[string]func(server *zktest.Server) error{
 		"and nothing else happens":          func(*zktest.Server) error { return nil },
 		"and the connection is lost":        func(s *zktest.Server) error { s.CutConnections(); return nil },
@@ -123,8 +117,7 @@ func TestGuaranteedDeleteOfACallerWhoGoesAway(t *testing.T) { // CURATOR-205
 		"and the request's session is over": func(s *zktest.Server) error { return s.ExpireSession(s.Sessions()[0].ID) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			client := newClient(t, server)
+			server, client := start(t, framework.WithNamespace("ns"))
 			testbed.Create(t, client, "/n", nil)
 			gate := server.Block(zktest.OnOp("delete"))
 			defer gate.Open()
@@ -135,19 +128,9 @@ func TestGuaranteedDeleteOfACallerWhoGoesAway(t *testing.T) { // CURATOR-205
 			require.ErrorIs(t, testbed.Receive(t, result, "the cancelled call"), context.Canceled)
 			require.NoError(t, fault(server))
 			gate.Open()
-			testbed.Eventually(t, func() bool { return server.Tree() == "" }, "the node goes")
+			testbed.Eventually(t, func() bool { return !server.Exists("/ns/n") }, "the node goes")
 		})
 	}
-}
-
-func TestGuaranteedDeleteOfACallerWhoWasGoneBefore(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	testbed.Create(t, client, "/n", nil)
-	ctx := testbed.Cancelled(t)
-	err := client.Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed())
-	require.ErrorIs(t, err, context.Canceled)
-	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "the node goes")
 }
 
 // TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials: another server, or the same later,
@@ -167,8 +150,7 @@ func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 		result := testbed.Go(func() error {
 			return client.Delete(t.Context(), "/waits", framework.IfExists(), framework.Guaranteed())
 		})
-		gone := testbed.Cancelled(t)
-		err := client.Delete(gone, "/gives-up", framework.IfExists(), framework.Guaranteed())
+		err := client.Delete(testbed.Cancelled(t), "/gives-up", framework.IfExists(), framework.Guaranteed())
 		require.ErrorIs(t, err, context.Canceled)
 		time.Sleep(time.Second) // virtual time, in which both must not give up
 		refuses.Store(false)
@@ -181,12 +163,10 @@ func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 
 func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
 	for name, bound := range map[string]bool{"in any session": false, "in one session": true} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server, client := virtual(t)
+		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			in := client
 			if bound {
-				session := testbed.Session(t, client)
-				in = client.In(session)
+				in = client.In(testbed.Session(t, client))
 			}
 			gate := server.Block(zktest.OnOp("delete"))
 			defer gate.Open()
@@ -208,8 +188,7 @@ func TestGuaranteedDeleteEndsWithTheClient(t *testing.T) {
 // TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost: the loss is not what became of
 // the request.
 func TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		testbed.Create(t, client, "/n", nil)
 		server.Inject(zktest.ExpireAfter, 0, zktest.OnOp("delete"))
@@ -221,15 +200,13 @@ func TestGuaranteedDeleteThatWasSentMayHaveDeletedInASessionThatIsLost(t *testin
 }
 
 func TestGuaranteedDeleteGivesUpWhatTheServerRefuses(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	_, client := start(t)
 	testbed.Create(t, client, "/dir", nil, framework.ACL(zk.WorldACL(zk.PermAll&^zk.PermDelete)))
 	testbed.Create(t, client, "/dir/n", nil)
 	err := client.Delete(t.Context(), "/dir/n", framework.IfExists(), framework.Guaranteed())
 	assert.ErrorIs(t, err, zk.ErrNoAuth)
 	assert.EqualError(t, err, "delete /dir/n: zk: not authenticated")
-	err = client.Delete(t.Context(), "/dir", framework.IfExists(), framework.Guaranteed())
-	assert.ErrorIs(t, err, zk.ErrNotEmpty)
+	assert.ErrorIs(t, client.Delete(t.Context(), "/dir", framework.IfExists(), framework.Guaranteed()), zk.ErrNotEmpty)
 }
 
 // discard discards the node at path in the present session.
@@ -242,14 +219,11 @@ func discard(t *testing.T, client *framework.Client, path string) *framework.Ses
 // TestDiscard_HasItsPlaceAtOnce reads behind a deletion that no caller waits for.
 func TestDiscard_HasItsPlaceAtOnce(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, ctx := newClient(t, server), testbed.Context(t)
+	client := newClient(t, server)
 	for range 100 {
-		_, err := client.Create(ctx, "/a", nil, framework.As(framework.Ephemeral))
-		require.NoError(t, err)
+		testbed.Create(t, client, "/a", nil, framework.As(framework.Ephemeral))
 		discard(t, client, "/a")
-		found, _, err := client.Exists(ctx, "/a")
-		require.NoError(t, err)
-		require.False(t, found)
+		require.False(t, testbed.Exists(t, client, "/a"))
 	}
 }
 
@@ -257,8 +231,7 @@ func TestDiscard_HasItsPlaceAtOnce(t *testing.T) {
 // now.
 func TestDiscard_DoesNotGiveUp(t *testing.T) {
 	for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-		testbed.RunVirtual(t, fault.String(), func(t *testing.T) {
-			server, client := virtual(t)
+		runInBubble(t, fault.String(), func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			testbed.Create(t, client, "/a", nil, framework.As(framework.Ephemeral))
 			injected := server.Inject(fault, 0, zktest.OnOp("delete"))
 			discard(t, client, "/a")
@@ -271,8 +244,7 @@ func TestDiscard_DoesNotGiveUp(t *testing.T) {
 
 // TestDiscard_EndsWithTheSession sends nothing in the next session.
 func TestDiscard_EndsWithTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Create(t, client, "/a", nil, framework.As(framework.Ephemeral))
 		gate := server.Block(zktest.OnOp("delete"))
 		session := discard(t, client, "/a")

@@ -1,7 +1,6 @@
 package framework_test
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -15,28 +14,20 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// slowLog is a logger that takes a while for the second connection.
-type slowLog struct {
-	slog.Handler
-	connected int
-}
-
-func (l *slowLog) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l *slowLog) Handle(_ context.Context, r slog.Record) error {
-	if r.Message == "connected" {
-		if l.connected++; l.connected == 2 {
-			time.Sleep(100 * time.Millisecond) // virtual time
-		}
-	}
-	return nil
-}
-
 // TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins adds a dependent when the session's
 // next connection is agreed on and not in use yet, and nothing was proven for most of the timeout.
 func TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithLogger(slog.New(&slowLog{})))
+		connected := 0
+		slow := logFunc(func(r slog.Record) { // takes a while for the second connection
+			if r.Message != "connected" {
+				return
+			}
+			if connected++; connected == 2 {
+				time.Sleep(100 * time.Millisecond) // virtual time
+			}
+		})
+		server, client := virtual(t, slow.keep())
 		session := testbed.Session(t, client)
 		time.Sleep(8 * time.Second) // virtual time
 		server.CutConnections()
@@ -53,8 +44,7 @@ func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(time.Millisecond))
 		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second))
-		session := testbed.Session(t, client)
-		testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
+		testbed.Depend(t, testbed.Session(t, client), connstate.LostEndsHold, func(error) {})
 		for range 20 {
 			time.Sleep(5300 * time.Millisecond) // virtual time
 			server.CutConnections()
@@ -69,8 +59,7 @@ func TestAConnectionBeginsWithOneHeartbeat(t *testing.T) {
 // TestASyncConfirmsTheSession confirms a session even if nothing was answered for long, and the
 // first answers are too young for a write to prove them.
 func TestASyncConfirmsTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		require.Equal(t, 10*time.Second, session.Timeout())
 		server.Freeze()
@@ -88,8 +77,7 @@ func TestASyncConfirmsTheSession(t *testing.T) {
 
 // TestASyncOfAnIdleSessionDoesNotPause: two writes, one behind the other, confirm it.
 func TestASyncOfAnIdleSessionDoesNotPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, client := virtual(t)
+	inBubble(t, func(t *testing.T, _ *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		time.Sleep(time.Hour) // virtual time
 		began := time.Now()
@@ -106,7 +94,6 @@ func TestASyncEndsIfNobodyCanDependOnTheSession(t *testing.T) {
 		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(10*time.Second))
 		require.NoError(t, client.WaitConnected(t.Context()))
 		time.Sleep(time.Minute) // virtual time
-		ctx := testbed.Timeout(t, time.Minute)
-		require.NoError(t, client.Sync(ctx))
+		require.NoError(t, client.Sync(testbed.Timeout(t, time.Minute)))
 	})
 }

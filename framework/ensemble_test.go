@@ -73,6 +73,40 @@ func (e *configured) dial(ctx context.Context, network, address string) (net.Con
 	return nc, nil
 }
 
+// client returns a client that follows the ensemble from its server a.
+func (e *configured) client(t *testing.T) *framework.Client {
+	t.Helper()
+	t.Cleanup(e.wg.Wait)
+	return testbed.NewClient(t, []string{"a:2181"}, framework.WithDialer(e.dial), framework.WithNamespace("ns"),
+		framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
+}
+
+// follow waits until the client is connected and has read the configuration.
+func (e *configured) follow(t *testing.T, client *framework.Client) {
+	t.Helper()
+	require.NoError(t, client.WaitConnected(t.Context()))
+	synctest.Wait()
+}
+
+// fail closes all connections and refuses new ones to address. The client knows when it returns.
+func (e *configured) fail(address string) {
+	e.mu.Lock()
+	e.down[address] = true
+	for _, nc := range e.conns {
+		nc.Close()
+	}
+	e.conns = nil
+	e.mu.Unlock()
+	synctest.Wait()
+}
+
+func (e *configured) up(address string) {
+	e.mu.Lock()
+	delete(e.down, address)
+	e.mu.Unlock()
+	synctest.Wait()
+}
+
 // TestTheEnsembleIsFollowed adds servers to the ensemble without a notification of the client, and
 // stops the servers that it knows. Namespaces do not matter: CURATOR-593.
 func TestTheEnsembleIsFollowed(t *testing.T) {
@@ -82,21 +116,15 @@ func TestTheEnsembleIsFollowed(t *testing.T) {
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
 			e := newConfigured(c.path, c.text)
-			client, err := framework.New([]string{"a:2181"}, framework.WithDialer(e.dial), framework.WithNamespace("ns"),
-				framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
-			require.NoError(t, err)
-			defer func() { client.Close(); e.wg.Wait() }()
-			require.NoError(t, client.WaitConnected(t.Context()))
-			synctest.Wait()
+			client := e.client(t)
+			e.follow(t, client)
 			e.fail("a:2181")
-			synctest.Wait() // the client knows
 			require.NoError(t, client.WaitConnected(testbed.Context(t)))
 			e.mu.Lock()
 			require.Contains(t, e.dials, "b:2181")
 			e.mu.Unlock()
 			e.fail("b:2181")
 			e.up("a:2181") // the configured servers are not forgotten
-			synctest.Wait()
 			require.NoError(t, client.WaitConnected(testbed.Context(t)))
 		})
 	}
@@ -107,15 +135,10 @@ func TestTheEnsembleIsFollowed(t *testing.T) {
 func TestServersThatHaveLeftTheEnsembleAreTriedLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newConfigured("/zookeeper/config", "server.1=b:2888:3888:participant;2181\nversion=1")
-		client, err := framework.New([]string{"a:2181"}, framework.WithDialer(e.dial),
-			framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
-		require.NoError(t, err)
-		defer func() { client.Close(); e.wg.Wait() }()
+		client := e.client(t)
 		for range 4 {
-			require.NoError(t, client.WaitConnected(t.Context()))
-			synctest.Wait() // the configuration was read
+			e.follow(t, client)
 			e.fail("nobody")
-			synctest.Wait() // the client knows
 		}
 		require.NoError(t, client.WaitConnected(t.Context()))
 		e.mu.Lock()
@@ -139,18 +162,13 @@ func TestAServerThatIsBehindBringsNoOlderConfiguration(t *testing.T) {
 			}
 			return answer(h, body)
 		}
-		client, err := framework.New([]string{"a:2181"}, framework.WithDialer(e.dial),
-			framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
-		require.NoError(t, err)
-		defer func() { client.Close(); e.wg.Wait() }()
+		client := e.client(t)
 		for range 3 {
-			require.NoError(t, client.WaitConnected(t.Context()))
-			synctest.Wait() // the configuration was read
+			e.follow(t, client)
 			e.mu.Lock()
 			behind = true
 			e.mu.Unlock()
 			e.fail("nobody")
-			synctest.Wait() // the client knows
 		}
 		require.NoError(t, client.WaitConnected(t.Context()))
 		e.mu.Lock()
@@ -194,23 +212,6 @@ func TestAChangeOfTheEnsembleIsReported(t *testing.T) { // CUR-ENS-02, -03, -05
 	}
 }
 
-// fail closes all connections and refuses new ones to address.
-func (e *configured) fail(address string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.down[address] = true
-	for _, nc := range e.conns {
-		nc.Close()
-	}
-	e.conns = nil
-}
-
-func (e *configured) up(address string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.down, address)
-}
-
 // TestAllServersAreReplacedOneByOne has a client whose session continues when none of its
 // configured servers is left.
 func TestAllServersAreReplacedOneByOne(t *testing.T) {
@@ -220,11 +221,9 @@ func TestAllServersAreReplacedOneByOne(t *testing.T) {
 			framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
 		session := testbed.Session(t, client)
 		for _, old := range cluster.Members() {
-			_, err := cluster.Add(testbed.Context(t))
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(cluster.Add(testbed.Context(t))))
 			require.NoError(t, cluster.Remove(testbed.Context(t), old))
-			_, _, err = client.Get(testbed.Context(t), "/")
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(client.Get(testbed.Context(t), "/")))
 			time.Sleep(time.Second) // virtual time: it has read the configuration
 		}
 		require.NoError(t, session.Err())

@@ -68,11 +68,13 @@ func TestErrorsOfWaitingAndListeningNameTheirOperation(t *testing.T) {
 	testbed.OneOp(t, err, "connect", "/")
 }
 
-// TestNobodyDependsOnASessionWithoutAFunction: the client would call it when the session is over.
-func TestNobodyDependsOnASessionWithoutAFunction(t *testing.T) {
+// TestNilFunctionsAreRefused: the client would call them later.
+func TestNilFunctionsAreRefused(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	session := testbed.Session(t, client)
-	_, err := session.Depend(connstate.SuspendedEndsHold, nil)
+	require.ErrorIs(t, testbed.Err(session.Depend(connstate.SuspendedEndsHold, nil)), framework.ErrBadArgument)
+	require.ErrorIs(t, client.Follow(t.Context(), nil), framework.ErrBadArgument)
+	_, err := client.AddWatch(t.Context(), "/a", framework.WatchRecursive, nil)
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 }
 

@@ -109,15 +109,10 @@ func (l *scripted) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 
 func (l *scripted) client(t *testing.T, opts ...framework.Option) *framework.Client {
 	t.Helper()
-	client, err := framework.New([]string{"server:1"}, append([]framework.Option{
+	t.Cleanup(l.wg.Wait)
+	return testbed.NewClient(t, []string{"server:1"}, append([]framework.Option{
 		framework.WithDialer(l.dial), framework.WithSessionTimeout(10 * time.Second), framework.WithRetryPolicy(retry.Never()),
 	}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		client.Close()
-		l.wg.Wait()
-	})
-	return client
 }
 
 // TestNothingThatAServerSaysCrashesUs is issue 10, B2. Each of these is a reconnect with a pause,
@@ -144,8 +139,7 @@ func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
 			client := l.client(t, framework.WithConnectionTimeout(time.Second))
-			_, _, err := client.GetACL(t.Context(), "/a")
-			require.Error(t, err)
+			require.Error(t, testbed.Err(client.GetACL(t.Context(), "/a")))
 			time.Sleep(time.Second) // virtual time: connections are counted in it
 			require.LessOrEqual(t, l.accepted.Load(), int32(25), "connections in 2 s")
 		})
@@ -163,14 +157,9 @@ func TestAMissingAnswerEndsTheConnection(t *testing.T) {
 		})}
 		client := l.client(t)
 		require.NoError(t, client.WaitConnected(t.Context()))
-		lost := make(chan error, 1)
-		go func() {
-			_, _, err := client.Get(context.Background(), "/lost")
-			lost <- err
-		}()
+		lost := testbed.Go(func() error { return testbed.Err(client.Get(context.Background(), "/lost")) })
 		synctest.Wait()
-		_, _, err := client.Get(t.Context(), "/other")
-		require.ErrorIs(t, err, zk.ErrConnectionClosed)
+		require.ErrorIs(t, testbed.Err(client.Get(t.Context(), "/other")), zk.ErrConnectionClosed)
 		require.ErrorIs(t, <-lost, zk.ErrConnectionClosed)
 	})
 }
@@ -276,10 +265,7 @@ func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6
 			require.NoError(t, session.Err(), "writes are committed")
 			off.Store(true)
 			began := time.Now()
-			select {
-			case <-session.Done():
-			case <-time.After(time.Minute):
-			}
+			testbed.Receive(t, session.Done(), "the end of the session")
 			require.Less(t, time.Since(began), 10*time.Second, "before the leader ends it")
 		})
 	}

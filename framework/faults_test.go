@@ -31,7 +31,7 @@ func lives(server *zktest.Server, session *framework.Session) bool {
 // TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession freezes the link at many points of the
 // server's ticks and of the client's heartbeats.
 func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CURATOR-206, -465, -247
-	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second} {
+	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 40 * time.Second} {
 		for phase := range 8 {
 			after := 17*time.Second + time.Duration(phase)*333*time.Millisecond
 			testbed.RunVirtual(t, fmt.Sprintf("%v, frozen after %v", timeout, after), func(t *testing.T) {
@@ -57,6 +57,7 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 				frozen := time.Now()
 				<-session.Done()
 				notified := time.Now()
+				require.GreaterOrEqual(t, notified.Sub(frozen), timeout*2/5, "never much too early")
 				synctest.Wait()
 				mu.Lock()
 				require.Contains(t, [][]string{
@@ -72,8 +73,7 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 					notified.Sub(frozen), time.Since(frozen))
 				server.Thaw()
 				require.NoError(t, client.WaitConnected(t.Context()))
-				_, _, err := client.In(session).Get(t.Context(), "/")
-				require.ErrorIs(t, err, framework.ErrSessionLost)
+				require.ErrorIs(t, testbed.Err(client.In(session).Get(t.Context(), "/")), framework.ErrSessionLost)
 			})
 		}
 	}
@@ -81,8 +81,7 @@ func TestFrozenLinkIsNoticedBeforeTheServerEndsTheSession(t *testing.T) { // CUR
 
 // TestServerThatStandsStillIsNoticed is the same, but the server's time stands still, too.
 func TestServerThatStandsStillIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		states := heard(t, client)
 		session := testbed.Session(t, client)
 		time.Sleep(time.Minute) // virtual time: the session has been idle
@@ -92,14 +91,12 @@ func TestServerThatStandsStillIsNoticed(t *testing.T) {
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost}, states())
 		server.Resume()
 		require.NoError(t, client.WaitConnected(t.Context()))
-		next := testbed.Session(t, client)
-		require.NotEqual(t, session.ID(), next.ID())
+		require.NotEqual(t, session.ID(), testbed.Session(t, client).ID())
 	})
 }
 
 func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		stop := testbed.Depend(t, session, connstate.LostEndsHold, func(err error) { t.Errorf("notified %v", err) })
 		defer stop()
@@ -118,8 +115,7 @@ func TestShortFreezeIsNoLoss(t *testing.T) { // CUR-CST-03
 
 func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
 	for name, depends := range map[string]bool{"nobody depends on it": false, "somebody depends on it": true} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server, client := virtual(t, framework.WithSessionTimeout(4*time.Second))
+		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			states := heard(t, client)
 			session := testbed.Session(t, client)
 			if depends {
@@ -131,7 +127,7 @@ func TestIdleSessionLives(t *testing.T) { // CURATOR-247: never too early
 			time.Sleep(time.Hour) // virtual time, in which nothing may happen
 			require.NoError(t, session.Err())
 			require.Empty(t, states())
-		})
+		}, framework.WithSessionTimeout(4*time.Second))
 	}
 }
 
@@ -156,9 +152,7 @@ func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { 
 						<-ctx.Done()
 						return nil, ctx.Err()
 					case down.Load() && hangs == "handshake":
-						mine, theirs := net.Pipe()
-						t.Cleanup(func() { theirs.Close() })
-						return mine, nil
+						return silent(t), nil
 					}
 					return server.DialContext(ctx, network, address)
 				}))
@@ -174,8 +168,7 @@ func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { 
 			server.Stop()
 			<-session.Done()
 			over := time.Now()
-			_, _, err := client.In(session).Get(t.Context(), "/")
-			require.ErrorIs(t, err, framework.ErrSessionLost)
+			require.ErrorIs(t, testbed.Err(client.In(session).Get(t.Context(), "/")), framework.ErrSessionLost)
 			select {
 			case at := <-lost:
 				require.Equal(t, over, at)
@@ -188,20 +181,18 @@ func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { 
 
 // TestOperationThatWaitsInASessionEndsWithIt has the caller wait for a connection in vain.
 func TestOperationThatWaitsInASessionEndsWithIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithConnectionTimeout(time.Hour), framework.WithRetryPolicy(retry.Forever(time.Second)))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		server.Stop()
 		result := testbed.Go(func() error {
-			_, err := client.In(session).Create(t.Context(), "/a", nil, framework.Protected())
-			return err
+			return testbed.Err(client.In(session).Create(t.Context(), "/a", nil, framework.Protected()))
 		})
 		require.ErrorIs(t, <-result, framework.ErrSessionLost)
 		require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
 		require.NoError(t, server.Restart())
 		require.NoError(t, client.WaitConnected(t.Context()))
 		require.Empty(t, server.Tree())
-	})
+	}, framework.WithConnectionTimeout(time.Hour), framework.WithRetryPolicy(retry.Forever(time.Second)))
 }
 
 // TestSickServerIsPassedOver has one good server and one server that fails, in every way.
@@ -236,8 +227,7 @@ func TestSickServerIsPassedOver(t *testing.T) {
 				server.CutConnections()
 				time.Sleep(5 * time.Second) // virtual time between two cuts
 				require.NoError(t, client.WaitConnected(t.Context()))
-				again := testbed.Session(t, client)
-				require.Same(t, session, again, "there was time enough for every server")
+				require.Same(t, session, testbed.Session(t, client), "there was time enough for every server")
 			}
 		})
 	}
@@ -283,8 +273,7 @@ func TestCloseDuringAnOutage(t *testing.T) { // CUR-CLI-05, -06, KZ-CLI-02
 				go func() { waits <- client.Sync(context.Background()) }()
 				go func() { waits <- client.WaitConnected(context.Background()) }()
 				go func() {
-					err := client.Delete(context.Background(), "/n", framework.IfExists(), framework.Guaranteed())
-					waits <- err
+					waits <- client.Delete(context.Background(), "/n", framework.IfExists(), framework.Guaranteed())
 				}()
 				synctest.Wait()
 				began := time.Now()
@@ -316,8 +305,7 @@ func TestCloseEndsTheSessionBetweenConnections(t *testing.T) {
 			s.RefuseConnections(false)
 		},
 	} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server, client := virtual(t)
+		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			testbed.Create(t, client, "/held", nil, framework.As(framework.Ephemeral))
 			testbed.Create(t, client, "/next", nil)
 			cut(server)
@@ -349,6 +337,15 @@ func TestARefusalOfCredentialsIsNotTheReasonForGood(t *testing.T) {
 	})
 }
 
+// heap returns how many bytes are in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // TestManyReconnectsLeaveNothingBehind: each connection had watches of all kinds, a dependent of
 // its session, and a protected create.
 func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
@@ -358,8 +355,7 @@ func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
 		ctx := t.Context()
 		require.NoError(t, server.Create("/a", nil))
 		reconnect := func() {
-			session := testbed.Session(t, client)
-			stop := testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
+			stop := testbed.Depend(t, testbed.Session(t, client), connstate.LostEndsHold, func(error) {})
 			for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchRecursive} {
 				testbed.AddWatch(t, client, "/a", mode, func(zk.Event) {})
 			}
@@ -373,20 +369,16 @@ func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
 			<-missing.Done()
 			stop()
 		}
-		use := func(n int) (heap uint64, goroutines int) {
+		use := func(n int) (bytes int64, goroutines int) {
 			for range n {
 				reconnect()
 			}
 			testbed.Session(t, client)
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			return m.HeapAlloc, runtime.NumGoroutine()
+			return heap(), runtime.NumGoroutine()
 		}
-		heap, goroutines := use(200)
+		bytes, goroutines := use(200)
 		later, more := use(2000)
-		require.Less(t, int64(later)-int64(heap), int64(2000*50), "bytes")
+		require.Less(t, later-bytes, int64(2000*50), "bytes")
 		require.InDelta(t, goroutines, more, 5)
 	})
 }

@@ -18,10 +18,10 @@ func TestFollowReadsEachChange(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
 		require.NoError(t, w.Server.Create("/a", []byte("1")))
-		seen, ended := make(chan string, 10), make(chan error, 1)
+		seen := make(chan string, 10)
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			ended <- c.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
+		ended := testbed.Go(func() error {
+			return c.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
 				data, _, watch, err := in.GetW(ctx, "/a")
 				if err != nil {
 					return nil, err
@@ -29,7 +29,7 @@ func TestFollowReadsEachChange(t *testing.T) {
 				seen <- string(data)
 				return watch.Done(), nil
 			})
-		}()
+		})
 		require.Equal(t, "1", <-seen)
 		require.NoError(t, w.Server.Set("/a", []byte("2")))
 		require.Equal(t, "2", <-seen)
@@ -67,14 +67,12 @@ func TestFollowGoesOnInTheNextSession(t *testing.T) {
 				})
 			})
 			<-gate.Arrived()
-			session := testbed.Session(t, c)
-			w.Server.ExpireSession(session.ID())
+			w.Server.ExpireSession(testbed.Session(t, c).ID())
 			gate.Open()
 			return <-ended
 		}
 		require.NoError(t, follow(c))
-		session := testbed.Session(t, c)
-		require.ErrorIs(t, follow(c.In(session)), framework.ErrSessionLost)
+		require.ErrorIs(t, follow(c.In(testbed.Session(t, c))), framework.ErrSessionLost)
 	})
 }
 
@@ -128,9 +126,4 @@ func TestCloseEndsFollowAtOnce(t *testing.T) {
 		require.Zero(t, time.Since(began))
 		require.NoError(t, <-closed)
 	})
-}
-
-func TestFollowOfNoFunctionIsRefused(t *testing.T) {
-	client := newClient(t, zktest.NewServer(t))
-	require.ErrorIs(t, client.Follow(t.Context(), nil), framework.ErrBadArgument)
 }

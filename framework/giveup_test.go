@@ -33,8 +33,7 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 			return watch, err
 		},
 	} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server, client := virtual(t)
+		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			require.NoError(t, server.Create("/a", nil))
 			why := errors.New("not needed")
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -76,14 +75,12 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 // before its read is answered.
 func TestManyWaitsForMissingNodesLeaveNoWatch(t *testing.T) {
 	const waits = 2000
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		for i := range waits {
 			ctx, cancel := context.WithCancel(t.Context())
 			path := fmt.Sprint("/missing-", i)
 			if i%2 == 0 {
-				_, _, _, err := client.ExistsW(ctx, path)
-				require.NoError(t, err)
+				require.NoError(t, testbed.Err(client.ExistsW(ctx, path)))
 			} else {
 				gate := server.BlockReplies(zktest.OnPath(path))
 				go func() { _, _, _, _ = client.ExistsW(ctx, path) }()
@@ -101,8 +98,7 @@ func TestManyWaitsForMissingNodesLeaveNoWatch(t *testing.T) {
 
 // TestAFollowThatReturnsLeavesNoWatch: the channel that its read returned is not needed any more.
 func TestAFollowThatReturnsLeavesNoWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		closed := make(chan struct{})
 		close(closed)
 		reads := 0

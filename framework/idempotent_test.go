@@ -26,8 +26,7 @@ var idempotentCalls = map[string]struct {
 	"create": {
 		prepare: func(*zktest.Server) error { return nil },
 		do: func(ctx context.Context, c *framework.Client) error {
-			_, err := c.Create(ctx, "/a", []byte("new"), framework.Idempotent())
-			return err
+			return testbed.Err(c.Create(ctx, "/a", []byte("new"), framework.Idempotent()))
 		},
 		tree: "/a \"new\"\n",
 		// the same data at another version
@@ -37,8 +36,7 @@ var idempotentCalls = map[string]struct {
 	"set": {
 		prepare: func(s *zktest.Server) error { return s.Create("/a", []byte("old")) },
 		do: func(ctx context.Context, c *framework.Client) error {
-			_, err := c.Set(ctx, "/a", []byte("new"), framework.IfVersion(0), framework.Idempotent())
-			return err
+			return testbed.Err(c.Set(ctx, "/a", []byte("new"), framework.IfVersion(0), framework.Idempotent()))
 		},
 		tree:    "/a \"new\"\n",
 		rival:   func(s *zktest.Server) error { return s.Set("/a", []byte("new")) }, // likewise
@@ -121,8 +119,7 @@ func TestIdempotentWithOtherData(t *testing.T) {
 	require.NoError(t, server.Set("/a", []byte("rival")))
 	_, err = client.Set(ctx, "/a", []byte("new"), framework.IfVersion(0), framework.Idempotent())
 	require.ErrorIs(t, err, zk.ErrBadVersion)
-	_, err = client.Set(ctx, "/a", []byte("rival"), framework.IfVersion(1), framework.Idempotent())
-	require.NoError(t, err)
+	testbed.Set(t, client, "/a", []byte("rival"), framework.IfVersion(1), framework.Idempotent())
 	_, err = client.Set(ctx, "/a", []byte("rival"), framework.IfVersion(0), framework.Idempotent())
 	require.ErrorIs(t, err, zk.ErrBadVersion, "it was written twice since")
 	_, err = client.Set(ctx, "/b", nil, framework.IfVersion(0), framework.Idempotent())
@@ -146,8 +143,7 @@ func TestIdempotentCreateOfAnEphemeralNode(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNodeExists, "of another session")
 	_, err = client.Create(ctx, "/a", []byte("x"), framework.Idempotent())
 	require.ErrorIs(t, err, zk.ErrNodeExists, "not persistent")
-	_, err = client.Create(ctx, "/p", []byte("x"))
-	require.NoError(t, err)
+	testbed.Create(t, client, "/p", []byte("x"))
 	_, err = client.Create(ctx, "/p", []byte("x"), ephemeral, framework.Idempotent())
 	require.ErrorIs(t, err, zk.ErrNodeExists, "persistent")
 }
@@ -163,8 +159,7 @@ func TestIdempotentCreateInTheNextSession(t *testing.T) {
 		require.True(t, lost.Met())
 		next := testbed.Session(t, c)
 		require.NotEqual(t, session.ID(), next.ID())
-		stat := testbed.Stat(t, c, "/a")
-		require.Equal(t, next.ID(), stat.EphemeralOwner)
+		require.Equal(t, next.ID(), testbed.Stat(t, c, "/a").EphemeralOwner)
 	})
 }
 
@@ -172,15 +167,19 @@ func TestOptionsThatDoNotGoTogether(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, ctx := newClient(t, server), testbed.Context(t)
 	for name, opts := range map[string][]framework.CreateOption{
-		"protected":        {framework.Idempotent(), framework.Protected()},
-		"sequential":       {framework.Idempotent(), framework.As(framework.PersistentSequential)},
-		"set or accept":    {framework.OrSet(), framework.Idempotent()},
-		"set protected":    {framework.OrSet(), framework.Protected()},
-		"set a sequential": {framework.OrSet(), framework.As(framework.EphemeralSequential)},
-		"nil":              {nil},
+		"protected":          {framework.Idempotent(), framework.Protected()},
+		"sequential":         {framework.Idempotent(), framework.As(framework.PersistentSequential)},
+		"set or accept":      {framework.OrSet(), framework.Idempotent()},
+		"set protected":      {framework.OrSet(), framework.Protected()},
+		"set a sequential":   {framework.OrSet(), framework.As(framework.EphemeralSequential)},
+		"nil":                {nil},
+		"missing protected":  {framework.IfMissing(), framework.Protected()},
+		"missing ephemeral":  {framework.IfMissing(), framework.As(framework.Ephemeral)},
+		"missing sequential": {framework.IfMissing(), framework.As(framework.PersistentSequential)},
+		"missing or set":     {framework.IfMissing(), framework.OrSet()},
+		"missing or accept":  {framework.IfMissing(), framework.Idempotent()},
 	} {
-		_, err := client.Create(ctx, "/a", nil, opts...)
-		require.ErrorIs(t, err, framework.ErrBadArgument, name)
+		require.ErrorIs(t, testbed.Err(client.Create(ctx, "/a", nil, opts...)), framework.ErrBadArgument, name)
 	}
 	for name, opts := range map[string][]framework.DeleteOption{
 		"nil":         {nil},
@@ -190,8 +189,7 @@ func TestOptionsThatDoNotGoTogether(t *testing.T) {
 		require.ErrorIs(t, client.Delete(ctx, "/a", opts...), framework.ErrBadArgument, name)
 	}
 	for name, opts := range map[string][]framework.SetOption{"nil": {nil}, "any version": {framework.IfVersion(-1)}} {
-		_, err := client.Set(ctx, "/a", nil, opts...)
-		require.ErrorIs(t, err, framework.ErrBadArgument, name)
+		require.ErrorIs(t, testbed.Err(client.Set(ctx, "/a", nil, opts...)), framework.ErrBadArgument, name)
 	}
 	for name, opts := range map[string][]framework.SetACLOption{"nil": {nil}, "any version": {framework.IfVersion(-1)}} {
 		_, err := client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll), opts...)
@@ -221,9 +219,8 @@ func TestIdempotentWithoutTheRightToRead(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, ctx := testbed.On(server).Client(t), testbed.Context(t)
 	secret := framework.ACL([]zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}})
-	_, err := client.Create(ctx, "/a", []byte("x"), secret)
-	require.NoError(t, err)
-	_, err = client.Set(ctx, "/a", []byte("y"), framework.IfVersion(7), framework.Idempotent())
+	testbed.Create(t, client, "/a", []byte("x"), secret)
+	_, err := client.Set(ctx, "/a", []byte("y"), framework.IfVersion(7), framework.Idempotent())
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	_, err = client.Create(ctx, "/a", []byte("x"), secret, framework.Idempotent())
 	require.ErrorIs(t, err, zk.ErrNodeExists)

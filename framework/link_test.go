@@ -24,8 +24,7 @@ import (
 // holder of the suspension. The connection's goroutine must not fail requests before the holder
 // returns.
 func TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		var notified atomic.Bool
 		begun := make(chan struct{})
@@ -39,15 +38,12 @@ func TestARequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *testing.T) {
 		// The connection ends for its own goroutine when the function of Sent has returned, and for
 		// others at once.
 		slow := engine.Sent(client, func() { <-begun })
-		failed := testbed.Go(func() error {
-			_, err := slow.Create(t.Context(), "/a", nil)
-			return err
-		})
+		failed := testbed.Go(func() error { return testbed.Err(slow.Create(t.Context(), "/a", nil)) })
 		synctest.Wait()
 		server.CutConnections()
 		require.Error(t, <-failed)
 		require.True(t, notified.Load())
-	})
+	}, framework.WithRetryPolicy(retry.Never()))
 }
 
 // TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine: the deadline ends the
@@ -79,8 +75,7 @@ func TestAnExpiredRequestFailsAfterHoldersWereNotifiedByAnotherGoroutine(t *test
 		// Virtual time: from now on nothing is answered, and the deadline passes before that is
 		// noticed.
 		time.Sleep(timeout / 2)
-		_, err := client.Set(t.Context(), "/a", nil)
-		require.ErrorIs(t, err, zk.ErrSessionExpired)
+		require.ErrorIs(t, testbed.Err(client.Set(t.Context(), "/a", nil)), zk.ErrSessionExpired)
 		require.True(t, notified.Load())
 	})
 }
@@ -170,8 +165,7 @@ func TestARequestOfAForgottenSessionEndsIt(t *testing.T) {
 		})}
 		client := l.client(t)
 		session := testbed.Session(t, client)
-		_, _, err := client.Get(t.Context(), "/a")
-		require.ErrorIs(t, err, zk.ErrSessionExpired)
+		require.ErrorIs(t, testbed.Err(client.Get(t.Context(), "/a")), zk.ErrSessionExpired)
 		require.ErrorIs(t, session.Err(), zk.ErrSessionExpired)
 	})
 }
@@ -181,16 +175,13 @@ func TestARequestOfAForgottenSessionEndsIt(t *testing.T) {
 func TestAMalformedAnswerIsReportedAfterHolders(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *framework.Client) error{
 		"set": func(ctx context.Context, client *framework.Client) error {
-			_, err := client.Set(ctx, "/a", nil)
-			return err
+			return testbed.Err(client.Set(ctx, "/a", nil))
 		},
 		"multi": func(ctx context.Context, client *framework.Client) error {
-			_, err := client.Multi(ctx, &zk.DeleteRequest{Path: "/a", Version: -1})
-			return err
+			return testbed.Err(client.Multi(ctx, &zk.DeleteRequest{Path: "/a", Version: -1}))
 		},
 		"children with a watch": func(ctx context.Context, client *framework.Client) error {
-			_, _, _, err := client.ChildrenW(ctx, "/a")
-			return err
+			return testbed.Err(client.ChildrenW(ctx, "/a"))
 		},
 		"read": func(ctx context.Context, client *framework.Client) error {
 			l, err := engine.Of(client).Link(ctx)

@@ -33,8 +33,7 @@ func TestMultiNamesWhatFailed(t *testing.T) {
 	for i, path := range []string{"/a", "/b", "/a", "/c"} {
 		assert.Equal(t, path, responses[i].String)
 	}
-	_, err = client.Multi(ctx)
-	require.EqualError(t, err, "multi: bad argument: no operations")
+	require.EqualError(t, testbed.Err(client.Multi(ctx)), "multi: bad argument: no operations")
 	_, err = client.Multi(ctx, zk.CreateRequest{Path: "/d"})
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	require.EqualError(t, err, "multi: bad argument: zk.CreateRequest in a multi, must be a pointer")
@@ -53,13 +52,10 @@ func TestMultiMakesContainersAndTTLNodes(t *testing.T) {
 	require.Contains(t, server.Tree(), "/ns/box \"\" container\n")
 	for i, path := range []string{"/box", "/brief", "/brief-0000000003"} {
 		require.Equal(t, path, responses[i].String)
-		stat := testbed.Stat(t, client, path)
-		require.Equal(t, stat, responses[i].Stat)
+		require.Equal(t, testbed.Stat(t, client, path), responses[i].Stat)
 	}
 	require.Contains(t, server.Tree(), "ttl")
-	acl, _, err := client.GetACL(ctx, "/brief-0000000003")
-	require.NoError(t, err)
-	require.Equal(t, zk.WorldACL(zk.PermRead), acl)
+	require.Equal(t, zk.WorldACL(zk.PermRead), testbed.ACL(t, client, "/brief-0000000003"))
 }
 
 func TestMultiOfNodesThatTheServerDoesNotMakeIsUnimplemented(t *testing.T) {

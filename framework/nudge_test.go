@@ -34,8 +34,7 @@ func TestARequestThatTheServerHasForgottenIsAnsweredSoon(t *testing.T) {
 				lost := server.Inject(zktest.LoseWakeup, 0, zktest.OnOp(op))
 				began := time.Now()
 				testbed.Create(t, client, "/n", nil)
-				_, _, err := client.Get(t.Context(), "/n")
-				require.NoError(t, err)
+				testbed.Get(t, client, "/n")
 				require.NoError(t, client.Delete(t.Context(), "/n"))
 				require.True(t, lost.Met())
 				require.Equal(t, want.took, time.Since(began))
@@ -103,8 +102,7 @@ func TestAServerThatAnswersNothingGetsOneNudge(t *testing.T) {
 // TestNudgesDoNotBringTheDeadlineNear has a leader that is slow, and takes almost all the time for
 // heartbeats that the session's deadline leaves. A nudge behind each write must not add to that.
 func TestNudgesDoNotBringTheDeadlineNear(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithSessionTimeout(4*time.Second))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Create(t, client, "/n", nil)
 		session := testbed.Session(t, client)
 		server.Delay(500*time.Millisecond, zktest.OnOp("sync", "multi"))
@@ -119,5 +117,5 @@ func TestNudgesDoNotBringTheDeadlineNear(t *testing.T) {
 			time.Sleep(time.Duration(i%11) * 300 * time.Millisecond)
 		}
 		require.NoError(t, session.Err())
-	})
+	}, framework.WithSessionTimeout(4*time.Second))
 }

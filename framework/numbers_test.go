@@ -51,20 +51,13 @@ func writeMoveAndWrite(t *testing.T, seed uint64) bool {
 	require.NoError(t, client.WaitConnected(ctx))
 	time.Sleep(2 * time.Second) // virtual time: the next connection is opened at once
 
-	first := make(chan error, 1)
-	go func() {
-		_, err := client.Set(ctx, "/first", []byte("x"))
-		first <- err
-	}()
+	first := testbed.Go(func() error { return testbed.Err(client.Set(ctx, "/first", []byte("x"))) })
 	synctest.Wait()
 	at = followers[1]
 	followers[0].CutConnections()
 	require.ErrorIs(t, <-first, zk.ErrConnectionClosed)
 	require.NoError(t, client.WaitConnected(ctx))
-	_, err := client.Set(ctx, "/second", []byte("x"), framework.IfVersion(7))
-	require.ErrorIs(t, err, zk.ErrBadVersion)
+	require.ErrorIs(t, testbed.Err(client.Set(ctx, "/second", []byte("x"), framework.IfVersion(7))), zk.ErrBadVersion)
 	time.Sleep(time.Second) // virtual time
-	data, _, err := client.Get(ctx, "/first")
-	require.NoError(t, err)
-	return len(data) > 0
+	return testbed.Get(t, client, "/first") != ""
 }

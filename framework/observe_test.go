@@ -18,85 +18,54 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// record keeps the events of an observer.
-type record struct {
-	mu         sync.Mutex
-	operations []framework.OperationEvent
-	states     []framework.StateEvent
-}
+// operations keeps what observers are told of the operations of one goroutine.
+type operations []framework.OperationEvent
 
-func (r *record) observer() framework.Observer {
-	return framework.Observer{
-		Operation: func(_ context.Context, e framework.OperationEvent) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.operations = append(r.operations, e)
-		},
-		State: func(e framework.StateEvent) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.states = append(r.states, e)
-		},
-	}
+func (o *operations) observe() framework.Option {
+	return framework.WithObserver(framework.Observer{
+		Operation: func(_ context.Context, e framework.OperationEvent) { *o = append(*o, e) },
+	})
 }
 
 // last is the latest operation.
-func (r *record) last() framework.OperationEvent {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.operations[len(r.operations)-1]
-}
-
-func (r *record) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.operations)
-}
-
-func (r *record) notified() []framework.StateEvent {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]framework.StateEvent(nil), r.states...)
-}
+func (o operations) last() framework.OperationEvent { return o[len(o)-1] }
 
 func TestEveryOperationIsObserved(t *testing.T) {
 	server := zktest.NewServer(t)
-	seen := &record{}
-	client := newClient(t, server, framework.WithObserver(seen.observer()), framework.WithNamespace("ns"))
+	var seen operations
+	client := newClient(t, server, seen.observe(), framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	for _, c := range []struct {
 		op, path string
 		err      error
 		do       func() error
 	}{
-		{"connect", "/", nil, func() error { _, err := client.Session(ctx); return err }},
-		{"create", "/a/b", zk.ErrNoNode, func() error { _, err := client.Create(ctx, "/a/b", nil); return err }},
+		{"connect", "/", nil, func() error { return testbed.Err(client.Session(ctx)) }},
+		{"create", "/a/b", zk.ErrNoNode, func() error { return testbed.Err(client.Create(ctx, "/a/b", nil)) }},
 		{"create", "/a/b", nil, func() error { _, err := client.Create(ctx, "/a/b", nil, framework.ContainerParents()); return err }},
 		{"create", "/a/c", nil, func() error { _, err := client.Create(ctx, "/a/c", nil, framework.Protected()); return err }},
-		{"get", "/a/b", nil, func() error { _, _, err := client.Get(ctx, "/a/b"); return err }},
-		{"get", "/a/x", zk.ErrNoNode, func() error { _, _, err := client.Get(ctx, "/a/x"); return err }},
+		{"get", "/a/b", nil, func() error { return testbed.Err(client.Get(ctx, "/a/b")) }},
+		{"get", "/a/x", zk.ErrNoNode, func() error { return testbed.Err(client.Get(ctx, "/a/x")) }},
 		{"get", "/a/b", nil, func() error { _, _, w, err := client.GetW(ctx, "/a/b"); defer stopped(w); return err }},
 		{"set", "/a/b", zk.ErrBadVersion, func() error { _, err := client.Set(ctx, "/a/b", nil, framework.IfVersion(7)); return err }},
-		{"children", "/a", nil, func() error { _, _, err := client.Children(ctx, "/a"); return err }},
+		{"children", "/a", nil, func() error { return testbed.Err(client.Children(ctx, "/a")) }},
 		{"children", "/a", nil, func() error { _, _, w, err := client.ChildrenW(ctx, "/a"); defer stopped(w); return err }},
-		{"exists", "/a/x", nil, func() error { _, _, err := client.Exists(ctx, "/a/x"); return err }},
+		{"exists", "/a/x", nil, func() error { return testbed.Err(client.Exists(ctx, "/a/x")) }},
 		{"exists", "/a/x", nil, func() error { _, _, w, err := client.ExistsW(ctx, "/a/x"); defer stopped(w); return err }},
 		{"sync", "/", nil, func() error { return client.Sync(ctx) }},
-		{"getACL", "/a/b", nil, func() error { _, _, err := client.GetACL(ctx, "/a/b"); return err }},
-		{"setACL", "/a/b", nil, func() error { _, err := client.SetACL(ctx, "/a/b", zk.WorldACL(zk.PermAll)); return err }},
+		{"getACL", "/a/b", nil, func() error { return testbed.Err(client.GetACL(ctx, "/a/b")) }},
+		{"setACL", "/a/b", nil, func() error { return testbed.Err(client.SetACL(ctx, "/a/b", zk.WorldACL(zk.PermAll))) }},
 		{"multi", "/a/b", nil, func() error {
-			_, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/a/b", Version: -1})
-			return err
+			return testbed.Err(client.Multi(ctx, &zk.CheckVersionRequest{Path: "/a/b", Version: -1}))
 		}},
 		{"delete", "/a/x", zk.ErrNoNode, func() error { return client.Delete(ctx, "/a/x") }},
 		{"delete", "/a/b", nil, func() error {
-			err := client.Delete(ctx, "/a/b", framework.IfExists(), framework.Guaranteed())
-			return err
+			return client.Delete(ctx, "/a/b", framework.IfExists(), framework.Guaranteed())
 		}},
 	} {
-		before := seen.count()
+		before := len(seen)
 		err := c.do()
-		require.Equal(t, before+1, seen.count(), "%s %s", c.op, c.path)
+		require.Len(t, seen, before+1, "%s %s", c.op, c.path)
 		e := seen.last()
 		assert.Equal(t, c.op, e.Op)
 		assert.Equal(t, c.path, e.Path, c.op)
@@ -111,10 +80,9 @@ func TestEveryOperationIsObserved(t *testing.T) {
 			assert.NoError(t, e.Err, c.op)
 		}
 	}
-	before := seen.count()
-	_, _, err := client.Get(ctx, "a")
-	assert.ErrorIs(t, err, framework.ErrBadPath)
-	assert.Equal(t, before, seen.count(), "what is wrong to begin with is no operation")
+	before := len(seen)
+	assert.ErrorIs(t, testbed.Err(client.Get(ctx, "a")), framework.ErrBadPath)
+	assert.Len(t, seen, before, "what is wrong to begin with is no operation")
 }
 
 func stopped(*framework.Watch) {}
@@ -122,22 +90,17 @@ func stopped(*framework.Watch) {}
 func TestAttemptsAreCounted(t *testing.T) {
 	for name, do := range map[string]func(ctx context.Context, client *framework.Client) error{
 		"create": func(ctx context.Context, client *framework.Client) error {
-			_, err := client.Create(ctx, "/new", nil, framework.Protected())
-			return err
+			return testbed.Err(client.Create(ctx, "/new", nil, framework.Protected()))
 		},
-		"get": func(ctx context.Context, client *framework.Client) error {
-			_, _, err := client.Get(ctx, "/a")
-			return err
-		},
+		"get": func(ctx context.Context, client *framework.Client) error { return testbed.Err(client.Get(ctx, "/a")) },
 		"delete": func(ctx context.Context, client *framework.Client) error {
-			err := client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
-			return err
+			return client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
-			seen := &record{}
-			client := newClient(t, server, framework.WithObserver(seen.observer()))
+			var seen operations
+			client := newClient(t, server, seen.observe())
 			ctx := testbed.Context(t)
 			testbed.Create(t, client, "/a", nil)
 			lost := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create", "getData", "delete"))
@@ -152,33 +115,32 @@ func TestAttemptsAreCounted(t *testing.T) {
 
 func TestADeleteThatIsLeftToTheBackgroundIsNotObserved(t *testing.T) {
 	server := zktest.NewServer(t)
-	seen := &record{}
-	client := newClient(t, server, framework.WithObserver(seen.observer()))
-	ctx := testbed.Context(t)
+	var seen operations
+	client := newClient(t, server, seen.observe())
 	testbed.Create(t, client, "/a", nil)
-	before := seen.count()
-	done, cancel := context.WithCancel(ctx)
-	cancel()
-	err := client.Delete(done, "/a", framework.IfExists(), framework.Guaranteed())
+	before := len(seen)
+	err := client.Delete(testbed.Cancelled(t), "/a", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, context.Canceled)
 	testbed.Eventually(t, func() bool { return !server.Exists("/a") }, "the node goes")
-	assert.Equal(t, before, seen.count())
+	assert.Len(t, seen, before)
 }
 
 func TestObserversAreNotifiedOfEachStateAndOfTheEnd(t *testing.T) {
-	server := zktest.NewServer(t)
-	seen := &record{}
-	client := newClient(t, server, framework.WithObserver(seen.observer()))
-	server.CutConnections()
-	testbed.Eventually(t, func() bool { return len(seen.notified()) == 3 }, "cut off and back")
-	require.NoError(t, client.Close())
-	require.NoError(t, client.Close())
+	var seen []framework.StateEvent // complete when Close returns
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
+		synctest.Wait()
+		server.CutConnections()
+		synctest.Wait()
+		require.NoError(t, client.WaitConnected(t.Context()))
+		require.NoError(t, client.Close())
+		require.NoError(t, client.Close())
+	}, framework.WithObserver(framework.Observer{State: func(e framework.StateEvent) { seen = append(seen, e) }}))
 	states := []connstate.State{0, connstate.Connected, connstate.Suspended, connstate.Reconnected, 0}
 	var want []framework.StateEvent
 	for i, from := range states[:len(states)-1] {
 		want = append(want, framework.StateEvent{From: from, To: states[i+1]})
 	}
-	assert.Equal(t, want, seen.notified())
+	assert.Equal(t, want, seen)
 }
 
 // TestTheEndIsReportedAfterTheStateBefore has a listener close the client while the observer is
@@ -223,8 +185,7 @@ func TestSeveralObserversAreNotifiedInOrder(t *testing.T) {
 		})
 	}
 	client := newClient(t, server, report("a"), framework.WithObserver(framework.Observer{}), report("b"))
-	_, _, err := client.Exists(testbed.Context(t), "/a")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(client.Exists(testbed.Context(t), "/a")))
 	for _, want := range []string{"a exists", "b exists"} {
 		assert.Equal(t, want, testbed.Receive(t, operations, want))
 	}

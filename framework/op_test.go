@@ -23,13 +23,9 @@ func TestOps_WithoutOptions(t *testing.T) {
 		_, err = client.Multi(ctx, framework.CheckOp("/a"), framework.SetOp("/a", []byte("1")), framework.SetOp("/b", nil))
 		require.NoError(t, err)
 	}
-	_, stat, err := client.Get(ctx, "/a")
-	require.NoError(t, err)
-	require.EqualValues(t, 3, stat.Version)
-	_, err = client.Multi(ctx, framework.DeleteOp("/a"), framework.DeleteOp("/b"))
-	require.NoError(t, err)
-	_, err = client.Multi(ctx, framework.CheckOp("/a"))
-	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.EqualValues(t, 3, testbed.Stat(t, client, "/a").Version)
+	require.NoError(t, testbed.Err(client.Multi(ctx, framework.DeleteOp("/a"), framework.DeleteOp("/b"))))
+	require.ErrorIs(t, testbed.Err(client.Multi(ctx, framework.CheckOp("/a"))), zk.ErrNoNode)
 }
 
 func TestOps_IfVersion(t *testing.T) {
@@ -39,8 +35,7 @@ func TestOps_IfVersion(t *testing.T) {
 	for _, op := range []any{
 		framework.SetOp("/a", nil, framework.IfVersion(1)), framework.DeleteOp("/a", framework.IfVersion(1)), framework.CheckOp("/a", framework.IfVersion(1)),
 	} {
-		_, err := client.Multi(ctx, op)
-		require.ErrorIs(t, err, zk.ErrBadVersion, "%T", op)
+		require.ErrorIs(t, testbed.Err(client.Multi(ctx, op)), zk.ErrBadVersion, "%T", op)
 	}
 	_, err := client.Multi(ctx, framework.CheckOp("/a", framework.IfVersion(0)), framework.SetOp("/a", nil, framework.IfVersion(0)), framework.DeleteOp("/a", framework.IfVersion(1)))
 	require.NoError(t, err)
@@ -59,12 +54,8 @@ func TestCreateOp(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "x", string(data))
 	require.NotZero(t, stat.EphemeralOwner)
-	got, _, err := client.GetACL(ctx, path)
-	require.NoError(t, err)
-	require.Equal(t, acl, got)
-	got, _, err = client.GetACL(ctx, "/container")
-	require.NoError(t, err)
-	require.Equal(t, zk.WorldACL(zk.PermAll), got)
+	require.Equal(t, acl, testbed.ACL(t, client, path))
+	require.Equal(t, zk.WorldACL(zk.PermAll), testbed.ACL(t, client, "/container"))
 }
 
 // TestOps_BadOptions are refused by Multi, without a request.
@@ -85,8 +76,7 @@ func TestOps_BadOptions(t *testing.T) {
 			"multi /h: bad argument: a nil option, or version -1, which means any version": framework.SetOp("/h", nil, nil),
 			"multi bad: bad path: \"bad\" is not absolute":                                 framework.SetOp("bad", nil),
 		} {
-			_, err := client.Multi(ctx, framework.CheckOp("/a"), op)
-			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, testbed.Err(client.Multi(ctx, framework.CheckOp("/a"), op)), want)
 		}
 		require.Empty(t, w.Server.Requests().Requests)
 	})

@@ -25,22 +25,17 @@ func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
 	_, err := client.Create(ctx, "/a", nil)
 	assert.ErrorIs(t, err, zk.ErrNodeExists)
 	assert.EqualError(t, err, "create /a: zk: node already exists")
-	_, err = client.Create(ctx, "/none/b", nil)
-	assert.ErrorIs(t, err, zk.ErrNoNode)
-	_, _, err = client.Get(ctx, "/none")
-	assert.ErrorIs(t, err, zk.ErrNoNode)
-	_, _, err = client.Children(ctx, "/none")
-	assert.ErrorIs(t, err, zk.ErrNoNode)
-	_, err = client.Set(ctx, "/a", []byte("2"), framework.IfVersion(7))
-	assert.ErrorIs(t, err, zk.ErrBadVersion)
+	assert.ErrorIs(t, testbed.Err(client.Create(ctx, "/none/b", nil)), zk.ErrNoNode)
+	assert.ErrorIs(t, testbed.Err(client.Get(ctx, "/none")), zk.ErrNoNode)
+	assert.ErrorIs(t, testbed.Err(client.Children(ctx, "/none")), zk.ErrNoNode)
+	assert.ErrorIs(t, testbed.Err(client.Set(ctx, "/a", []byte("2"), framework.IfVersion(7))), zk.ErrBadVersion)
 	stat, err := client.Set(ctx, "/a", []byte("2"), framework.IfVersion(0))
 	require.NoError(t, err)
 	data, again, err := client.Get(ctx, "/a")
 	require.NoError(t, err)
 	assert.Equal(t, "2", string(data))
 	assert.Equal(t, stat, again)
-	_, err = client.SetACL(ctx, "/a", nil)
-	assert.ErrorIs(t, err, zk.ErrInvalidACL)
+	assert.ErrorIs(t, testbed.Err(client.SetACL(ctx, "/a", nil)), zk.ErrInvalidACL)
 	found, none, err := client.Exists(ctx, "/none/deeper")
 	assert.NoError(t, err)
 	assert.False(t, found)
@@ -51,8 +46,7 @@ func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
 	assert.ErrorIs(t, client.Delete(ctx, "/a", framework.IfVersion(0)), zk.ErrBadVersion)
 	assert.NoError(t, client.Delete(ctx, "/a", framework.IfVersion(1)))
 	testbed.Create(t, client, "/e", nil, framework.As(framework.Ephemeral))
-	_, err = client.Create(ctx, "/e/child", nil)
-	assert.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals) // KZ-CLI-08
+	assert.ErrorIs(t, testbed.Err(client.Create(ctx, "/e/child", nil)), zk.ErrNoChildrenForEphemerals) // KZ-CLI-08
 }
 
 func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
@@ -62,28 +56,21 @@ func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		synctest.Wait()
 		w.Server.ResetCounts()
 		for _, path := range []string{"", "a", "/a/"} {
-			_, _, err := client.Get(ctx, path)
-			assert.ErrorIs(t, err, framework.ErrBadPath)
-			_, _, _, err = client.GetW(ctx, path)
-			assert.ErrorIs(t, err, framework.ErrBadPath)
-			_, _, _, err = client.ExistsW(ctx, path)
-			assert.ErrorIs(t, err, framework.ErrBadPath)
-			_, err = client.Create(ctx, path, nil)
-			assert.ErrorIs(t, err, framework.ErrBadPath)
+			assert.ErrorIs(t, testbed.Err(client.Get(ctx, path)), framework.ErrBadPath)
+			assert.ErrorIs(t, testbed.Err(client.GetW(ctx, path)), framework.ErrBadPath)
+			assert.ErrorIs(t, testbed.Err(client.ExistsW(ctx, path)), framework.ErrBadPath)
+			assert.ErrorIs(t, testbed.Err(client.Create(ctx, path, nil)), framework.ErrBadPath)
 			assert.ErrorIs(t, client.Delete(ctx, path), framework.ErrBadPath)
-			err = client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed())
+			err := client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed())
 			assert.ErrorIs(t, err, framework.ErrBadPath)
-			_, err = client.Multi(ctx, &zk.DeleteRequest{Path: path})
-			assert.ErrorIs(t, err, framework.ErrBadPath)
+			assert.ErrorIs(t, testbed.Err(client.Multi(ctx, &zk.DeleteRequest{Path: path})), framework.ErrBadPath)
 		}
-		_, err := client.Create(ctx, "/", nil)
-		assert.ErrorIs(t, err, framework.ErrBadPath)
+		assert.ErrorIs(t, testbed.Err(client.Create(ctx, "/", nil)), framework.ErrBadPath)
 		for name, opts := range map[string][]framework.CreateOption{
 			"mode": {framework.As(17)}, "empty ACL": {framework.ACL(nil)}, "TTL": {framework.TTL(0)},
 			"TTL of an ephemeral": {framework.TTL(time.Second), framework.As(framework.Ephemeral)},
 		} {
-			_, err := client.Create(ctx, "/a", nil, opts...)
-			assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+			assert.ErrorIs(t, testbed.Err(client.Create(ctx, "/a", nil, opts...)), framework.ErrBadArgument, name)
 		}
 		for name, ops := range map[string][]any{
 			"none": {}, "nil": {nil}, "typed nil": {(*zk.DeleteRequest)(nil)}, "a stranger": {"delete"},
@@ -92,8 +79,7 @@ func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			"an ephemeral TTL":    {&zk.CreateTTLRequest{Path: "/a", Flags: zk.FlagEphemeral, Ttl: 1}},
 			"typed nil TTL":       {(*zk.CreateTTLRequest)(nil)},
 		} {
-			_, err := client.Multi(ctx, ops...)
-			assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+			assert.ErrorIs(t, testbed.Err(client.Multi(ctx, ops...)), framework.ErrBadArgument, name)
 		}
 		assert.Empty(t, w.Server.Requests().Requests)
 	})
@@ -137,12 +123,11 @@ func TestDefaultDataAreNeverNil(t *testing.T) {
 }
 
 func TestMultiIsAllOrNothing(t *testing.T) { // CUR-CLI-68, -69
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithNamespace("ns"))
+	server, client := start(t, framework.WithNamespace("ns"))
 	ctx := t.Context()
 	testbed.Create(t, client, "/a", []byte("0"), framework.ContainerParents())
 	request := &zk.CreateRequest{Path: "/a/child-", Flags: zk.FlagSequence}
-	responses, err := client.Multi(ctx, &zk.CheckVersionRequest{Path: "/a", Version: 0}, request, &zk.SetDataRequest{Path: "/a", Data: []byte("1"), Version: -1})
+	responses, err := client.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/a", Version: 0}, request, &zk.SetDataRequest{Path: "/a", Data: []byte("1"), Version: -1})
 	require.NoError(t, err)
 	require.Equal(t, "/a/child-0000000000", responses[1].String)
 	require.Equal(t, &zk.CreateRequest{Path: "/a/child-", Flags: zk.FlagSequence}, request, "the caller's is not changed")
@@ -150,23 +135,18 @@ func TestMultiIsAllOrNothing(t *testing.T) { // CUR-CLI-68, -69
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	require.Len(t, responses, 2)
 	require.ErrorIs(t, responses[1].Error, zk.ErrBadVersion)
-	_, err = server.Get("/ns/a/child-0000000000")
-	require.NoError(t, err, "nothing was done")
+	require.NoError(t, testbed.Err(server.Get("/ns/a/child-0000000000")), "nothing was done")
 }
 
 func TestCancelledContextReturnsAtOnce(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	gate := server.Block(zktest.OnPath("/stuck"))
 	defer gate.Open()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	const n = 40 // go-zookeeper's queue holds 16, and blocks then
 	results := make(chan error, n)
 	for range n {
-		go func() {
-			_, err := client.Set(ctx, "/stuck", nil)
-			results <- err
-		}()
+		go func() { results <- testbed.Err(client.Set(ctx, "/stuck", nil)) }() // ends with ctx
 	}
 	testbed.Receive(t, gate.Arrived(), "the first request")
 	cancel(assert.AnError)
@@ -180,33 +160,7 @@ func TestCancelledContextReturnsAtOnce(t *testing.T) {
 		}
 	}
 	require.Positive(t, unknown, "what was sent may be carried out")
-	_, _, err := client.Get(ctx, "/")
-	require.ErrorIs(t, err, context.Canceled, "beforehand")
-}
-
-func TestOperationOutlivesALostConnection(t *testing.T) { // CUR-RTY-01, -09, CUR-CLI-12, -14
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	testbed.Create(t, client, "/a", []byte("data"))
-	for _, fault := range testbed.Faults {
-		injected := server.Inject(fault, 0, zktest.OnOp("getData"))
-		data, _, err := client.Get(testbed.Context(t), "/a")
-		require.NoError(t, err, fault)
-		require.Equal(t, "data", string(data))
-		require.True(t, injected.Met())
-	}
-}
-
-func TestWriteWhoseReplyWasLostSaysSo(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
-	_, err := client.Create(testbed.Context(t), "/a", nil)
-	require.ErrorIs(t, err, zk.ErrNodeExists, "it has met itself")
-	require.True(t, retry.Unknown(err))
-	_, err = client.Create(testbed.Context(t), "/a", nil)
-	require.ErrorIs(t, err, zk.ErrNodeExists)
-	require.False(t, retry.Unknown(err), "somebody else's")
+	require.ErrorIs(t, testbed.Err(client.Get(ctx, "/")), context.Canceled, "beforehand")
 }
 
 func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
@@ -238,54 +192,8 @@ func TestCreateModesAndParents(t *testing.T) { // CUR-CLI-41, -45, -46
 	require.Equal(t, "/box \"\" container\n/ttl \"\" ttl 1m0s\n/ttl-0000000001 \"\" ttl 1m0s\n", server.Tree())
 }
 
-// TestProtectedCreateWithAnyRequestFailing checks that one node is created, and belongs to the live
-// session.
-func TestProtectedCreateWithAnyRequestFailing(t *testing.T) { // CURATOR-45, -498, -644, CUR-CLI-23
-	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-		path, err := s.Subject.Create(testbed.Context(t), "/q/n-", nil,
-			framework.As(framework.EphemeralSequential), framework.Protected(), framework.ContainerParents())
-		s.Spare(true) // later requests are the test's own
-		require.NoError(t, err)
-		session := testbed.Session(t, s.Subject)
-		_, stat, err := s.Subject.Get(testbed.Context(t), path)
-		require.NoError(t, err)
-		require.Equal(t, session.ID(), stat.EphemeralOwner)
-		testbed.Eventually(t, func() bool {
-			children, err := s.Server.Children("/q")
-			return err == nil && len(children) == 1
-		}, "exactly one node")
-	})
-}
-
-func TestFailedProtectedCreateLeavesNothing(t *testing.T) { // CUR-CLI-25, CURATOR-79
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithRetryPolicy(retry.Never()))
-	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
-	_, err := client.Create(testbed.Context(t), "/n-", nil, framework.As(framework.PersistentSequential), framework.Protected())
-	require.ErrorIs(t, err, zk.ErrConnectionClosed)
-	testbed.Eventually(t, func() bool { return server.Tree() == "" }, "it is cleaned up in the background")
-}
-
-func TestGuaranteedDeleteGoesOnInTheBackground(t *testing.T) { // CUR-CLI-28, CURATOR-106, -264
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithNamespace("ns"))
-	testbed.Create(t, client, "/a", nil, framework.ContainerParents())
-	server.Stop()
-	ctx := testbed.Timeout(t, 10*time.Millisecond)
-	err := client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	_, err = server.Get("/ns/a")
-	require.NoError(t, err)
-	require.NoError(t, server.Restart())
-	testbed.Eventually(t, func() bool {
-		_, err := server.Get("/ns/a")
-		return err != nil
-	}, "the node goes")
-}
-
 func TestGuaranteedDeleteOfAMissingNodeIsSuccess(t *testing.T) { // CURATOR-42
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	require.NoError(t, client.Delete(t.Context(), "/none", framework.Guaranteed(), framework.IfExists()))
 	require.ErrorIs(t, client.Delete(t.Context(), "/none", framework.Guaranteed()), zk.ErrNoNode)
 	testbed.Create(t, client, "/a", nil)
@@ -293,13 +201,11 @@ func TestGuaranteedDeleteOfAMissingNodeIsSuccess(t *testing.T) { // CURATOR-42
 	err := client.Delete(testbed.Context(t), "/a", framework.Guaranteed())
 	require.NoError(t, err, "the first try may have removed it")
 	testbed.Create(t, client, "/a/b", nil, framework.ContainerParents())
-	err = client.Delete(t.Context(), "/a", framework.IfExists(), framework.Guaranteed())
-	require.ErrorIs(t, err, zk.ErrNotEmpty)
+	require.ErrorIs(t, client.Delete(t.Context(), "/a", framework.IfExists(), framework.Guaranteed()), zk.ErrNotEmpty)
 }
 
 func TestWatchesOnOneNodeAreOneOnTheServer(t *testing.T) { // CURATOR-14, -654
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	ctx := t.Context()
 	testbed.Create(t, client, "/a", nil)
 	var watches []*framework.Watch
@@ -315,8 +221,7 @@ func TestWatchesOnOneNodeAreOneOnTheServer(t *testing.T) { // CURATOR-14, -654
 		require.Equal(t, zk.EventNodeDataChanged, w.Event().Type)
 		require.Equal(t, "/a", w.Event().Path)
 	}
-	_, _, _, err := client.GetW(ctx, "/none")
-	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(client.GetW(ctx, "/none")), zk.ErrNoNode)
 	require.Zero(t, server.WatchCount(), "no watch on a node that is not there")
 }
 
@@ -341,18 +246,6 @@ func TestExistsWatchesBothWays(t *testing.T) {
 	require.Equal(t, zk.EventNodeDeleted, children.Event().Type)
 }
 
-func TestWatchFiresWhenTheConnectionIsLost(t *testing.T) { // KZ-CST-15
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	w := testbed.GetW(t, client, "/")
-	server.CutConnections()
-	testbed.Receive(t, w.Done(), "the end of the watch")
-	require.Equal(t, zk.EventNotWatching, w.Event().Type)
-	w = testbed.GetW(t, client, "/")
-	require.Equal(t, zk.Event{}, w.Event())
-	testbed.Eventually(t, func() bool { return server.WatchCount() == 1 }, "the watch of the old connection goes")
-}
-
 // TestSetAndMultiTakeWhatCreateTakes is issue 10, B6: above 1 MB they failed with "buffer too
 // small".
 func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
@@ -369,15 +262,12 @@ func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
 }
 
 func TestACLCallsFindTheirNodeInANamespace(t *testing.T) { // CUR-CLI-54
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithNamespace("ns"))
+	_, client := start(t, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	writeOnly := zk.WorldACL(zk.PermWrite)
 	testbed.Create(t, client, "/a", nil, framework.ACL(writeOnly))
-	_, err := client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll))
-	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = client.SetACL(ctx, "/none", zk.WorldACL(zk.PermAll))
-	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll))), zk.ErrNoAuth)
+	require.ErrorIs(t, testbed.Err(client.SetACL(ctx, "/none", zk.WorldACL(zk.PermAll))), zk.ErrNoNode)
 	testbed.Create(t, client, "/b", nil, framework.ACL(zk.WorldACL(zk.PermWrite|zk.PermRead|zk.PermAdmin)))
 	stat, err := client.SetACL(ctx, "/b", zk.WorldACL(zk.PermAll), framework.IfVersion(0))
 	require.NoError(t, err)
@@ -389,7 +279,5 @@ func TestACLCallsFindTheirNodeInANamespace(t *testing.T) { // CUR-CLI-54
 
 	_, err = client.SetACL(ctx, "/b", writeOnly, framework.IfVersion(0)) // it is 1
 	require.ErrorIs(t, err, zk.ErrBadVersion)
-	acl, _, err = client.GetACL(ctx, "/b")
-	require.NoError(t, err)
-	require.Equal(t, zk.WorldACL(zk.PermAll), acl)
+	require.Equal(t, zk.WorldACL(zk.PermAll), testbed.ACL(t, client, "/b"))
 }

@@ -3,7 +3,6 @@ package framework_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -29,13 +28,11 @@ func TestCloseDeletesWhatAFailedCreateHasLeft(t *testing.T) {
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
 			server := zktest.NewServer(t, append(test.opts, zktest.WithInMemory())...)
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithRetryPolicy(retry.Never()))
-			require.NoError(t, err)
+			client := testbed.ClientOf(t, server, framework.WithRetryPolicy(retry.Never()))
 			require.NoError(t, client.WaitConnected(t.Context()))
 			require.NoError(t, server.Create("/p", nil))
 			server.Inject(test.fault, 0, zktest.OnCreate())
-			_, err = client.Create(t.Context(), "/p/a", nil, framework.Protected())
-			require.Error(t, err)
+			require.Error(t, testbed.Err(client.Create(t.Context(), "/p/a", nil, framework.Protected())))
 			client.Close()
 			time.Sleep(time.Hour) // virtual time, in which the late create is deleted
 			require.Empty(t, testbed.ServerChildren(t, server, "/p"))
@@ -46,15 +43,13 @@ func TestCloseDeletesWhatAFailedCreateHasLeft(t *testing.T) {
 // TestCloseDeletesWhatASessionMakesThatIsLostToTheClientAlone: the servers know it still, and carry
 // out its create when the client is closed.
 func TestCloseDeletesWhatASessionMakesThatIsLostToTheClientAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		require.NoError(t, server.Create("/p", nil))
 		first := testbed.Session(t, client)
 		gate := server.Block(zktest.OnCreate())
 		ctx, cancel := context.WithCancel(t.Context())
 		result := testbed.Go(func() error {
-			_, err := client.Create(ctx, "/p/a", nil, framework.Protected())
-			return err
+			return testbed.Err(client.Create(ctx, "/p/a", nil, framework.Protected()))
 		})
 		<-gate.Arrived()
 		cancel()
@@ -64,13 +59,12 @@ func TestCloseDeletesWhatASessionMakesThatIsLostToTheClientAlone(t *testing.T) {
 		gate.Open()
 		time.Sleep(time.Hour) // virtual time
 		require.Empty(t, testbed.ServerChildren(t, server, "/p"))
-	})
+	}, framework.WithExpirationPercent(50), framework.WithRetryPolicy(retry.Never()))
 }
 
 // TestCloseDialsNothingWithoutNeed: nothing is left, and the session has ended before.
 func TestCloseDialsNothingWithoutNeed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		server.RefuseConnections(true)
 		require.NoError(t, server.ExpireSession(session.ID()))
@@ -84,13 +78,10 @@ func TestCloseDialsNothingWithoutNeed(t *testing.T) {
 
 // TestCloseDeletesWhatAGuaranteedDeleteHasLeftToTheBackground.
 func TestCloseDeletesWhatAGuaranteedDeleteHasLeftToTheBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		require.NoError(t, server.Create("/a", nil))
 		server.Inject(zktest.FailBefore, 0, zktest.OnOp("delete"))
-		gone := testbed.Cancelled(t)
-		err := client.Delete(gone, "/a", framework.Guaranteed())
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, client.Delete(testbed.Cancelled(t), "/a", framework.Guaranteed()), context.Canceled)
 		client.Close()
 		require.False(t, server.Exists("/a"))
 	})

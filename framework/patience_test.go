@@ -1,14 +1,12 @@
 package framework_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,28 +15,16 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
 
 // logged is a log that tests read.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer // guarded by mu
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
+type logged struct{ testbed.Output }
 
 // lines are the lines that contain text.
 func (l *logged) lines(text string) (found []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, text) {
 			found = append(found, line)
 		}
@@ -83,9 +69,7 @@ func TestServerThatAnswersOnlyPings(t *testing.T) {
 			}
 			client := testbed.NewClient(t, []string{"a", "b"}, framework.WithDialer(dial), framework.WithSessionTimeout(9*time.Second))
 			began := time.Now()
-			ctx := testbed.Timeout(t, time.Minute)
-			_, _, err := client.Get(ctx, "/")
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(client.Get(testbed.Timeout(t, time.Minute), "/")))
 			require.Less(t, time.Since(began), 7*time.Second, "two thirds of the session timeout, and a pause")
 		})
 	}
@@ -94,8 +78,7 @@ func TestServerThatAnswersOnlyPings(t *testing.T) {
 // TestManyRequestsInARowAreNotASilentServer: each waits for the requests ahead of it, for longer
 // than a server may be silent.
 func TestManyRequestsInARowAreNotASilentServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		defer server.Delay(time.Second, zktest.OnOp("getData"))()
 		var group sync.WaitGroup
@@ -108,7 +91,7 @@ func TestManyRequestsInARowAreNotASilentServer(t *testing.T) {
 		}
 		group.Wait()
 		require.NoError(t, session.Err())
-	})
+	}, framework.WithRetryPolicy(retry.Never()))
 }
 
 // TestSlowHandshake: nothing is gained by leaving the only server that there is.
@@ -125,9 +108,7 @@ func TestSlowHandshake(t *testing.T) {
 	testbed.RunVirtual(t, "of a session with a hold", func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		client := testbed.ClientOf(t, server, framework.WithErrorPolicy(connstate.LostEndsHold))
-		m, err := mutex.New(client, "/billing/nightly")
-		require.NoError(t, err)
-		hold := testbed.Acquire(t, m)
+		_, hold := held(t, client, "/lock")
 		defer server.Delay(25*time.Second, zktest.OnOp("connect"))()
 		server.CutConnections()
 		time.Sleep(2 * time.Minute) // virtual time: longer than the connect requests take
@@ -190,9 +171,7 @@ func TestWritesThatAreTooSlowForTheSessionAreAReason(t *testing.T) {
 		var log logged
 		client := testbed.ClientOf(t, server, log.keep(slog.LevelWarn),
 			framework.WithSessionTimeout(4*time.Second))
-		m, err := mutex.New(client, "/lock")
-		require.NoError(t, err)
-		hold := testbed.Acquire(t, m)
+		_, hold := held(t, client, "/lock")
 		time.Sleep(time.Hour) // virtual time, in which nothing may happen
 		require.NoError(t, hold.Err())
 		require.Empty(t, log.lines(""))

@@ -27,8 +27,7 @@ func TestCancelledWhileTheServerDoesNotRead(t *testing.T) {
 		ctx := testbed.Cancelled(t)
 		began := time.Now()
 		for range 1000 {
-			_, _, err := client.Get(ctx, "/a")
-			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, testbed.Err(client.Get(ctx, "/a")), context.Canceled)
 		}
 		require.Zero(t, time.Since(began))
 	})
@@ -74,8 +73,7 @@ func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
 		cancel()
 	}
 	goOn()
-	_, stat, err := client.Get(ctx, "/a")
-	require.NoError(t, err)
+	stat := testbed.Stat(t, client, "/a")
 	require.GreaterOrEqual(t, surely, requests-1, "the first may be in the hands of the goroutine that writes")
 	require.LessOrEqual(t, int(stat.Version), requests-surely, "what the errors call not sent was not carried out")
 }
@@ -83,33 +81,27 @@ func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
 // TestARequestThatIsTooLongCostsNobodyTheConnection: each of six tries suspended all holders of the
 // process.
 func TestARequestThatIsTooLongCostsNobodyTheConnection(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	_, client := start(t)
 	ctx := testbed.Context(t)
 	require.NoError(t, client.WaitConnected(ctx))
 	states := heard(t, client)
 	long, data := "/"+strings.Repeat("x", 1<<20), make([]byte, 1<<20)
 	for name, op := range map[string]func() error{
-		"create":           func() error { _, err := client.Create(ctx, "/a", data); return err },
-		"protected create": func() error { _, err := client.Create(ctx, "/a", data, framework.Protected()); return err },
+		"create":           func() error { return testbed.Err(client.Create(ctx, "/a", data)) },
+		"protected create": func() error { return testbed.Err(client.Create(ctx, "/a", data, framework.Protected())) },
 		"container": func() error {
-			_, err := client.Create(ctx, "/a", data, framework.As(framework.Container))
-			return err
+			return testbed.Err(client.Create(ctx, "/a", data, framework.As(framework.Container)))
 		},
-		"set":    func() error { _, err := client.Set(ctx, "/a", data); return err },
-		"multi":  func() error { _, err := client.Multi(ctx, &zk.SetDataRequest{Path: "/a", Data: data}); return err },
-		"delete": func() error { return client.Delete(ctx, long) },
-		"guarantee": func() error {
-			err := client.Delete(ctx, long, framework.IfExists(), framework.Guaranteed())
-			return err
-		},
-		"get":     func() error { _, _, err := client.Get(ctx, long); return err },
-		"watch":   func() error { _, _, _, err := client.ChildrenW(ctx, long); return err },
-		"exists":  func() error { _, _, _, err := client.ExistsW(ctx, long); return err },
-		"set acl": func() error { _, err := client.SetACL(ctx, long, zk.WorldACL(zk.PermAll)); return err },
+		"set":       func() error { return testbed.Err(client.Set(ctx, "/a", data)) },
+		"multi":     func() error { return testbed.Err(client.Multi(ctx, &zk.SetDataRequest{Path: "/a", Data: data})) },
+		"delete":    func() error { return client.Delete(ctx, long) },
+		"guarantee": func() error { return client.Delete(ctx, long, framework.IfExists(), framework.Guaranteed()) },
+		"get":       func() error { return testbed.Err(client.Get(ctx, long)) },
+		"watch":     func() error { return testbed.Err(client.ChildrenW(ctx, long)) },
+		"exists":    func() error { return testbed.Err(client.ExistsW(ctx, long)) },
+		"set acl":   func() error { return testbed.Err(client.SetACL(ctx, long, zk.WorldACL(zk.PermAll))) },
 		"add watch": func() error {
-			_, err := client.AddWatch(ctx, long, framework.WatchRecursive, func(zk.Event) {})
-			return err
+			return testbed.Err(client.AddWatch(ctx, long, framework.WatchRecursive, func(zk.Event) {}))
 		},
 	} {
 		err := op()
@@ -127,10 +119,8 @@ func TestMaxRequestIsThatOfTheServers(t *testing.T) {
 	testbed.Create(t, client, "/a", nil)
 	const longest = 1<<20 - 1 - 8 - 4 - len("/a") - 4 - 4 // header, path, data, version
 	testbed.Set(t, client, "/a", make([]byte, longest))
-	_, err := client.Set(ctx, "/a", make([]byte, longest+1))
-	require.ErrorIs(t, err, framework.ErrTooLong)
-	_, err = over.Set(ctx, "/a", make([]byte, longest+1))
-	require.ErrorIs(t, err, zk.ErrConnectionClosed)
+	require.ErrorIs(t, testbed.Err(client.Set(ctx, "/a", make([]byte, longest+1))), framework.ErrTooLong)
+	require.ErrorIs(t, testbed.Err(over.Set(ctx, "/a", make([]byte, longest+1))), zk.ErrConnectionClosed)
 	for _, bytes := range []int{-1, 0, 1023} {
 		_, err := framework.New(server.Servers(), framework.WithMaxRequest(bytes))
 		require.ErrorIs(t, err, framework.ErrBadArgument)

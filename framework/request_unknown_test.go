@@ -19,25 +19,16 @@ import (
 func optionalOps(c *framework.Client) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"create2": func(ctx context.Context) error {
-			_, err := c.Create(ctx, "/stat", nil, framework.StatTo(new(zk.Stat)))
-			return err
+			return testbed.Err(c.Create(ctx, "/stat", nil, framework.StatTo(new(zk.Stat))))
 		},
 		"multiRead": func(ctx context.Context) error {
-			_, err := admin.MultiRead(ctx, c, admin.Read{Path: "/"})
-			return err
+			return testbed.Err(admin.MultiRead(ctx, c, admin.Read{Path: "/"}))
 		},
-		"getEphemerals": func(ctx context.Context) error {
-			_, err := admin.Ephemerals(ctx, c, "/")
-			return err
-		},
+		"getEphemerals": func(ctx context.Context) error { return testbed.Err(admin.Ephemerals(ctx, c, "/")) },
 		"getAllChildrenNumber": func(ctx context.Context) error {
-			_, err := admin.CountDescendants(ctx, c, "/")
-			return err
+			return testbed.Err(admin.CountDescendants(ctx, c, "/"))
 		},
-		"whoAmI": func(ctx context.Context) error {
-			_, err := admin.WhoAmI(ctx, c)
-			return err
-		},
+		"whoAmI": func(ctx context.Context) error { return testbed.Err(admin.WhoAmI(ctx, c)) },
 	}
 }
 
@@ -57,7 +48,7 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, results[0].Err, zk.ErrNoNode)
 		require.ElementsMatch(t, []string{"a", "stat"}, results[1].Children)
-		responses, err := client.Multi(ctx, &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer})
+		responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer})
 		require.NoError(t, err)
 		require.NotZero(t, responses[0].Stat.Czxid)
 
@@ -127,8 +118,7 @@ func TestAContainerOfAKeeperHasNoOwner(t *testing.T) {
 	other, _, err := zk.Connect(server.Servers(), 10*time.Second, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	defer other.Close()
-	_, err = other.CreateContainer("/locks", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(other.CreateContainer("/locks", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))))
 	_, shown, err := other.Get("/locks")
 	require.NoError(t, err)
 	require.NotZero(t, shown.EphemeralOwner)
@@ -137,15 +127,12 @@ func TestAContainerOfAKeeperHasNoOwner(t *testing.T) {
 	_, stat, err := client.Get(ctx, "/locks")
 	require.NoError(t, err)
 	require.Zero(t, stat.EphemeralOwner)
-	_, err = client.Create(ctx, "/locks/a", nil, framework.ContainerParents())
-	require.NoError(t, err)
+	testbed.Create(t, client, "/locks/a", nil, framework.ContainerParents())
 }
 
 func TestAWatchThatHasWorkedStaysKnown(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	ctx := testbed.Context(t)
-	_, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
+	server, client := start(t)
+	_, err := client.AddWatch(testbed.Context(t), "/a", framework.WatchRecursive, func(zk.Event) {})
 	require.NoError(t, err, "the servers know it")
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("addWatch")) // say, a rolling restart
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("addWatch"))
@@ -153,8 +140,7 @@ func TestAWatchThatHasWorkedStaysKnown(t *testing.T) {
 }
 
 func TestContainersThatHaveWorkedStayKnown(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	testbed.Create(t, client, "/a/b", []byte{}, framework.ContainerParents())
 	require.Contains(t, server.Tree(), "/a \"\" container")
 	server.Inject(zktest.FailBefore, 0, zktest.OnOp("createContainer"))

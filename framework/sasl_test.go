@@ -31,16 +31,12 @@ func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 	require.Equal(t, []admin.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "eve"}}, who)
 	testbed.Create(t, client, "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
 	testbed.Create(t, client, "/b", nil, framework.ACL(zk.AuthACL(zk.PermAll)))
-	acl, _, err := client.GetACL(ctx, "/b")
-	require.NoError(t, err)
-	require.Contains(t, acl, zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
+	require.Contains(t, testbed.ACL(t, client, "/b"), zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"})
 	testbed.Create(t, client, "/c", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "eve"}}))
 	for _, end := range []func(){func() {}, server.CutConnections, func() { testbed.On(server).ExpireSession(t, client) }} {
 		end()
-		_, _, err = client.Get(ctx, "/a")
-		require.NoError(t, err)
-		_, _, err = client.Get(ctx, "/c")
-		require.ErrorIs(t, err, zk.ErrNoAuth)
+		testbed.Get(t, client, "/a")
+		require.ErrorIs(t, testbed.Err(client.Get(ctx, "/c")), zk.ErrNoAuth)
 	}
 }
 
@@ -101,13 +97,13 @@ func TestAMechanismWhoseServerIsOutOfReachIsTriedAgain(t *testing.T) {
 	var times atomic.Int32
 	times.Store(3)
 	client := testbed.NewClient(t, server.Servers(), framework.WithSASL(outOfReach(sasl.DigestMD5("bob", "secret"), &times)))
-	_, _, err := client.Get(testbed.Context(t), "/")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(client.Get(testbed.Context(t), "/")))
 	require.Equal(t, int32(-1), times.Load())
 
 	times.Store(1 << 30)
 	server.CutConnections()
 	testbed.Eventually(t, func() bool { return client.State() != connstate.Connected }, "the end of the connection")
+	var err error
 	testbed.Eventually(t, func() bool { // the next try may take long
 		err = client.WaitConnected(testbed.Timeout(t, 200*time.Millisecond))
 		return err != nil && strings.Contains(err.Error(), "SASL DIGEST-MD5: no KDC")
@@ -119,8 +115,7 @@ func TestAMechanismWhoseServerIsOutOfReachIsTriedAgain(t *testing.T) {
 func TestAServerThatRequiresSASLSaysSo(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	client := newClient(t, server)
-	_, _, err := client.Get(testbed.Context(t), "/")
-	require.ErrorIs(t, err, framework.ErrAuthRequired)
+	require.ErrorIs(t, testbed.Err(client.Get(testbed.Context(t), "/")), framework.ErrAuthRequired)
 }
 
 func TestAnACLOfSASLIsInvalidOnAServerWithoutIt(t *testing.T) {
@@ -134,6 +129,5 @@ func TestBadOptionsOfSASLAreRefused(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	_, err = zktest.Start(zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	require.Error(t, err)
-	_, err = zktest.Start(zktest.WithSASL(nil))
-	require.Error(t, err)
+	require.Error(t, testbed.Err(zktest.Start(zktest.WithSASL(nil))))
 }

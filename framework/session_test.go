@@ -1,12 +1,7 @@
 package framework_test
 
 import (
-	"bufio"
-	"context"
-	"encoding/binary"
 	"fmt"
-	"io"
-	"net"
 	"runtime"
 	"slices"
 	"sync"
@@ -31,13 +26,29 @@ import (
 func virtual(t *testing.T, opts ...framework.Option) (*zktest.Server, *framework.Client) {
 	t.Helper()
 	server := zktest.NewServer(t, zktest.WithInMemory())
-	client, err := framework.New([]string{server.Addr()}, append([]framework.Option{
-		framework.WithDialer(server.DialContext), framework.WithSessionTimeout(10 * time.Second),
-	}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
+	client := testbed.ClientOf(t, server, append([]framework.Option{framework.WithSessionTimeout(10 * time.Second)}, opts...)...)
 	require.NoError(t, client.WaitConnected(t.Context()))
 	return server, client
+}
+
+// inBubble runs test in a synctest bubble with a server and a client, which has opts.
+func inBubble(
+	t *testing.T, test func(t *testing.T, server *zktest.Server, client *framework.Client), opts ...framework.Option,
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server, client := virtual(t, opts...)
+		test(t, server, client)
+	})
+}
+
+// runInBubble is inBubble for a subtest.
+func runInBubble(
+	t *testing.T, name string, test func(t *testing.T, server *zktest.Server, client *framework.Client),
+	opts ...framework.Option,
+) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, test, opts...) })
 }
 
 // heard records states, and returns what shows them.
@@ -60,8 +71,7 @@ func heard(t *testing.T, client *framework.Client) func() []connstate.State {
 // TestDependentsAreNotifiedBeforeListeners has a slow dependent, and any goroutine may notice the
 // lost connection first.
 func TestDependentsAreNotifiedBeforeListeners(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		const n = 10
 		var notified atomic.Int32
@@ -83,42 +93,8 @@ func TestDependentsAreNotifiedBeforeListeners(t *testing.T) {
 	})
 }
 
-func TestStatesOfALongOutage(t *testing.T) { // CUR-CST-01, -02
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
-		states := heard(t, client)
-		for range 2 {
-			server.Stop()
-			time.Sleep(time.Minute) // virtual time: an outage longer than the session timeout
-			require.NoError(t, server.Restart())
-			time.Sleep(10 * time.Second) // virtual time, in which it must connect again
-		}
-		require.Equal(t, []connstate.State{
-			connstate.Suspended, connstate.Lost, connstate.Reconnected,
-			connstate.Suspended, connstate.Lost, connstate.Reconnected,
-		}, states())
-		require.Equal(t, connstate.Reconnected, client.State())
-	})
-}
-
-func TestStatesOfAShortOutage(t *testing.T) { // CUR-CST-03
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
-		session := testbed.Session(t, client)
-		states := heard(t, client)
-		server.Stop()
-		time.Sleep(5 * time.Second) // virtual time: an outage shorter than the session timeout
-		require.NoError(t, server.Restart())
-		time.Sleep(5 * time.Second) // virtual time, in which it must connect again
-		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Reconnected}, states())
-		again := testbed.Session(t, client)
-		require.Same(t, session, again)
-	})
-}
-
 func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, KZ-CST-02, CURATOR-367
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		states := heard(t, client)
 		session := testbed.Session(t, client)
 		require.NoError(t, server.ExpireSession(session.ID()))
@@ -128,47 +104,33 @@ func TestStatesOfAnExpiredSession(t *testing.T) { // CUR-CLI-14, KZ-CST-02, CURA
 		require.NotEqual(t, session.ID(), next.ID())
 		synctest.Wait()
 		require.Equal(t, []connstate.State{connstate.Suspended, connstate.Lost, connstate.Reconnected}, states())
-		_, _, err := client.In(session).Get(t.Context(), "/")
-		require.ErrorIs(t, err, framework.ErrSessionLost)
-		_, _, err = client.In(next).Get(t.Context(), "/")
-		require.NoError(t, err)
+		require.ErrorIs(t, testbed.Err(client.In(session).Get(t.Context(), "/")), framework.ErrSessionLost)
+		require.NoError(t, testbed.Err(client.In(next).Get(t.Context(), "/")))
 	})
 }
 
 // TestLostComesBeforeTheServersEndTheSession freezes the link, so that only the clock shows it.
 func TestLostComesBeforeTheServersEndTheSession(t *testing.T) { // CURATOR-247, -134, -460
 	for _, timeout := range []time.Duration{4 * time.Second, 6 * time.Second, 10 * time.Second, 40 * time.Second} {
-		for _, dependent := range []bool{false, true} {
-			testbed.RunVirtual(t, fmt.Sprintf("%v, somebody depends on it: %v", timeout, dependent), func(t *testing.T) {
-				server, client := virtual(t, framework.WithSessionTimeout(timeout))
-				session := testbed.Session(t, client)
-				require.Equal(t, timeout, session.Timeout())
-				var notified time.Time
-				if dependent {
-					testbed.Depend(t, session, connstate.LostEndsHold, func(error) { notified = time.Now() })
-				}
-				time.Sleep(17 * time.Second) // virtual time: the session is idle for a part of its timeout
-				require.NoError(t, session.Err())
-				server.Freeze()
-				began := time.Now()
-				<-session.Done()
-				require.Len(t, server.Sessions(), 1, "the server has not ended it yet")
-				require.GreaterOrEqual(t, time.Since(began), timeout/2)
-				synctest.Wait()
-				if dependent {
-					require.False(t, notified.IsZero())
-				}
-				server.Thaw()
-			})
-		}
+		runInBubble(t, timeout.String(), func(t *testing.T, server *zktest.Server, client *framework.Client) {
+			session := testbed.Session(t, client)
+			require.Equal(t, timeout, session.Timeout())
+			time.Sleep(17 * time.Second) // virtual time: the session is idle for a part of its timeout
+			require.NoError(t, session.Err())
+			server.Freeze()
+			began := time.Now()
+			<-session.Done()
+			require.Len(t, server.Sessions(), 1, "the server has not ended it yet")
+			require.GreaterOrEqual(t, time.Since(began), timeout/2)
+			server.Thaw()
+		}, framework.WithSessionTimeout(timeout))
 	}
 }
 
 // TestALateAnswerToAConnectRequestIsCountedFromTheRequest: the server last heard of the session
 // with the request.
 func TestALateAnswerToAConnectRequestIsCountedFromTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		answer := server.BlockReplies(zktest.OnOp("connect"))
 		server.CutConnections()
@@ -186,8 +148,7 @@ func TestALateAnswerToAConnectRequestIsCountedFromTheRequest(t *testing.T) {
 }
 
 func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithExpirationPercent(50))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		time.Sleep(time.Minute) // virtual time, in which the session must live on
 		require.NoError(t, session.Err())
@@ -195,7 +156,7 @@ func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
 		began := time.Now()
 		<-session.Done()
 		require.LessOrEqual(t, time.Since(began), 5*time.Second)
-	})
+	}, framework.WithExpirationPercent(50))
 }
 
 // TestAHealthySessionOutlastsItsExpirationPercent has a dependent of a session most of the time,
@@ -203,8 +164,7 @@ func TestExpirationPercentMakesLostComeSooner(t *testing.T) { // CUR-CST-05
 func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 	for _, percent := range []int{50, 60, 75, 100} {
 		for phase := range 34 {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t, framework.WithExpirationPercent(percent))
+			inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 				server.Delay(100 * time.Millisecond)
 				session := testbed.Session(t, client)
 				for range 3 {
@@ -217,7 +177,7 @@ func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 					require.NoError(t, session.Err(), "percent %d, phase %d", percent, phase)
 					require.True(t, stop())
 				}
-			})
+			}, framework.WithExpirationPercent(percent))
 		}
 	}
 }
@@ -227,15 +187,14 @@ func TestAHealthySessionOutlastsItsExpirationPercent(t *testing.T) {
 func TestAHealthySessionOutlastsACut(t *testing.T) {
 	for _, percent := range []int{50, 60, 80, 100} {
 		for phase := range 20 {
-			synctest.Test(t, func(t *testing.T) {
-				server, client := virtual(t, framework.WithExpirationPercent(percent))
+			inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 				session := testbed.Session(t, client)
 				time.Sleep(time.Duration(phase) * 250 * time.Millisecond) // virtual time: the phase of the heartbeats is under test
 				testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 				server.CutConnections()
 				time.Sleep(20 * time.Second) // virtual time, in which it must last
 				require.NoError(t, session.Err(), "percent %d, phase %d", percent, phase)
-			})
+			}, framework.WithExpirationPercent(percent))
 		}
 	}
 }
@@ -244,8 +203,7 @@ func TestAHealthySessionOutlastsACut(t *testing.T) {
 // confirmed the session.
 func TestDependDoesNotEndASession(t *testing.T) {
 	for idle := 9 * time.Second; idle < 10*time.Second; idle += 50 * time.Millisecond {
-		synctest.Test(t, func(t *testing.T) {
-			server, client := virtual(t)
+		inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			session := testbed.Session(t, client)
 			server.Delay(100*time.Millisecond, zktest.OnOp("multi")) // a leader that is far away
 			// virtual time, with nothing but pings
@@ -260,8 +218,7 @@ func TestDependDoesNotEndASession(t *testing.T) {
 }
 
 func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		server.ResetCounts()
 		time.Sleep(time.Minute) // virtual time: the test counts the requests of a minute
@@ -274,8 +231,7 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 		require.Nil(t, stop)
 		for range 3 { // two writes would do
 			require.NoError(t, engine.Of(client).Do(t.Context(), "sync", "/", func(l *engine.Connection) error {
-				_, err := wire.Call(t.Context(), l.Conn, wire.AskSync("/"))
-				return err
+				return testbed.Err(wire.Call(t.Context(), l.Conn, wire.AskSync("/")))
 			}))
 		}
 		_, err = session.Depend(connstate.LostEndsHold, func(error) {})
@@ -296,8 +252,7 @@ func TestOnlyThoseWhoDependOnASessionCostTheLeaderAnything(t *testing.T) {
 }
 
 func TestDependentsAreNotifiedByTheirPolicy(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	session := testbed.Session(t, client)
 	notified := make(chan error, 10)
 	testbed.Depend(t, session, connstate.SuspendedEndsHold, func(cause error) { notified <- cause })
@@ -308,11 +263,9 @@ func TestDependentsAreNotifiedByTheirPolicy(t *testing.T) {
 	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 	require.NoError(t, server.ExpireSession(session.ID()))
 	require.ErrorIs(t, testbed.Receive(t, patient, "the loss"), framework.ErrSessionLost)
-	_, err := session.Depend(connstate.LostEndsHold, func(error) {})
-	require.ErrorIs(t, err, framework.ErrSessionLost)
+	require.ErrorIs(t, testbed.Err(session.Depend(connstate.LostEndsHold, func(error) {})), framework.ErrSessionLost)
 
-	next := testbed.Session(t, client)
-	testbed.Depend(t, next, connstate.LostEndsHold, func(cause error) { patient <- cause })
+	testbed.Depend(t, testbed.Session(t, client), connstate.LostEndsHold, func(cause error) { patient <- cause })
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, testbed.Receive(t, patient, "the end"), framework.ErrClosed)
 	assert.Empty(t, notified, "once")
@@ -323,8 +276,7 @@ func TestDependentsAreNotifiedByTheirPolicy(t *testing.T) {
 func TestADependentThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
+		client := testbed.ClientOf(t, server)
 		session := testbed.Session(t, client)
 		var notified atomic.Int32
 		for n := range 20 {
@@ -351,11 +303,9 @@ func TestInASessionThatIsNotTheClients(t *testing.T) {
 	session := testbed.Session(t, one)
 	for name, view := range map[string]*framework.Client{"another client's": two.In(session), "none": two.In(nil)} {
 		t.Run(name, func(t *testing.T) {
-			_, err := view.Create(ctx, "/a", nil)
-			require.ErrorIs(t, err, framework.ErrBadArgument)
-			_, _, err = view.Get(ctx, "/")
-			require.ErrorIs(t, err, framework.ErrBadArgument)
-			err = view.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
+			require.ErrorIs(t, testbed.Err(view.Create(ctx, "/a", nil)), framework.ErrBadArgument)
+			require.ErrorIs(t, testbed.Err(view.Get(ctx, "/")), framework.ErrBadArgument)
+			err := view.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed())
 			require.ErrorIs(t, err, framework.ErrBadArgument)
 			require.ErrorIs(t, view.WaitConnected(ctx), framework.ErrBadArgument)
 		})
@@ -364,11 +314,9 @@ func TestInASessionThatIsNotTheClients(t *testing.T) {
 
 // TestInKeepsNamespaceAndSession combines both kinds of views, in both orders.
 func TestInKeepsNamespaceAndSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
-		space := testbed.Namespace(t, client, "space")
-		one := space.In(session)
+		one := testbed.Namespace(t, client, "space").In(session)
 		two := testbed.Namespace(t, client.In(session), "space")
 		testbed.Create(t, one, "/one", nil, framework.As(framework.Ephemeral))
 		testbed.Create(t, two, "/two", nil, framework.As(framework.Ephemeral))
@@ -379,10 +327,8 @@ func TestInKeepsNamespaceAndSession(t *testing.T) {
 		require.NoError(t, client.WaitConnected(t.Context()))
 		for _, view := range []*framework.Client{one, two} {
 			require.ErrorIs(t, view.WaitConnected(t.Context()), framework.ErrSessionLost)
-			_, err := view.Create(t.Context(), "/late", nil)
-			require.ErrorIs(t, err, framework.ErrSessionLost)
-			_, err = view.Session(t.Context())
-			require.ErrorIs(t, err, framework.ErrSessionLost)
+			require.ErrorIs(t, testbed.Err(view.Create(t.Context(), "/late", nil)), framework.ErrSessionLost)
+			require.ErrorIs(t, testbed.Err(view.Session(t.Context())), framework.ErrSessionLost)
 		}
 		require.False(t, server.Exists("/space/late"))
 	})
@@ -398,8 +344,7 @@ func TestCloseNotifiesEverybodyBeforeTheServers(t *testing.T) {
 }
 
 func closeNotifiesEverybody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Create(t, client, "/node", nil, framework.As(framework.Ephemeral))
 		session := testbed.Session(t, client)
 		notified := make(chan bool, 3)
@@ -417,79 +362,20 @@ func closeNotifiesEverybody(t *testing.T) {
 	})
 }
 
-// zombie is a connection whose server has forgotten the session: once a test says so, it answers
-// writes with "session expired", and everything else as ever.
-type zombie struct {
-	net.Conn
-	in      *bufio.Reader
-	pending []byte
-	dead    *atomic.Int64 // the session that has ended
-	session int64
-	writes  chan int32 // xids
-}
-
-func (z *zombie) Write(frames []byte) (int, error) {
-	for rest := frames; len(rest) >= 12; { // requests that were waiting are written together
-		frame := rest[:4+binary.BigEndian.Uint32(rest)]
-		rest = rest[len(frame):]
-		switch op := proto.Op(binary.BigEndian.Uint32(frame[8:])).String(); op {
-		case "create", "delete", "setData":
-			z.writes <- int32(binary.BigEndian.Uint32(frame[4:]))
-		}
-	}
-	return z.Conn.Write(frames)
-}
-
-func (z *zombie) Read(p []byte) (int, error) {
-	if len(z.pending) == 0 {
-		head := make([]byte, 4)
-		if _, err := io.ReadFull(z.in, head); err != nil {
-			return 0, err
-		}
-		frame := append(head, make([]byte, binary.BigEndian.Uint32(head))...)
-		if _, err := io.ReadFull(z.in, frame[4:]); err != nil {
-			return 0, err
-		}
-		if z.session == 0 { // the answer to the handshake
-			z.session = int64(binary.BigEndian.Uint64(frame[12:]))
-		} else if xid := int32(binary.BigEndian.Uint32(frame[4:])); xid > 0 && z.dead.Load() == z.session {
-			select {
-			case write := <-z.writes:
-				if write == xid {
-					expired := int32(-112)
-					binary.BigEndian.PutUint32(frame[16:], uint32(expired))
-					binary.BigEndian.PutUint32(frame, 16)
-					frame = frame[:20]
-				}
-			default:
-			}
-		}
-		z.pending = frame
-	}
-	n := copy(p, z.pending)
-	z.pending = z.pending[n:]
-	return n, nil
-}
-
 // TestServerThatSaysExpiredEndsTheSession is about a server that continues to answer pings of a
 // session that has expired. An ensemble does so if the session expires while its client reconnects.
 func TestServerThatSaysExpiredEndsTheSession(t *testing.T) {
 	server := zktest.NewServer(t)
-	var dead atomic.Int64
-	client := testbed.NewClient(t, server.Servers(), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		return &zombie{Conn: conn, in: bufio.NewReader(conn), dead: &dead, writes: make(chan int32, 100)}, err
-	}))
+	client := testbed.NewClient(t, server.Servers())
 	ctx := testbed.Context(t)
 	session := testbed.Session(t, client)
 	notified := make(chan error, 1)
 	testbed.Depend(t, session, connstate.LostEndsHold, func(err error) { notified <- err })
 
-	dead.Store(session.ID())
+	testbed.Answer(server, proto.SessionExpired, nil, zktest.OnSession(session.ID()), zktest.OnOp("delete"))
 	err := client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed()) // of any session
 	require.NoError(t, err, "it is done in the next session")
 	require.ErrorIs(t, testbed.Receive(t, notified, "word of the end"), framework.ErrSessionLost)
 	require.ErrorIs(t, session.Err(), framework.ErrSessionLost)
-	next := testbed.Session(t, client)
-	require.NotEqual(t, session.ID(), next.ID())
+	require.NotEqual(t, session.ID(), testbed.Session(t, client).ID())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/recipes/node"
+	"github.com/gocurator/curator/zktest"
 )
 
 // TestRecipesOnAViewOfALostSession: no recipe waits for a session that its client never uses.
@@ -25,8 +26,7 @@ func TestRecipesOnAViewOfALostSession(t *testing.T) {
 				return err
 			}
 			expire()
-			_, err = m.Acquire(ctx)
-			return err
+			return testbed.Err(m.Acquire(ctx))
 		},
 		"election": func(ctx context.Context, view *framework.Client, expire func()) error {
 			e, err := leader.New(view, "/x")
@@ -34,13 +34,11 @@ func TestRecipesOnAViewOfALostSession(t *testing.T) {
 				return err
 			}
 			expire()
-			_, err = e.Campaign(ctx)
-			return err
+			return testbed.Err(e.Campaign(ctx))
 		},
 		"Keep": func(ctx context.Context, view *framework.Client, expire func()) error {
 			expire()
-			_, err := node.Keep(ctx, view, "/x", nil)
-			return err
+			return testbed.Err(node.Keep(ctx, view, "/x", nil))
 		},
 		"kept node": func(ctx context.Context, view *framework.Client, expire func()) error {
 			n, err := node.Keep(ctx, view, "/x", nil)
@@ -60,8 +58,7 @@ func TestRecipesOnAViewOfALostSession(t *testing.T) {
 		},
 		"Join": func(ctx context.Context, view *framework.Client, expire func()) error {
 			expire()
-			_, err := node.Join(ctx, view, "/x", "a", nil)
-			return err
+			return testbed.Err(node.Join(ctx, view, "/x", "a", nil))
 		},
 		"cache": func(ctx context.Context, view *framework.Client, expire func()) error {
 			c, err := cache.New(view, "/x")
@@ -78,8 +75,7 @@ func TestRecipesOnAViewOfALostSession(t *testing.T) {
 				return err
 			}
 			expire()
-			_, err = d.Register(ctx, discovery.Instance[int]{Name: "s", Address: "10.0.0.1", Port: 1})
-			return err
+			return testbed.Err(d.Register(ctx, discovery.Instance[int]{Name: "s", Address: "10.0.0.1", Port: 1}))
 		},
 		"Watch": func(ctx context.Context, view *framework.Client, expire func()) error {
 			d, err := discovery.New[int](view, "/x")
@@ -87,12 +83,10 @@ func TestRecipesOnAViewOfALostSession(t *testing.T) {
 				return err
 			}
 			expire()
-			_, err = d.Watch(ctx, "s")
-			return err
+			return testbed.Err(d.Watch(ctx, "s"))
 		},
 	} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server, client := virtual(t)
+		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			ctx := testbed.Timeout(t, 10*time.Minute)
 			session, err := client.Session(ctx)
 			require.NoError(t, err)

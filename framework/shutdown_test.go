@@ -19,19 +19,17 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// held returns a hold of a mutex at /lock.
-func held(t *testing.T, client *framework.Client, opts ...lock.Option) (*mutex.Mutex, *lock.Hold) {
+// held returns a hold of a mutex.
+func held(t *testing.T, client *framework.Client, path string, opts ...lock.Option) (*mutex.Mutex, *lock.Hold) {
 	t.Helper()
-	m, err := mutex.New(client, "/lock", opts...)
+	m, err := mutex.New(client, path, opts...)
 	require.NoError(t, err)
-	hold := testbed.Acquire(t, m)
-	return m, hold
+	return m, testbed.Acquire(t, m)
 }
 
 // shutdown calls Shutdown on a separate goroutine.
 func shutdown(ctx context.Context, client *framework.Client) <-chan error {
-	ended := testbed.Go(func() error { return client.Shutdown(ctx) }) // ends with Shutdown
-	return ended
+	return testbed.Go(func() error { return client.Shutdown(ctx) }) // ends with Shutdown
 }
 
 func TestShutdown_WaitsForRelease(t *testing.T) {
@@ -40,9 +38,8 @@ func TestShutdown_WaitsForRelease(t *testing.T) {
 			"": nil, "retention": {lock.WithRetention(time.Minute)}, "lost ends hold": {lock.WithErrorPolicy(connstate.LostEndsHold)},
 		} {
 			c, other := w.Client(), w.Client()
-			m, hold := held(t, c, opts...)
-			waiting := make(chan error, 1)
-			go func() { _, err := m.Acquire(t.Context()); waiting <- err }() // ends with the client
+			m, hold := held(t, c, "/lock", opts...)
+			waiting := testbed.Go(func() error { return testbed.Err(m.Acquire(t.Context())) }) // ends with the client
 			synctest.Wait()
 			began := time.Now()
 			ended := shutdown(t.Context(), c)
@@ -55,8 +52,7 @@ func TestShutdown_WaitsForRelease(t *testing.T) {
 
 			time.Sleep(3 * time.Second) // virtual time: the work ends
 			require.Len(t, ended, 0)
-			_, _, err = c.Exists(t.Context(), "/lock")
-			require.NoError(t, err, "operations work until the end")
+			require.NoError(t, testbed.Err(c.Exists(t.Context(), "/lock")), "operations work until the end")
 			rival, err := mutex.New(other, "/lock")
 			require.NoError(t, err)
 			_, err = rival.TryAcquire(t.Context())
@@ -67,8 +63,7 @@ func TestShutdown_WaitsForRelease(t *testing.T) {
 			next, err := rival.TryAcquire(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, next.Release())
-			_, _, err = c.Exists(t.Context(), "/lock")
-			require.ErrorIs(t, err, framework.ErrClosed)
+			require.ErrorIs(t, testbed.Err(c.Exists(t.Context(), "/lock")), framework.ErrClosed)
 			require.ErrorIs(t, hold.Release(), lock.ErrReleased)
 		}
 	})
@@ -78,10 +73,8 @@ func TestShutdown_WaitsForRelease(t *testing.T) {
 func TestShutdown_ReleaseDeletesTheNode(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		_, hold := held(t, c)
-		m, err := mutex.New(c, "/other")
-		require.NoError(t, err)
-		other := testbed.Acquire(t, m)
+		_, hold := held(t, c, "/lock")
+		_, other := held(t, c, "/other")
 		ended := shutdown(t.Context(), c)
 		<-hold.Context().Done()
 		require.NoError(t, hold.Release())
@@ -96,7 +89,7 @@ func TestShutdown_NamesWhatWasNotReleased(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		for name, limit := range map[string]time.Duration{"5 s": 5 * time.Second, "ended before": 0} {
 			c := w.Client()
-			_, hold := held(t, c)
+			_, hold := held(t, c, "/lock")
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			began := time.Now()
 			err := c.Shutdown(ctx)
@@ -115,9 +108,8 @@ func TestShutdown_NamesWhatWasNotReleased(t *testing.T) {
 func TestShutdown_Twice(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		_, hold := held(t, c)
-		ctx := testbed.Timeout(t, time.Minute)
-		first, second := shutdown(t.Context(), c), shutdown(ctx, c)
+		_, hold := held(t, c, "/lock")
+		first, second := shutdown(t.Context(), c), shutdown(testbed.Timeout(t, time.Minute), c)
 		time.Sleep(time.Second) // virtual time
 		require.NoError(t, hold.Release())
 		require.NoError(t, <-first)
@@ -131,7 +123,7 @@ func TestShutdown_Twice(t *testing.T) {
 func TestShutdown_WithClose(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		_, hold := held(t, c)
+		_, hold := held(t, c, "/lock")
 		began := time.Now()
 		ended := shutdown(t.Context(), c)
 		synctest.Wait()
@@ -148,7 +140,7 @@ func TestShutdown_InAnOutage(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		for name, back := range map[string]bool{"it ends": true, "it lasts": false} {
 			c := w.Client()
-			_, hold := held(t, c, lock.WithErrorPolicy(connstate.LostEndsHold))
+			_, hold := held(t, c, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
 			w.Server.RefuseConnections(true)
 			w.Server.CutConnections()
 			synctest.Wait()
@@ -186,19 +178,17 @@ func TestShutdown_WithdrawsRegistrations(t *testing.T) {
 		require.NoError(t, err)
 		lasting, err := node.Keep(t.Context(), c, "/lasting", nil, node.WithPersistence())
 		require.NoError(t, err)
-		_, hold := held(t, c)
+		_, hold := held(t, c, "/lock")
 		ended := shutdown(t.Context(), c)
 		time.Sleep(time.Second) // virtual time: the hold is not released yet
 		require.Len(t, ended, 0)
 		require.False(t, w.Server.Exists(kept.Path()))
 		require.False(t, w.Server.Exists(member.Path()))
 		require.True(t, w.Server.Exists(lasting.Path()))
-		_, err = node.Keep(t.Context(), c, "/service/b", nil)
-		require.ErrorIs(t, err, framework.ErrShutdown)
+		require.ErrorIs(t, testbed.Err(node.Keep(t.Context(), c, "/service/b", nil)), framework.ErrShutdown)
 		e, err := leader.New(c, "/election")
 		require.NoError(t, err)
-		_, err = e.Campaign(t.Context())
-		require.ErrorIs(t, err, framework.ErrShutdown)
+		require.ErrorIs(t, testbed.Err(e.Campaign(t.Context())), framework.ErrShutdown)
 		require.NoError(t, hold.Release())
 		require.NoError(t, <-ended)
 		require.True(t, w.Server.Exists(lasting.Path()))
@@ -212,17 +202,16 @@ func TestShutdown_OfATerm(t *testing.T) {
 		c := w.Client()
 		e, err := leader.New(c, "/election")
 		require.NoError(t, err)
-		leads, run := make(chan struct{}), make(chan error, 1)
-		go func() { // ends with the client
-			run <- e.Run(t.Context(), func(ctx context.Context, _ *leader.Term) error {
+		leads := make(chan struct{})
+		run := testbed.Go(func() error { // ends with the client
+			return e.Run(t.Context(), func(ctx context.Context, _ *leader.Term) error {
 				close(leads)
 				<-ctx.Done()
 				assert.ErrorIs(t, context.Cause(ctx), framework.ErrShutdown)
 				time.Sleep(time.Second) // virtual time: it saves its work
-				_, err := c.Create(context.WithoutCancel(ctx), "/saved", nil)
-				return err
+				return testbed.Err(c.Create(context.WithoutCancel(ctx), "/saved", nil))
 			})
-		}()
+		})
 		<-leads
 		require.NoError(t, c.Shutdown(t.Context()))
 		require.ErrorIs(t, <-run, framework.ErrShutdown)
@@ -236,13 +225,11 @@ func TestShutdown_WhenALeaseIsGranted(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		for _, op := range []string{"create", "getChildren2"} {
 			c := w.Client()
-			_, hold := held(t, c)
+			_, hold := held(t, c, "/lock")
 			m, err := mutex.New(c, "/other")
 			require.NoError(t, err)
 			gate := w.Server.Block(zktest.OnOp(op))
-			acquired := make(chan error, 1)
-			// ends with the client
-			go func() { _, err := m.Acquire(t.Context()); acquired <- err }()
+			acquired := testbed.Go(func() error { return testbed.Err(m.Acquire(t.Context())) }) // ends with the client
 			<-gate.Arrived()
 			ended := shutdown(t.Context(), c)
 			synctest.Wait()

@@ -37,8 +37,7 @@ func TestCreateThatAFollowerCarriesOutAtTheEndOfItsSessionLeavesNoNode(t *testin
 				time.Sleep(10*time.Second + time.Duration(before)*250*time.Millisecond) // virtual time: the phase between two pings
 				gate := follower.Block(zktest.OnOp("create"))
 				result := testbed.Go(func() error {
-					_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
-					return err
+					return testbed.Err(client.Create(t.Context(), "/n", nil, framework.Protected()))
 				})
 				<-gate.Arrived()
 				require.Error(t, <-result)

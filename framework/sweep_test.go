@@ -36,8 +36,7 @@ func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 			time.Sleep(10*time.Second + time.Duration(phase)*100*time.Millisecond) // virtual time: the phase of the tick
 			gate := server.Block(zktest.OnOp("create"))
 			result := testbed.Go(func() error {
-				_, err := client.Create(t.Context(), "/n", nil, framework.Protected())
-				return err
+				return testbed.Err(client.Create(t.Context(), "/n", nil, framework.Protected()))
 			})
 			<-gate.Arrived()
 			server.RefuseConnections(true)
@@ -62,8 +61,7 @@ func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
 		"the answer was lost": (*zktest.Server).CutConnections,
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			client := newClient(t, server)
+			server, client := start(t)
 			gate := server.BlockReplies(zktest.OnOp("create"))
 			defer gate.Open()
 			result := testbed.Go(func() error {
@@ -97,8 +95,7 @@ func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
 func TestCloseRemovesManyNodesOfAFarServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(100*time.Millisecond))
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
+		client := testbed.ClientOf(t, server)
 		require.NoError(t, client.Sync(t.Context()))
 		var wg sync.WaitGroup
 		for range 50 {
@@ -158,8 +155,7 @@ func TestCloseRemovesWhatTheServerWouldNotDeleteYet(t *testing.T) {
 // TestManyLostRepliesAreOneSweeper is issue 10, B5: each kept a goroutine that listed the parent
 // for 17 minutes.
 func TestManyLostRepliesAreOneSweeper(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t, framework.WithRetryPolicy(retry.Never()))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		before := runtime.NumGoroutine()
 		const n = 100
 		for i := range n {
@@ -180,7 +176,7 @@ func TestManyLostRepliesAreOneSweeper(t *testing.T) {
 		server.ResetCounts()
 		time.Sleep(time.Hour) // virtual time: the next hour, without any
 		require.Zero(t, server.Requests().Requests["getChildren2"], "and comes to an end")
-	})
+	}, framework.WithRetryPolicy(retry.Never()))
 }
 
 // giveUp gives up a persistent node at /n whose create was sent in a session.
@@ -202,8 +198,7 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 		"wanted by then":                {wanted: true, stays: true, comes: func(s *zktest.Server) error { return s.Create("/n", nil) }},
 		"none":                          {comes: func(*zktest.Server) error { return nil }},
 	} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
+		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			session := testbed.Session(t, client)
 			server.Freeze(session.ID())
 			<-session.Done()
@@ -218,17 +213,15 @@ func TestAPersistentNodeThatMayStillComeGoes(t *testing.T) {
 			server.ResetCounts()
 			time.Sleep(10 * time.Minute) // virtual time: requests are counted in it
 			require.Zero(t, server.Requests().Requests["exists"], "it comes to an end")
-		})
+		}, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
 	}
 }
 
 // TestOnlyAPersistentNodeMayStillCome: an ephemeral node is never the node that is sought.
 func TestOnlyAPersistentNodeMayStillCome(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Create(t, client, "/n", nil, framework.As(framework.Ephemeral))
-		session := testbed.Session(t, client)
-		giveUp(client, session, func() bool { return false })
+		giveUp(client, testbed.Session(t, client), func() bool { return false })
 		time.Sleep(time.Minute) // virtual time, in which it must not go
 		require.True(t, server.Exists("/n"))
 	})
@@ -237,8 +230,7 @@ func TestOnlyAPersistentNodeMayStillCome(t *testing.T) {
 // TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce: before the first delete another client
 // writes to the node, and the second delete is not answered.
 func TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		require.NoError(t, server.Create("/n", nil))
 		session := testbed.Session(t, client)
 		failed := server.Inject(zktest.FailBefore, 1, zktest.OnOp("delete"))
@@ -260,28 +252,24 @@ func TestANodeThatMayStillComeGoesAlsoIfItIsNotDeletedAtOnce(t *testing.T) {
 func TestCreate_WaitsForAnEarlierNodeOfTheClient(t *testing.T) {
 	for name, create := range map[string]func(context.Context, *framework.Client) error{
 		"create": func(ctx context.Context, client *framework.Client) error {
-			_, err := client.Create(ctx, "/n", nil)
-			return err
+			return testbed.Err(client.Create(ctx, "/n", nil))
 		},
 		"multi": func(ctx context.Context, client *framework.Client) error {
-			_, err := client.Multi(ctx, &zk.CreateRequest{Path: "/n"})
-			return err
+			return testbed.Err(client.Multi(ctx, &zk.CreateRequest{Path: "/n"}))
 		},
 	} {
-		testbed.RunVirtual(t, name, func(t *testing.T) {
-			server, client := virtual(t, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
+		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			session := testbed.Session(t, client)
 			server.Freeze(session.ID())
 			<-session.Done()
 			giveUp(client, session, func() bool { return false })
-			short := testbed.Timeout(t, time.Second)
-			err := create(short, client)
+			err := create(testbed.Timeout(t, time.Second), client)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorContains(t, err, "this client is still deleting an earlier node")
 			require.False(t, retry.Unknown(err))
 			require.NoError(t, create(t.Context(), client))
 			time.Sleep(time.Hour) // virtual time, in which it must not be deleted
 			require.True(t, server.Exists("/n"))
-		})
+		}, framework.WithSessionTimeout(4*time.Second), framework.WithExpirationPercent(50))
 	}
 }

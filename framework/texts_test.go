@@ -36,21 +36,16 @@ func oneLine(t *testing.T, text string) {
 }
 
 // reasons is a log that checks each text that it is given.
-type reasons struct {
-	slog.Handler
-	t *testing.T
+func reasons(t *testing.T) framework.Option {
+	return logFunc(func(r slog.Record) {
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key != "stack" {
+				oneLine(t, a.Value.String())
+			}
+			return true
+		})
+	}).keep()
 }
-
-func (r reasons) Handle(_ context.Context, record slog.Record) error {
-	record.Attrs(func(a slog.Attr) bool {
-		if a.Key != "stack" {
-			oneLine(r.t, a.Value.String())
-		}
-		return true
-	})
-	return nil
-}
-func (r reasons) Enabled(context.Context, slog.Level) bool { return true }
 
 // signalled is a cause like signal.NotifyContext's.
 type signalled struct{}
@@ -62,15 +57,11 @@ func (signalled) Is(target error) bool { return target == context.Canceled }
 func TestErrorsAndReasonsAreOneLine(t *testing.T) {
 	operations := map[string]func(ctx context.Context, c *framework.Client) error{
 		"create": func(ctx context.Context, c *framework.Client) error {
-			_, err := c.Create(ctx, "/a/b", nil, framework.Protected(), framework.ContainerParents())
-			return err
+			return testbed.Err(c.Create(ctx, "/a/b", nil, framework.Protected(), framework.ContainerParents()))
 		},
-		"get": func(ctx context.Context, c *framework.Client) error { _, _, err := c.Get(ctx, "/a"); return err },
-		"watch": func(ctx context.Context, c *framework.Client) error {
-			_, _, _, err := c.ChildrenW(ctx, "/a")
-			return err
-		},
-		"set":    func(ctx context.Context, c *framework.Client) error { _, err := c.Set(ctx, "/a", nil); return err },
+		"get":    func(ctx context.Context, c *framework.Client) error { return testbed.Err(c.Get(ctx, "/a")) },
+		"watch":  func(ctx context.Context, c *framework.Client) error { return testbed.Err(c.ChildrenW(ctx, "/a")) },
+		"set":    func(ctx context.Context, c *framework.Client) error { return testbed.Err(c.Set(ctx, "/a", nil)) },
 		"delete": func(ctx context.Context, c *framework.Client) error { return c.Delete(ctx, "/a") },
 		"multi": func(ctx context.Context, c *framework.Client) error {
 			_, err := c.Multi(ctx, &zk.CheckVersionRequest{Path: "/a", Version: -1}, &zk.CreateRequest{Path: "/b"})
@@ -79,8 +70,7 @@ func TestErrorsAndReasonsAreOneLine(t *testing.T) {
 		"sync":    func(ctx context.Context, c *framework.Client) error { return c.Sync(ctx) },
 		"connect": func(ctx context.Context, c *framework.Client) error { return c.WaitConnected(ctx) },
 		"persistent watch": func(ctx context.Context, c *framework.Client) error {
-			_, err := c.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
-			return err
+			return testbed.Err(c.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {}))
 		},
 		"follow": func(ctx context.Context, c *framework.Client) error {
 			return c.Follow(ctx, func(ctx context.Context, in *framework.Client) (<-chan struct{}, error) {
@@ -128,27 +118,18 @@ func TestErrorsAndReasonsAreOneLine(t *testing.T) {
 		},
 		"closed": func(_ *zktest.Server, c *framework.Client) { c.Close() },
 	}
+	after := func(d time.Duration, cause error) func(t *testing.T) context.Context {
+		return func(t *testing.T) context.Context {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(d, func() { cancel(cause) })
+			return ctx
+		}
+	}
 	ways := map[string]func(t *testing.T) context.Context{
-		"at the deadline": func(t *testing.T) context.Context {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			t.Cleanup(cancel)
-			return ctx
-		},
-		"cancelled": func(t *testing.T) context.Context {
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(3*time.Second, cancel)
-			return ctx
-		},
-		"with a signal": func(t *testing.T) context.Context {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(20*time.Second, func() { cancel(signalled{}) })
-			return ctx
-		},
-		"with a cause": func(t *testing.T) context.Context {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(20*time.Second, func() { cancel(errors.New("the deployment is over")) })
-			return ctx
-		},
+		"at the deadline": func(t *testing.T) context.Context { return testbed.Timeout(t, 30*time.Second) },
+		"cancelled":       after(3*time.Second, nil),
+		"with a signal":   after(20*time.Second, signalled{}),
+		"with a cause":    after(20*time.Second, errors.New("the deployment is over")),
 	}
 	for fault, begin := range faults {
 		for way, given := range ways {
@@ -156,12 +137,9 @@ func TestErrorsAndReasonsAreOneLine(t *testing.T) {
 				for name, operation := range operations {
 					synctest.Test(t, func(t *testing.T) {
 						server, client := virtual(t, framework.WithRetryPolicy(retry.NTimes(2, time.Second)), framework.WithAuth("digest", []byte("a:b")),
-							framework.WithSessionTimeout(4*time.Second), framework.WithLogger(slog.New(reasons{t: t})))
+							framework.WithSessionTimeout(4*time.Second), reasons(t))
 						if name == "acquire" {
-							m, err := mutex.New(client, "/lock")
-							require.NoError(t, err)
-							_, err = m.Acquire(t.Context())
-							require.NoError(t, err)
+							held(t, client, "/lock")
 						}
 						begin(server, client)
 						if err := operation(given(t), client); err != nil {
@@ -243,8 +221,7 @@ func TestServersThatCannotBeHostsAreRefused(t *testing.T) {
 		_, _, err := framework.ParseConnectString(text)
 		require.ErrorIs(t, err, framework.ErrBadArgument, text)
 		oneLine(t, err.Error())
-		_, err = framework.New([]string{text})
-		require.ErrorIs(t, err, framework.ErrBadArgument, text)
+		require.ErrorIs(t, testbed.Err(framework.New([]string{text})), framework.ErrBadArgument, text)
 	}
 	for text, says := range map[string]string{
 		"zk://user:secret@zk1:2181,zk2:2181/app": `scheme "zk"`,

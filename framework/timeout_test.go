@@ -38,10 +38,8 @@ func moveToALongerTimeout(t *testing.T, idle time.Duration) {
 			return &asking{Conn: nc, timeout: timeout}, err
 		}))
 	require.NoError(t, client.WaitConnected(ctx))
-	_, err := client.Create(ctx, "/held", nil, framework.As(framework.Ephemeral))
-	require.NoError(t, err)
-	session, err := client.Session(ctx)
-	require.NoError(t, err)
+	testbed.Create(t, client, "/held", nil, framework.As(framework.Ephemeral))
+	session := testbed.Session(t, client)
 	testbed.Depend(t, session, connstate.LostEndsHold, func(error) {})
 	time.Sleep(2 * time.Second) // virtual time: nothing is left to report with the first timeout
 

@@ -1,7 +1,6 @@
 package framework_test
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -47,15 +46,14 @@ func TestTLSFilesAreReadAgainForEachConnection(t *testing.T) {
 		return files.conf.Load(), nil
 	}})
 	require.NoError(t, err)
-	var log bytes.Buffer
-	client := testbed.NewClient(t, []string{secure.Addr()}, framework.WithTLSFiles(files.cert, files.cert, files.key), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	var log logged
+	client := testbed.NewClient(t, []string{secure.Addr()}, framework.WithTLSFiles(files.cert, files.cert, files.key), log.keep(slog.LevelInfo))
 	ctx := testbed.Context(t)
 	session := testbed.Session(t, client)
 	use := func(when string) {
 		t.Helper()
 		server.CutConnections()
-		_, _, err := client.Get(ctx, "/")
-		require.NoError(t, err, when)
+		require.NoError(t, testbed.Err(client.Get(ctx, "/")), when)
 		require.NoError(t, session.Err(), when)
 	}
 	use("the same files")
@@ -64,7 +62,7 @@ func TestTLSFilesAreReadAgainForEachConnection(t *testing.T) {
 	require.NoError(t, os.WriteFile(files.cert, []byte("half"), 0o600))
 	use("a file that is being written")
 	require.NoError(t, client.Close())
-	require.Contains(t, log.String(), "TLS files cannot be used")
+	require.NotEmpty(t, log.lines("TLS files cannot be used"))
 }
 
 func TestBadTLSFilesAreRefused(t *testing.T) {
@@ -81,7 +79,6 @@ func TestBadTLSFilesAreRefused(t *testing.T) {
 		"a key and no more":  framework.WithTLSFiles("", "", files.key),
 		"no key in the file": framework.WithTLSFiles("", files.cert, files.cert),
 	} {
-		_, err := framework.New([]string{"a:1"}, opt)
-		require.ErrorIs(t, err, framework.ErrBadArgument, name)
+		require.ErrorIs(t, testbed.Err(framework.New([]string{"a:1"}, opt)), framework.ErrBadArgument, name)
 	}
 }

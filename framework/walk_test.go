@@ -2,7 +2,6 @@ package framework_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"testing"
@@ -27,8 +26,7 @@ func walked(walk iter.Seq2[string, error]) (paths []string, err error) {
 }
 
 func TestWalk(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithNamespace("ns"))
+	_, client := start(t, framework.WithNamespace("ns"))
 	ctx := t.Context()
 	for _, path := range []string{"/a/c/x", "/a/b", "/a/b-1/y", "/a/b/z"} {
 		testbed.Create(t, client, path, nil, framework.PersistentParents(), framework.IfMissing())
@@ -47,23 +45,18 @@ func TestWalk(t *testing.T) {
 	_, err = walked(framework.Walk(ctx, client, "/missing"))
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.EqualError(t, err, "walk /missing: zk: node does not exist")
-	_, err = walked(framework.Walk(ctx, client, "bad"))
-	require.ErrorIs(t, err, framework.ErrBadPath)
+	require.ErrorIs(t, testbed.Err(walked(framework.Walk(ctx, client, "bad"))), framework.ErrBadPath)
 	testbed.Create(t, client, "/a/secret", nil, framework.ACL(zk.WorldACL(zk.PermWrite)))
 	paths, err = walked(framework.Walk(ctx, client, "/a"))
 	require.Empty(t, paths)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.ErrorContains(t, err, "walk /a/secret: ")
-	done, cancel := context.WithCancel(ctx)
-	cancel()
-	_, err = walked(framework.Walk(done, client, "/a"))
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, testbed.Err(walked(framework.Walk(testbed.Cancelled(t), client, "/a"))), context.Canceled)
 }
 
 // TestWalk_BesideDeletions: nodes that are deleted between two lists are left out.
 func TestWalk_BesideDeletions(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	ctx := t.Context()
 	for i := range 5 {
 		testbed.Create(t, client, fmt.Sprintf("/a/%d", i), nil, framework.PersistentParents())
@@ -86,8 +79,7 @@ func TestWalk_BesideDeletions(t *testing.T) {
 }
 
 func TestIfMissing(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	server, client := start(t)
 	ctx := t.Context()
 	for range 2 {
 		path := testbed.Create(t, client, "/a/b", []byte("first"), framework.IfMissing(), framework.ContainerParents())
@@ -111,23 +103,11 @@ func TestIfMissing(t *testing.T) {
 	// The node is deleted between the create and the read of its stat.
 	gate := server.Block(zktest.OnOp("exists"), zktest.OnPath("/lost"))
 	ended := testbed.Go(func() error { // ends with the test
-		_, err := client.Create(ctx, "/lost", []byte("again"), framework.IfMissing(), framework.StatTo(&stat))
-		return err
+		return testbed.Err(client.Create(ctx, "/lost", []byte("again"), framework.IfMissing(), framework.StatTo(&stat)))
 	})
 	<-gate.Arrived()
 	require.NoError(t, server.Delete("/lost"))
 	gate.Open()
 	require.NoError(t, <-ended)
 	require.Equal(t, "again", testbed.Get(t, client, "/lost"))
-
-	for _, opts := range [][]framework.CreateOption{
-		{framework.Protected()}, {framework.As(framework.Ephemeral)}, {framework.As(framework.PersistentSequential)},
-		{framework.OrSet()}, {framework.Idempotent()},
-	} {
-		_, err := client.Create(ctx, "/c", nil, append(opts, framework.IfMissing())...)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-	}
-	if _, _, err := client.Get(ctx, "/c"); !errors.Is(err, zk.ErrNoNode) {
-		t.Error(err)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
@@ -42,8 +42,7 @@ func TestRecursiveWatchReportsAllNodesBelowBeforeTheReply(t *testing.T) { // CUR
 	client := bed.Client(t, framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	var seen events
-	w, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, seen.add)
-	require.NoError(t, err)
+	w := testbed.AddWatch(t, client, "/a", framework.WatchRecursive, seen.add)
 	testbed.Create(t, client, "/a/b", nil, framework.PersistentParents())
 	require.Equal(t, []string{"EventNodeCreated /a", "EventNodeCreated /a/b"}, seen.list())
 	testbed.Set(t, client, "/a/b", []byte("x"))
@@ -58,10 +57,8 @@ func TestRecursiveWatchReportsAllNodesBelowBeforeTheReply(t *testing.T) { // CUR
 func TestPersistentWatchStaysAfterAnEvent(t *testing.T) { // CUR-WCH-01, -04
 	bed := testbed.InProcess(t)
 	client := bed.Client(t)
-	ctx := testbed.Context(t)
 	var one, two events
-	w, err := client.AddWatch(ctx, "/a", framework.WatchPersistent, one.add)
-	require.NoError(t, err)
+	w := testbed.AddWatch(t, client, "/a", framework.WatchPersistent, one.add)
 	testbed.AddWatch(t, client, "/a", framework.WatchPersistent, two.add)
 	testbed.Create(t, client, "/a", nil)
 	w.Remove() // the other watch continues
@@ -72,11 +69,9 @@ func TestPersistentWatchStaysAfterAnEvent(t *testing.T) { // CUR-WCH-01, -04
 }
 
 func TestLastRemoveTakesTheWatchFromTheServer(t *testing.T) { // CUR-CLI-59
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
+	server, client := start(t)
 	before := server.WatchCount()
-	w, err := client.AddWatch(testbed.Context(t), "/a", framework.WatchRecursive, func(zk.Event) {})
-	require.NoError(t, err)
+	w := testbed.AddWatch(t, client, "/a", framework.WatchRecursive, func(zk.Event) {})
 	require.Greater(t, server.WatchCount(), before)
 	w.Remove()
 	testbed.Eventually(t, func() bool { return server.WatchCount() == before }, "the watch goes")
@@ -84,14 +79,12 @@ func TestLastRemoveTakesTheWatchFromTheServer(t *testing.T) { // CUR-CLI-59
 
 // TestAnAddWatchThatIsGivenUpLeavesNoWatch has its caller leave before the server has answered.
 func TestAnAddWatchThatIsGivenUpLeavesNoWatch(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
+	server, client := start(t)
 	before := server.WatchCount()
 	gate := server.BlockReplies(zktest.OnOp("addWatch"))
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	result := testbed.Go(func() error {
-		_, err := client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {})
-		return err
+		return testbed.Err(client.AddWatch(ctx, "/a", framework.WatchRecursive, func(zk.Event) {}))
 	})
 	testbed.Receive(t, gate.Arrived(), "the request")
 	cancel()
@@ -101,34 +94,18 @@ func TestAnAddWatchThatIsGivenUpLeavesNoWatch(t *testing.T) {
 	testbed.Eventually(t, func() bool { return server.WatchCount() == before }, "the watch goes")
 }
 
-func TestPersistentWatchEndsWithItsConnection(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
-	session := testbed.Session(t, client)
-	w, err := client.AddWatch(testbed.Context(t), "/a", framework.WatchRecursive, func(zk.Event) {})
-	require.NoError(t, err)
-	server.CutConnections()
-	testbed.Receive(t, w.Done(), "the end of the watch")
-	require.ErrorIs(t, w.Err(), zk.ErrConnectionClosed)
-	require.NoError(t, session.Err())
-}
-
 func TestAddWatchRefusesBadArguments(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	ctx := testbed.Context(t)
 	_, err := client.AddWatch(ctx, "a", framework.WatchRecursive, func(zk.Event) {})
 	require.ErrorIs(t, err, framework.ErrBadPath)
-	_, err = client.AddWatch(ctx, "/a", 7, func(zk.Event) {})
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = client.AddWatch(ctx, "/a", framework.WatchRecursive, nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(client.AddWatch(ctx, "/a", 7, func(zk.Event) {})), framework.ErrBadArgument)
 }
 
 // TestAPanicInAWatchFunctionIsLogged: no other watch misses an event, and the connection stays.
 func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
-	var log strings.Builder // written by the connection's goroutine, and read when it has ended
-	server := zktest.NewServer(t)
-	client := newClient(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	var log logged
+	_, client := start(t, log.keep(slog.LevelInfo))
 	ctx := testbed.Context(t)
 	testbed.AddWatch(t, client, "/a", framework.WatchPersistent, func(e zk.Event) { panic("of " + e.Path) })
 	var events []zk.EventType
@@ -139,18 +116,14 @@ func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
 	require.Equal(t, []zk.EventType{zk.EventNodeCreated, zk.EventNodeDeleted}, events)
 	require.Empty(t, states())
 	require.NoError(t, client.Close())
-	require.Equal(t, 2, strings.Count(log.String(), "watch function panicked"))
+	require.Len(t, log.lines("watch function panicked"), 2)
 }
 
 // TestTheOptimizedWatchManagerHasNoPersistentWatches: a ZooKeeper of 3.8.0 that has it answers
 // addWatch with a marshalling error.
 func TestTheOptimizedWatchManagerHasNoPersistentWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, client := virtual(t)
-		server.Rewrite(func(_ zktest.Request, answer []byte) []byte {
-			copy(answer[16:], []byte{0xff, 0xff, 0xff, 0xfb}) // -5
-			return answer
-		}, zktest.OnOp("addWatch"))
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
+		testbed.Answer(server, proto.MarshallingError, nil, zktest.OnOp("addWatch"))
 		for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchRecursive} {
 			_, err := client.AddWatch(t.Context(), "/a", mode, func(zk.Event) {})
 			require.ErrorIs(t, err, framework.ErrWatchUnsupported)
@@ -163,10 +136,8 @@ func TestTheOptimizedWatchManagerHasNoPersistentWatches(t *testing.T) {
 func TestAWatchFunctionThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
-		client, err := framework.New([]string{server.Addr()}, framework.WithDialer(server.DialContext))
-		require.NoError(t, err)
-		w, err := client.AddWatch(t.Context(), "/a", framework.WatchPersistent, func(zk.Event) { runtime.Goexit() })
-		require.NoError(t, err)
+		client := testbed.ClientOf(t, server)
+		w := testbed.AddWatch(t, client, "/a", framework.WatchPersistent, func(zk.Event) { runtime.Goexit() })
 		began := time.Now()
 		require.NoError(t, server.Create("/a", nil))
 		<-w.Done()
