@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -252,13 +251,6 @@ func TestServerListIsAskedAgain(t *testing.T) { // CUR-CST-10
 	}))
 	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 	require.EqualValues(t, 3, asked.Load())
-}
-
-func TestALoggerIsUsed(t *testing.T) {
-	var log logged
-	client := newClient(t, zktest.NewServer(t), log.keep(slog.LevelDebug))
-	require.NoError(t, client.Close())
-	require.NotEmpty(t, log.lines("level="))
 }
 
 // TestWaitConnectedDoesNotReturnOnADeadLink is issue 10, B4.

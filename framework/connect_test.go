@@ -67,9 +67,7 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 				return near, far.Close()
 			}))
 		for range 5 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			require.NoError(t, client.WaitConnected(ctx), "all are tried in one round")
-			cancel()
+			require.NoError(t, client.WaitConnected(testbed.Timeout(t, time.Second)), "all are tried in one round")
 			require.Equal(t, "10.0.0.2:2181", dialed[len(dialed)-1])
 			time.Sleep(2 * time.Second) // virtual time
 			server.CutConnections()

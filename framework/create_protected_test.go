@@ -40,10 +40,7 @@ func TestProtectedCreateThatLosesReplyAndCallerAtOnceLeavesNoNode(t *testing.T) 
 	if err == nil { // found again
 		require.NoError(t, client.Delete(t.Context(), path))
 	}
-	testbed.Eventually(t, func() bool {
-		children, err := server.Children("/dir")
-		return err == nil && len(children) == 0
-	}, "no node stays")
+	testbed.Eventually(t, func() bool { return len(testbed.ServerChildren(t, server, "/dir")) == 0 }, "no node stays")
 }
 
 // A server that stands still can carry out a request long after its connection was lost, when the
@@ -62,11 +59,8 @@ func TestCreateThatIsCarriedOutLateLeavesNoNode(t *testing.T) {
 	path := testbed.Create(t, client, "/n-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 	late := testbed.Receive(t, lost, "the first create") + "0000000007"
 	testbed.Create(t, other, late, nil)
-	testbed.Eventually(t, func() bool {
-		_, err := server.Get(late)
-		return err != nil
-	}, "it goes when it comes")
-	require.NoError(t, testbed.Err(server.Get(path)), "the one that was made instead stays")
+	testbed.Eventually(t, func() bool { return !server.Exists(late) }, "it goes when it comes")
+	require.True(t, server.Exists(path), "the one that was made instead stays")
 }
 
 // TestAProtectedNodeIsFoundAgainBehindAReplacedLeader has the connection end with the answer to a

@@ -84,8 +84,7 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		{"a member of a double barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			d, err := barrier.NewDouble(c, "/member", 1)
 			require.NoError(t, err)
-			_, err = d.Enter(ctx)
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(d.Enter(ctx)))
 			for _, name := range testbed.Children(t, c, "/member") {
 				if name != "ready" {
 					return "/member/" + name
@@ -96,8 +95,7 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		{"ready of a double barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
 			d, err := barrier.NewDouble(c, "/double", 1)
 			require.NoError(t, err)
-			_, err = d.Enter(ctx)
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(d.Enter(ctx)))
 			return "/double/ready"
 		}, ""},
 		{"a kept node", func(t *testing.T, ctx context.Context, c *framework.Client) string {

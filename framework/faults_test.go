@@ -169,12 +169,7 @@ func TestLostIsReportedAlthoughTheClientIsBusyLookingForServers(t *testing.T) { 
 			<-session.Done()
 			over := time.Now()
 			require.ErrorIs(t, testbed.Err(client.In(session).Get(t.Context(), "/")), framework.ErrSessionLost)
-			select {
-			case at := <-lost:
-				require.Equal(t, over, at)
-			case <-time.After(time.Minute):
-				require.Fail(t, "nobody hears of the loss")
-			}
+			require.Equal(t, over, testbed.Receive(t, lost, "word of the loss"))
 		})
 	}
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -48,8 +47,8 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 
 			cancel(why)
 			synctest.Wait()
-			require.True(t, wait.Closed(first.Done()))
-			require.True(t, wait.Closed(again.Done()))
+			require.True(t, fired(first))
+			require.True(t, fired(again))
 			require.Equal(t, zk.EventNotWatching, first.Event().Type)
 			require.ErrorIs(t, first.Event().Err, context.Canceled)
 			require.ErrorIs(t, first.Event().Err, why)
@@ -59,7 +58,7 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 
 			end()
 			synctest.Wait()
-			require.True(t, wait.Closed(second.Done()))
+			require.True(t, fired(second))
 			time.Sleep(time.Second) // virtual time, in which the client removes the watch
 			require.Zero(t, server.WatchCount())
 

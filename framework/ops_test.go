@@ -60,12 +60,15 @@ func TestBadPathsAndArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			assert.ErrorIs(t, testbed.Err(client.GetW(ctx, path)), framework.ErrBadPath)
 			assert.ErrorIs(t, testbed.Err(client.ExistsW(ctx, path)), framework.ErrBadPath)
 			assert.ErrorIs(t, testbed.Err(client.Create(ctx, path, nil)), framework.ErrBadPath)
+			_, err := client.AddWatch(ctx, path, framework.WatchRecursive, func(zk.Event) {})
+			assert.ErrorIs(t, err, framework.ErrBadPath)
 			assert.ErrorIs(t, client.Delete(ctx, path), framework.ErrBadPath)
-			err := client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed())
+			err = client.Delete(ctx, path, framework.IfExists(), framework.Guaranteed())
 			assert.ErrorIs(t, err, framework.ErrBadPath)
 			assert.ErrorIs(t, testbed.Err(client.Multi(ctx, &zk.DeleteRequest{Path: path})), framework.ErrBadPath)
 		}
 		assert.ErrorIs(t, testbed.Err(client.Create(ctx, "/", nil)), framework.ErrBadPath)
+		assert.ErrorIs(t, testbed.Err(client.AddWatch(ctx, "/a", 7, func(zk.Event) {})), framework.ErrBadArgument)
 		for name, opts := range map[string][]framework.CreateOption{
 			"mode": {framework.As(17)}, "empty ACL": {framework.ACL(nil)}, "TTL": {framework.TTL(0)},
 			"TTL of an ephemeral": {framework.TTL(time.Second), framework.As(framework.Ephemeral)},

@@ -55,7 +55,6 @@ func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
 			nc, err := new(net.Dialer).DialContext(ctx, network, address)
 			return unread{nc, &stop}, err
 		}))
-	ctx := testbed.Context(t)
 	testbed.Create(t, client, "/a", nil)
 	stop.Lock()
 	goOn := sync.OnceFunc(stop.Unlock)
@@ -63,14 +62,12 @@ func TestARequestThatWasGivenUpBeforeItWasWrittenIsNotSent(t *testing.T) {
 	surely := 0
 	const requests = 100
 	for range requests {
-		one, cancel := context.WithTimeout(ctx, time.Millisecond)
-		_, err := client.Set(one, "/a", nil)
+		_, err := client.Set(testbed.Timeout(t, time.Millisecond), "/a", nil)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, zk.ErrNoServer, "there is a connection")
 		if !retry.Unknown(err) {
 			surely++
 		}
-		cancel()
 	}
 	goOn()
 	stat := testbed.Stat(t, client, "/a")

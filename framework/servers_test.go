@@ -2,7 +2,6 @@ package framework_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -70,18 +69,16 @@ func TestConnectStringsAreParsedOrRefused(t *testing.T) { // issues 10, B7, and 
 func TestServerListCanGrow(t *testing.T) { // KZ-CLI-04
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
-		var mu sync.Mutex
-		known := cluster.Servers()[:1]
+		var grown atomic.Bool
 		client := testbed.NewClient(t, nil, framework.WithDialer(cluster.DialContext), framework.WithSessionTimeout(10*time.Second),
 			framework.WithServerList(func(context.Context) ([]string, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				return known, nil
+				if grown.Load() {
+					return cluster.Servers(), nil
+				}
+				return cluster.Servers()[:1], nil
 			}))
 		session := testbed.Session(t, client)
-		mu.Lock()
-		known = cluster.Servers()
-		mu.Unlock()
+		grown.Store(true)
 		cluster.Members()[0].Stop()
 		synctest.Wait() // it has noticed
 		require.NoError(t, client.WaitConnected(t.Context()))

@@ -90,10 +90,8 @@ func TestShutdown_NamesWhatWasNotReleased(t *testing.T) {
 		for name, limit := range map[string]time.Duration{"5 s": 5 * time.Second, "ended before": 0} {
 			c := w.Client()
 			_, hold := held(t, c, "/lock")
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			began := time.Now()
-			err := c.Shutdown(ctx)
-			cancel()
+			err := c.Shutdown(testbed.Timeout(t, limit))
 			require.Equal(t, limit, time.Since(began).Truncate(time.Second), name)
 			require.ErrorIs(t, err, context.DeadlineExceeded, name)
 			require.EqualError(t, err, "shutdown /: context deadline exceeded: not released: "+hold.Path(), name)
@@ -144,9 +142,8 @@ func TestShutdown_InAnOutage(t *testing.T) {
 			w.Server.RefuseConnections(true)
 			w.Server.CutConnections()
 			synctest.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			began := time.Now()
-			ended := shutdown(ctx, c)
+			ended := shutdown(testbed.Timeout(t, 5*time.Second), c)
 			<-hold.Done()
 			require.ErrorIs(t, context.Cause(hold.Context()), framework.ErrShutdown, name)
 			released := testbed.Go(hold.Release) // ends with the client
@@ -162,7 +159,6 @@ func TestShutdown_InAnOutage(t *testing.T) {
 				require.ErrorIs(t, <-released, framework.ErrClosed, name)
 				require.Less(t, time.Since(began), 7*time.Second, name)
 			}
-			cancel()
 			w.Server.RefuseConnections(false)
 		}
 	})

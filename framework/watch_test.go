@@ -94,14 +94,6 @@ func TestAnAddWatchThatIsGivenUpLeavesNoWatch(t *testing.T) {
 	testbed.Eventually(t, func() bool { return server.WatchCount() == before }, "the watch goes")
 }
 
-func TestAddWatchRefusesBadArguments(t *testing.T) {
-	client := testbed.InProcess(t).Client(t)
-	ctx := testbed.Context(t)
-	_, err := client.AddWatch(ctx, "a", framework.WatchRecursive, func(zk.Event) {})
-	require.ErrorIs(t, err, framework.ErrBadPath)
-	require.ErrorIs(t, testbed.Err(client.AddWatch(ctx, "/a", 7, func(zk.Event) {})), framework.ErrBadArgument)
-}
-
 // TestAPanicInAWatchFunctionIsLogged: no other watch misses an event, and the connection stays.
 func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
 	var log logged

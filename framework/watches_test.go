@@ -18,6 +18,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/proto"
 	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/zktest"
 )
@@ -306,7 +307,9 @@ func TestListBesideARecursiveWatch(t *testing.T) {
 		"and another":                         {[]framework.WatchMode{recursive}, recursive},
 		"and a new persistent watch":          {[]framework.WatchMode{recursive}, persistent},
 	} {
-		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
+		testbed.RunVirtual(t, name, func(t *testing.T) {
+			server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithVersion("3.8.0"))
+			client := testbed.ClientOf(t, server)
 			require.NoError(t, server.Create("/a", nil))
 			for _, mode := range c.before {
 				testbed.AddWatch(t, client, "/a", mode, func(zk.Event) {})
@@ -464,14 +467,7 @@ func TestWatchesFireInTheOrderOfTheServer(t *testing.T) {
 }
 
 // fired reports whether a watch has fired.
-func fired(w *framework.Watch) bool {
-	select {
-	case <-w.Done():
-		return true
-	default:
-		return false
-	}
-}
+func fired(w *framework.Watch) bool { return wait.Closed(w.Done()) }
 
 // deleteInOrder has a client watch nodes whose deletions the server reports at once, in order.
 // modes are the modes of persistent watches on them.
@@ -551,31 +547,18 @@ func TestWatchesEndBeforeTheNextConnectionBegins(t *testing.T) {
 				if watches := set.Load(); watches != nil {
 					again.Add(1)
 					for i, done := range *watches {
-						select {
-						case <-done:
-						default:
-							assert.Fail(t, "a watch of the last connection is left", "%d", i)
-						}
+						assert.True(t, wait.Closed(done), "watch %d of the last connection is left", i)
 					}
 				}
 				return server.DialContext(ctx, network, address)
 			}))
 			session := testbed.Session(t, client)
-			var watches []<-chan struct{}
-			add := func(w interface{ Done() <-chan struct{} }, err error) {
-				require.NoError(t, err)
-				watches = append(watches, w.Done())
-			}
-			stays, err := client.AddWatch(t.Context(), "/b", framework.WatchRecursive, func(zk.Event) {})
-			add(stays, err)
+			recursive := testbed.AddWatch(t, client, "/b", framework.WatchRecursive, func(zk.Event) {})
+			watches := []<-chan struct{}{recursive.Done()}
 			// the second is served by the persistent watch
 			for _, path := range []string{"/a", "/b"} {
-				_, _, w, err := client.GetW(t.Context(), path)
-				add(w, err)
-				_, _, w, err = client.ChildrenW(t.Context(), path)
-				add(w, err)
-				_, _, w, err = client.ExistsW(t.Context(), path+"/c")
-				add(w, err)
+				watches = append(watches, testbed.GetW(t, client, path).Done(),
+					testbed.ChildrenW(t, client, path).Done(), testbed.ExistsW(t, client, path+"/c").Done())
 			}
 			set.Store(&watches)
 			fault(t, server, session.ID())

@@ -196,11 +196,7 @@ func TestUntilElapsedStopsAtItsLimit(t *testing.T) {
 			time.Sleep(time.Minute) // what passes before the operation is not counted
 			var got []time.Duration
 			b := p()
-			for {
-				pause := b.NextBackOff()
-				if pause == backoff.Stop {
-					break
-				}
+			for pause := b.NextBackOff(); pause != backoff.Stop; pause = b.NextBackOff() {
 				got = append(got, pause)
 				time.Sleep(pause)
 			}

@@ -278,21 +278,20 @@ func TestWithMaxDecompressed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, testbed.Err(compressed.Get(ctx, client, "/short")))
 			_, _, err := compressed.Get(ctx, client, "/long")
-			require.ErrorIs(t, err, framework.ErrTooLarge)
+			tooLarge := func(err error, op, path string) {
+				t.Helper()
+				require.ErrorIs(t, err, framework.ErrTooLarge)
+				testbed.OneOp(t, err, op, path)
+			}
+			tooLarge(err, "get", "/long")
 			require.ErrorIs(t, err, framework.ErrNotCompressed)
-			testbed.OneOp(t, err, "get", "/long")
-			_, err = compressed.Create(ctx, client, "/new", long)
-			require.ErrorIs(t, err, framework.ErrTooLarge)
-			testbed.OneOp(t, err, "create", "/new")
-			_, err = compressed.Set(ctx, client, "/short", long)
-			require.ErrorIs(t, err, framework.ErrTooLarge)
-			testbed.OneOp(t, err, "set", "/short")
+			tooLarge(testbed.Err(compressed.Create(ctx, client, "/new", long)), "create", "/new")
+			tooLarge(testbed.Err(compressed.Set(ctx, client, "/short", long)), "set", "/short")
 			if name == "plain" {
 				return
 			}
 			_, err = client.Multi(ctx, &zk.SetDataRequest{Path: "/short", Data: long, Version: -1})
-			require.ErrorIs(t, err, framework.ErrTooLarge)
-			testbed.OneOp(t, err, "multi", "/short")
+			tooLarge(err, "multi", "/short")
 			_, err = client.Multi(ctx, &zk.CreateRequest{Path: "/new", Data: long})
 			require.ErrorIs(t, err, framework.ErrTooLarge)
 		})
