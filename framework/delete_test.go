@@ -150,8 +150,9 @@ func TestGuaranteedDeleteOutlastsAServerThatRefusesCredentials(t *testing.T) {
 		result := testbed.Go(func() error {
 			return client.Delete(t.Context(), "/waits", framework.IfExists(), framework.Guaranteed())
 		})
-		err := client.Delete(testbed.Cancelled(t), "/gives-up", framework.IfExists(), framework.Guaranteed())
-		require.ErrorIs(t, err, context.Canceled)
+		err := client.Delete(testbed.Timeout(t, time.Second), "/gives-up", framework.IfExists(), framework.Guaranteed())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, zk.ErrAuthFailed, "the reason of the wait")
 		time.Sleep(time.Second) // virtual time, in which both must not give up
 		refuses.Store(false)
 		require.NoError(t, <-result)

@@ -57,6 +57,7 @@ func TestSASLThatFailsIsAuthFailedWithTheMechanismsName(t *testing.T) {
 		text      string
 		also      error
 	}{
+		"a wrong password":           {zktest.NewServer(t, zktest.WithSASL(bob)), sasl.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", nil},
 		"where it is required":       {zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"})), sasl.DigestMD5("bob", "wrong"), "SASL DIGEST-MD5: ", framework.ErrAuthRequired},
 		"a server without SASL":      {zktest.NewServer(t), sasl.DigestMD5("bob", "secret"), "the server might not be configured for SASL", nil},
 		"an exchange without Next":   {zktest.NewServer(t), broken(nil), "SASL BROKEN: zk: client authentication failed: exchange without Next", nil},
