@@ -20,8 +20,8 @@ func OneOp(t *testing.T, err error, op, path string) {
 	require.False(t, errors.As(e.Err, &inner), "%v", err)
 }
 
-// Err returns the error of a call, its last result. Use it for calls whose other results a test does
-// not need:
+// Err returns the error of a call, its last result. Use it for calls whose other results a test
+// does not need:
 //
 //	require.ErrorIs(t, testbed.Err(client.Get(ctx, "/a")), zk.ErrNoNode)
 func Err(results ...any) error {
