@@ -93,7 +93,7 @@ func (d *deaths) died(w *work) time.Time {
 	d.monitor.mu.Lock()
 	defer d.monitor.mu.Unlock()
 	at := w.lost
-	for _, forced := range []time.Time{d.monitor.forced[w.h.session], d.monitor.deleted[w.h.node]} {
+	for _, forced := range []time.Time{d.monitor.forced[w.h.session].first, d.monitor.deleted[w.h.node].first} {
 		if !forced.IsZero() && (at.IsZero() || forced.Before(at)) {
 			at = forced
 		}
@@ -212,7 +212,7 @@ func (d *deaths) look() {
 func (d *deaths) lookAtOrphan(leader *zktest.Server, mark, state string) {
 	// If a reply to Release was lost, Release cannot know that the node was deleted by hand.
 	d.monitor.mu.Lock()
-	byHand := !d.monitor.deleted[lockPath+"/"+mark].IsZero() || !d.monitor.forced[d.owners[mark]].IsZero()
+	byHand := !d.monitor.deleted[lockPath+"/"+mark].last.IsZero() || !d.monitor.forced[d.owners[mark]].last.IsZero()
 	d.monitor.mu.Unlock()
 	if state == released && !byHand {
 		d.monitor.fail("delay without a death", "the mark of %s, which was released", mark)

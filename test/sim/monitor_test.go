@@ -62,8 +62,8 @@ type monitor struct {
 	mu      sync.Mutex // guards what follows
 	live    []*held
 	all     []*held
-	forced  map[int64]time.Time  // sessions that were ended by force
-	deleted map[string]time.Time // nodes that were deleted by hand
+	forced  map[int64]attempts   // to end sessions by force
+	deleted map[string]attempts  // to delete nodes by hand
 	gone    map[string]time.Time // the same, once that was done
 	traps   []*trap              // for the next holders
 	strange []*held              // holders whose nodes were deleted, though not by hand
@@ -83,7 +83,7 @@ type write struct {
 func newMonitor(most int, trace bool) *monitor {
 	return &monitor{
 		most: most, began: time.Now(), trace: trace,
-		forced: make(map[int64]time.Time), deleted: make(map[string]time.Time), gone: make(map[string]time.Time),
+		forced: make(map[int64]attempts), deleted: make(map[string]attempts), gone: make(map[string]time.Time),
 		counts: make(map[string]int),
 	}
 }
@@ -128,18 +128,30 @@ func (m *monitor) failLocked(kind, format string, args ...any) {
 	m.noteLocked("WRONG: %s", text)
 }
 
+// attempts are the first and the last try to end something by force. Which of them had an effect is
+// not known.
+type attempts struct{ first, last time.Time }
+
+func (a attempts) again() attempts {
+	now := time.Now()
+	if a.first.IsZero() {
+		a.first = now
+	}
+	return attempts{a.first, now}
+}
+
 // end says that a session is about to be ended by force, which gives its holders no warning.
 func (m *monitor) end(session int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.forced[session] = time.Now()
+	m.forced[session] = m.forced[session].again()
 }
 
 // delete says that a node is about to be deleted by hand.
 func (m *monitor) delete(path string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.deleted[path] = time.Now()
+	m.deleted[path] = m.deleted[path].again()
 }
 
 // isGone says that a node was deleted by hand.
@@ -160,7 +172,7 @@ func (m *monitor) excused(h *held) bool {
 		return m.base.excused(h)
 	}
 	within := func(at time.Time, d time.Duration) bool { return !at.IsZero() && time.Since(at) < d }
-	return within(m.forced[h.session], h.timeout+10*time.Second) || within(m.deleted[h.node], notifiedWithin(h.timeout))
+	return within(m.forced[h.session].last, h.timeout+10*time.Second) || within(m.deleted[h.node].last, notifiedWithin(h.timeout))
 }
 
 // enter records a new holder. Two that exclude each other must not hold at the same instant.
@@ -208,7 +220,7 @@ func (m *monitor) leave(h *held) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.noteLocked("%s has released %s", h.who, h.node)
-	if errors.Is(context.Cause(h.ctx), lock.ErrNodeDeleted) && m.deleted[h.node].IsZero() && m.forced[h.session].IsZero() && h.session != 0 {
+	if errors.Is(context.Cause(h.ctx), lock.ErrNodeDeleted) && m.deleted[h.node].last.IsZero() && m.forced[h.session].last.IsZero() && h.session != 0 {
 		m.strange = append(m.strange, h)
 	}
 	m.live = slices.DeleteFunc(m.live, func(o *held) bool { return o == h })
@@ -290,7 +302,7 @@ func (m *monitor) tokens() {
 func (m *monitor) wrongOwner(who, path string, owner, lives int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.forced[owner].IsZero() {
+	if m.forced[owner].last.IsZero() {
 		m.failLocked("node of an old session", "%s created %s, of session %#x, in session %#x", who, path, owner, lives)
 	}
 }
