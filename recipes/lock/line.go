@@ -10,9 +10,9 @@ import (
 	"github.com/gocurator/curator/internal/wait"
 )
 
-// lendLimit is how long a node is handed over and kept since it first held: another client may wait
-// whose node this client may not read.
-const lendLimit = time.Minute
+// handOffLimit is how long a node is handed over and kept after it first held: another client may
+// wait whose node this client may not read.
+const handOffLimit = time.Minute
 
 // lineState is the state of a line:
 //
@@ -158,6 +158,6 @@ func (q *Queue) handOver(n *node) bool {
 		return q.line.next(n)
 	}
 	q.line.state = open
-	n.timer = time.AfterFunc(min(q.cfg.retention, lendLimit-time.Since(n.since)), n.giveBack)
+	n.timer = time.AfterFunc(min(q.cfg.retention, handOffLimit-time.Since(n.since)), n.giveBack)
 	return true
 }

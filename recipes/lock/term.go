@@ -141,7 +141,7 @@ func (t *term) drop(h *Hold, alone bool) (r released, err error) {
 	t.holds = slices.Delete(t.holds, i, i+1)
 	h.end(ErrReleased)
 	if r.last = len(t.holds) == 0; r.last {
-		keep := !alone && n.queue.keeps() && !t.pinned && time.Since(n.since) < lendLimit
+		keep := !alone && n.queue.keeps() && !t.pinned && time.Since(n.since) < handOffLimit
 		r.outcome = n.happens(releaseOf(r.lost, keep), ErrReleased)
 	}
 	return r, nil

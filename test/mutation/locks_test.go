@@ -220,7 +220,7 @@ var lockBugs = []mutation{
 	{
 		name:  "a kept node stays for ever",
 		file:  "recipes/lock/line.go",
-		edits: []edit{{old: `lendLimit-time.Since(n.since)), n.giveBack)`, new: `lendLimit-time.Since(n.since)), func() {})`}},
+		edits: []edit{{old: `handOffLimit-time.Since(n.since)), n.giveBack)`, new: `handOffLimit-time.Since(n.since)), func() {})`}},
 		pkg:   "recipes/lock", test: "TestKeptNodeGoes",
 	},
 	{
