@@ -15,7 +15,7 @@ ORDERED  := ./zktest ./recipes/lock ./recipes/cache ./recipes/node ./cmd/zklock 
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...' | sort -r | sed '$$d') $(ORDERED)
 LINTED = $(PACKAGES)
 
-.PHONY: check test times nightly everything race mutations model chaos sim pictures schedules sim-coverage mutation-worlds bench bench-network bench-caches bench-elections bench-counters lint tidy
+.PHONY: check test tests worlds times nightly everything race mutations model chaos sim pictures schedules sim-coverage mutation-worlds bench bench-network bench-caches bench-elections bench-counters lint tidy
 
 # Most tests wait for others or for time: several at once, of several packages, need no more processors.
 check: LINTED = ./... ./cmd/...
@@ -23,7 +23,13 @@ check: lint
 	@CURATOR_TESTS=check scripts/test.sh -count=1 -vet=off -p 6 -parallel 8 $(ORDERED)
 
 test:
+	@$(MAKE) --no-print-directory -j 2 tests worlds
+
+tests:
 	@scripts/test.sh -race -vet=off -p 6 -parallel 6 -timeout $(TIMEOUT) $(PACKAGES)
+
+# Without -race, which makes them five times as slow.
+worlds:
 	@CURATOR_TESTS=test go test -vet=off ./test/sim -run 'Worlds|TestSeedsWorthKeeping' -sim.seeds 300
 	@go test -vet=off ./test/sim -run 'TestWorlds$$' -sim.only shards -sim.seeds 2300
 	@go test -vet=off ./test/matrix ./discovery/grpcresolver ./discovery/kratosregistry -run TestMatrix -matrix.core

@@ -121,7 +121,7 @@ var seedsThatReach = []uint64{309, 337, 356, 372, 410, 443, 494, 512, 531}
 
 func TestSeedsWorthKeeping(t *testing.T) {
 	if raced {
-		t.Skip("LEFT OUT: the second part of `make test` runs it, without -race")
+		t.Skip("LEFT OUT: `make worlds`, a part of `make test`, runs it without -race")
 	}
 	t.Parallel()
 	for _, seed := range seedsThatReach {
