@@ -30,9 +30,9 @@ tests:
 
 # Without -race, which makes them five times as slow.
 worlds:
-	@CURATOR_TESTS=test go test -vet=off ./test/sim -run 'Worlds|TestSeedsWorthKeeping' -sim.seeds 300
-	@go test -vet=off ./test/sim -run 'TestWorlds$$' -sim.only shards -sim.seeds 2300
-	@go test -vet=off ./test/matrix ./discovery/grpcresolver ./discovery/kratosregistry -run TestMatrix -matrix.core
+	@CURATOR_TESTS=test go test -vet=off -timeout $(TIMEOUT) ./test/sim -run 'Worlds|TestSeedsWorthKeeping' -sim.seeds 300
+	@go test -vet=off -timeout $(TIMEOUT) ./test/sim -run 'TestWorlds$$' -sim.only shards -sim.seeds 2300
+	@go test -vet=off -timeout $(TIMEOUT) ./test/matrix ./discovery/grpcresolver ./discovery/kratosregistry -run TestMatrix -matrix.core
 
 # Where the time of make test goes: the table of test/README.md.
 times:
