@@ -80,6 +80,17 @@ func TestFreeLeasesWithAnyRequestFailing(t *testing.T) {
 	}
 }
 
+// TestTryWithAnyRequestFailing: a try fails where AcquireN would queue behind leases that it has
+// just given up.
+func TestTryWithAnyRequestFailing(t *testing.T) {
+	eachRequest(t, false, false, func(t *testing.T, s scenario) {
+		group, err := s.subject.TryAcquireN(testbed.Context(t), 2)
+		require.NoError(t, testbed.Listed(t, s.subject, "TryAcquireN", err), "one fault is no reason to fail")
+		s.checkFull(t, group)
+		locksuite.CheckRelease(t, s.Scenario, group)
+	})
+}
+
 func TestTakenLeasesWithAnyRequestFailing(t *testing.T) {
 	for name, c := range map[string]struct{ shared, used bool }{"fixed max": {}, "shared max, used": {true, true}} {
 		t.Run(name, func(t *testing.T) {

@@ -438,6 +438,7 @@ func participants(t *testing.T, bed *testbed.Bed) {
 		require.Error(t, testbed.Receive(t, w, "the end of waiting").err)
 	}
 	release(t, holds[1])
+	testbed.CatchUp(t, client)
 	waiting(t, bystander, 0)
 	ps, err = bystander.Participants(testbed.Context(t))
 	require.NoError(t, err)
