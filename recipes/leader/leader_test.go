@@ -327,11 +327,15 @@ func closing(t *testing.T, bed *testbed.Bed) {
 	givenUp(t, c, framework.ErrClosed)
 	participants(t, e, 1)
 	require.NoError(t, term.Err(), "the leader still leads")
+	other, _ := newElection(t, bed, path)
+	next := campaigning(t, testbed.Context(t), other, 2)
+	waiting(t, next)
 	require.NoError(t, client.Close())
 	// CURATOR's default close notifies no listener
 	testbed.Receive(t, term.Done(), "the end of the term")
 	require.ErrorIs(t, term.Err(), framework.ErrClosed)
 	require.ErrorIs(t, term.Release(), framework.ErrClosed)
+	require.NoError(t, elected(t, next).Release())
 }
 
 func joinsAgain(t *testing.T, bed *testbed.Bed) {
