@@ -227,11 +227,13 @@ func TestDo_EndsBeforeAReleaseIsSent(t *testing.T) {
 // TestDo_DoneBefore: f is called, and finds that its context is done.
 func TestDo_DoneBefore(t *testing.T) {
 	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
+	ctx, cancel := context.WithCancelCause(testbed.Context(t))
+	cancel(assert.AnError)
 	called := false
-	require.ErrorIs(t, acquire(t, q).Do(testbed.Cancelled(t), func(ctx context.Context) error {
+	require.ErrorIs(t, acquire(t, q).Do(ctx, func(ctx context.Context) error {
 		called = true
-		return ctx.Err()
-	}), context.Canceled)
+		return context.Cause(ctx)
+	}), assert.AnError)
 	require.True(t, called)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -117,23 +118,38 @@ func length(t *testing.T, server *zktest.Server, q *lock.Queue, n int) {
 	}, fmt.Sprintf("%d nodes in the queue", n))
 }
 
+// TestAThousandWaitersInOneProcess: waiters that share a view send nothing beside the create and the
+// delete of their nodes.
 func TestAThousandWaitersInOneProcess(t *testing.T) { // CURATOR-716
-	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := newQueue(t, w.Client(), "/lock")
-		first := acquire(t, q)
-		const n = 1000
-		ctx := testbed.Context(t)
-		var wg sync.WaitGroup
-		for range n {
-			wg.Go(func() { acquireAndRelease(ctx, t, q) })
-		}
-		length(t, w.Server, q, n+1)
-		w.Server.ResetCounts()
-		require.NoError(t, first.Release())
-		wg.Wait()
-		assert.LessOrEqual(t, w.Server.Requests().WatchEventsSent, n+1, "one event for each node, whoever waits for it")
-		length(t, w.Server, q, 0)
-	})
+	for name, view := range map[string]bool{"with a view": true, "without a view": false} {
+		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
+			q := newQueue(t, w.Client(), "/lock")
+			if view {
+				watched(t, q)
+			}
+			first := acquire(t, q)
+			synctest.Wait()
+			w.Server.ResetCounts()
+			const n = 1000
+			ctx := testbed.Context(t)
+			var wg sync.WaitGroup
+			for range n {
+				wg.Go(func() { acquireAndRelease(ctx, t, q) })
+			}
+			length(t, w.Server, q, n+1)
+			if !view {
+				w.Server.ResetCounts()
+			}
+			require.NoError(t, first.Release())
+			wg.Wait()
+			if view {
+				require.Equal(t, map[string]int{"create": n, "delete": n + 1}, counted(w.Server))
+			} else {
+				assert.LessOrEqual(t, w.Server.Requests().WatchEventsSent, n+1, "one event for each node, whoever waits for it")
+			}
+			length(t, w.Server, q, 0)
+		})
+	}
 }
 
 func TestWaiterIsNotWokenByAStranger(t *testing.T) {

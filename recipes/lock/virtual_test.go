@@ -51,6 +51,8 @@ func TestWhoGivesUpIsInNobodysWay(t *testing.T) {
 		hold := acquire(t, q)
 		_, err := other.Acquire(testbed.Timeout(t, time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.EqualError(t, err, "acquire /lock: not free: context deadline exceeded")
 		require.NoError(t, hold.Release())
 		require.NoError(t, acquire(t, q).Release(), "the lock is free")
 		length(t, w.Server, q, 0)
