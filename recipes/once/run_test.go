@@ -273,8 +273,8 @@ func TestTheServersClockDecides(t *testing.T) {
 	})
 }
 
-// TestFiringsOfADayInAnyOrderOfRestarts has a fleet whose members come and go.
-func TestFiringsOfADayInAnyOrderOfRestarts(t *testing.T) {
+// TestFiringsInAnyOrderOfRestarts has a fleet whose members come and go.
+func TestFiringsInAnyOrderOfRestarts(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		var mu sync.Mutex
 		seen := map[time.Time]int{}
