@@ -28,8 +28,8 @@ var kinds = map[string][]node.Option{
 }
 
 // eachRequest runs test with the first request after its call of inject failing, then the second,
-// and so on, until a run ends without meeting the fault; for each fault. Requests of the client that
-// inject is called with, if any, and heartbeats are spared.
+// and so on, until a run ends without meeting the fault; for each fault. Requests of the clients
+// that inject is called with, if any, and heartbeats are spared.
 func eachRequest(t *testing.T, test func(t *testing.T, w world, inject func(spared ...*framework.Client))) {
 	for _, fault := range testbed.Faults {
 		t.Run(fault.String(), func(t *testing.T) {
@@ -48,6 +48,9 @@ func eachRequest(t *testing.T, test func(t *testing.T, w world, inject func(spar
 						}))
 					})
 					met = injected.Met()
+					if t.Failed() {
+						t.Logf("request %d: %v", n, injected)
+					}
 				}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 			}
 		})

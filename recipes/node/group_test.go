@@ -462,6 +462,17 @@ func TestMembersDoNotShowUsBeforePresent(t *testing.T) {
 		gate.Open()
 		await(t, m, isThere)
 		sees(t, m, map[string]string{"a": "a", "b": "b"})
+
+		// Close hides us before it deletes.
+		gate = w.Block(zktest.OnOp("delete"))
+		closed := testbed.Go(m.Close)
+		testbed.Receive(t, gate.Arrived(), "the deletion")
+		require.False(t, present(m))
+		require.ErrorIs(t, m.Problem(), framework.ErrEnded)
+		require.Equal(t, map[string]string{"b": "b"}, members(m))
+		require.Len(t, w.nodes("/group"), 2)
+		gate.Open()
+		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 	})
 }
 

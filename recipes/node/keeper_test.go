@@ -830,7 +830,8 @@ func TestWhatWasMadeAndDeletedIsForgotten(t *testing.T) {
 
 // TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved has another client delete and recreate a
 // persistent node between its creation and the first look at it. The new node has the same version.
-// It is taken over, and does not hold the data of the deleted one.
+// It is taken over, and does not hold the data of the deleted one. The same holds for a node that
+// is recreated after it was shown.
 func TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"persistent": {node.WithPersistence()}, "ttl": {node.WithTTL(time.Hour)}} {
 		virtualRun(t, name, func(t *testing.T, w world) {
@@ -843,6 +844,13 @@ func TestWhatWasMadeAgainBeforeTheFirstLookIsNotBelieved(t *testing.T) {
 			look.Open()
 			n := testbed.Receive(t, kept, "the node")
 			w.one(n, "kept")
+
+			_, err := w.client().Multi(t.Context(), &zk.DeleteRequest{Path: "/group/a", Version: -1},
+				&zk.CreateRequest{Path: "/group/a", Data: []byte("of another")})
+			require.NoError(t, err)
+			w.settle()
+			w.one(n, "kept")
+			require.NoError(t, n.Problem())
 			require.NoError(t, n.Close())
 		}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	}

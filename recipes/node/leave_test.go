@@ -93,6 +93,9 @@ func TestCloseInEachState(t *testing.T) {
 			synctest.Wait()
 			require.False(t, present(n))
 			require.ErrorIs(t, n.Problem(), framework.ErrEnded)
+			if name == "absent" {
+				require.Empty(t, closed, "the create may still be carried out")
+			}
 			goOn()
 			require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 			require.Less(t, time.Since(began), time.Second, "it waits for the servers only")

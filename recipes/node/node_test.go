@@ -105,6 +105,7 @@ func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	require.NoError(t, n.Close(), "again")
 	require.False(t, present(n))
 	require.ErrorIs(t, n.Problem(), framework.ErrEnded)
+	require.ErrorIs(t, n.Err(), framework.ErrEnded)
 	require.EqualError(t, n.Err(), "kept node is closed")
 	require.ErrorIs(t, n.Set(testbed.Context(t), []byte("b")), framework.ErrEnded)
 }
@@ -504,6 +505,15 @@ func TestAMissingPermissionIsReportedAndTriedAgain(t *testing.T) { // CUR-NOD-08
 		testbed.SetACL(t, other, "/group/a", perms(zk.PermAll))
 		w.settle()
 		require.NoError(t, n.Problem())
+		w.one(n, "b")
+
+		// It may not be created again.
+		testbed.SetACL(t, other, "/group", perms(zk.PermAll&^zk.PermCreate))
+		require.NoError(t, other.Delete(t.Context(), "/group/a"))
+		await(t, n, reason(zk.ErrNoAuth))
+		time.Sleep(long) // virtual time
+		testbed.SetACL(t, other, "/group", perms(zk.PermAll))
+		await(t, n, isThere)
 		w.one(n, "b")
 
 		// Nor deleted.

@@ -166,8 +166,8 @@ func TestATouchThatIsRefusedIsReported(t *testing.T) {
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "1000"}))
 }
 
-// TestAServerWithoutTTLNodesIsReported: Keepers close the connection, or let the node have no child.
-// None is asked.
+// TestAServerWithoutTTLNodesIsReported: Keepers close the connection, or let the node have no
+// child. None is asked.
 func TestAServerWithoutTTLNodesIsReported(t *testing.T) {
 	allowed := zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"})
 	servers := map[string][]zktest.Option{"ZooKeeper": nil}

@@ -140,7 +140,8 @@ func present(n kept) bool {
 	return there
 }
 
-// freeze stops the server's answers to a client, and waits until the client has given up its session.
+// freeze stops the server's answers to a client, and waits until the client has given up its
+// session.
 func (w world) freeze(client *framework.Client) {
 	w.t.Helper()
 	session := testbed.Session(w.t, client)
