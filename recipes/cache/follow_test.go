@@ -150,7 +150,7 @@ func TestLoadedComesWhenAllHasBeenReported(t *testing.T) {
 
 // TestCurrentSaysWhetherAllThatWasReportedIsShown waits with the channel, which the end of a cache
 // closes, too.
-func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) {
+func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) { // KZ-CCH-03
 	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
 		client := w.Client()
 		create(t, client, "/r", "/r/a")
@@ -181,6 +181,7 @@ func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) {
 		time.Sleep(time.Minute) // virtual time, by which the copy gets older
 		require.GreaterOrEqual(t, c.Stats().Age, time.Minute)
 		require.LessOrEqual(t, c.Stats().Age, time.Since(cut))
+		require.Equal(t, []string{"/r=/r", "/r/a=new"}, show(c), "reads are served from the copy")
 		w.Server.RefuseConnections(false)
 		until(true)
 		w.Server.RefuseConnections(true)

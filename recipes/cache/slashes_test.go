@@ -25,6 +25,7 @@ func TestCache_LongPaths(t *testing.T) {
 	}, zktest.OnOp("getData"))
 	c := load(t, testbed.NewClient(t, server.Servers()), "/")
 	require.Empty(t, events)
+	require.EqualValues(t, 1, c.Stats().Resyncs, "they do not end the connection")
 	for _, path := range paths {
 		require.False(t, has(c, path))
 	}
