@@ -75,6 +75,9 @@ func TestCtrlCEndsTheScript(t *testing.T) {
 		testbed.Receive(t, ended, "the script ends")
 		assert.Equal(t, c.want, sh.ProcessState.Sys().(syscall.WaitStatus).Signal(), c)
 		queued(t, m, held)
+		if !c.waits {
+			assertNothingStays(t, server, "/lock")
+		}
 	}
 }
 
@@ -366,8 +369,9 @@ func TestLostWhileStopped(t *testing.T) {
 	}
 }
 
-// TestACommandThatSomebodyElseContinuedHasItsGrace: zklock does not treat it as stopped. Nothing shows when zklock has
-// noticed the stop and its end, so it has more time for each at every try, until the command has its grace.
+// TestACommandThatSomebodyElseContinuedHasItsGrace: zklock does not treat it as stopped. Nothing
+// shows when zklock has noticed the stop and its end, so it has more time for each at every try,
+// until the command has its grace.
 func TestACommandThatSomebodyElseContinuedHasItsGrace(t *testing.T) {
 	server := zktest.NewServer(t)
 	for later := 10 * time.Millisecond; ; later *= 4 {
