@@ -61,6 +61,7 @@ func shows[T any](t *testing.T, w *discovery.Watch[T], condition func(list []dis
 			return
 		}
 	}
+	require.FailNow(t, "the iteration has ended without an error")
 }
 
 // follow returns the lists of an iteration, and the error that ends it.

@@ -30,7 +30,7 @@ func check(t *testing.T, servers []string) {
 	}
 }
 
-func TestOnServers(t *testing.T) { // on the in-process server with a session of a second
+func TestOnServers(t *testing.T) { // on the in-process server with ticks for a session of a second
 	exampletest.OnServers(t, check, zktest.WithProperties(map[string]string{"tickTime": "100"}))
 }
 
