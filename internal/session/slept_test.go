@@ -32,6 +32,8 @@ func TestTheTimeOfASuspendedMachineCounts(t *testing.T) { // issue 10, A6
 		require.Equal(t, again.Add(whole), d.At(strict), "what is sent after counts")
 		stood += tolerance
 		require.Equal(t, again.Add(whole), d.At(strict), "the clocks are not read at one instant")
+		stood += time.Second
+		require.Equal(t, again.Add(whole-tolerance-time.Second), d.At(strict), "each call compares the clocks")
 	}
 	// An answer that is read before anybody has looked.
 	stood = 0
