@@ -128,6 +128,20 @@ func TestEveryErrorHasAJudgement(t *testing.T) {
 	}
 }
 
+// TestAFinalErrorWinsWhereErrorsAreJoined: beside an unknown error, the other one decides.
+func TestAFinalErrorWinsWhereErrorsAreJoined(t *testing.T) {
+	for _, err := range []error{
+		zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals,
+		zk.ErrNoAuth, zk.ErrAuthFailed, zk.ErrInvalidACL, zk.ErrReconfigDisabled, zk.ErrBadArguments,
+		zk.ErrInvalidFlags, zk.ErrInvalidPath, context.Canceled, context.DeadlineExceeded,
+		backoff.Permanent(errors.New("client closed")),
+	} {
+		require.False(t, verdict.Retryable(errors.Join(zk.ErrConnectionClosed, err)), "%v", err)
+		require.False(t, verdict.Retryable(fmt.Errorf("%w: %w", err, zk.ErrNoServer)), "%v", err)
+		require.True(t, verdict.Unknown(errors.Join(zk.ErrConnectionClosed, err)), "%v", err)
+	}
+}
+
 func TestJoinedErrorsAreJudgedTogether(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows := rapid.SliceOfN(rapid.SampledFrom(judgements), 1, 5).Draw(t, "errors")
