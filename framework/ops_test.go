@@ -249,6 +249,18 @@ func TestExistsWatchesBothWays(t *testing.T) {
 	require.Equal(t, zk.EventNodeDeleted, children.Event().Type)
 }
 
+// TestACreateWhoseReplyWasLostSaysSo: a retry without options does not recognize its own node.
+func TestACreateWhoseReplyWasLostSaysSo(t *testing.T) {
+	server, client := start(t)
+	server.Inject(zktest.LoseReply, 0, zktest.OnOp("create"))
+	err := testbed.Err(client.Create(testbed.Context(t), "/a", nil))
+	require.ErrorIs(t, err, zk.ErrNodeExists, "its own node")
+	require.True(t, retry.Unknown(err))
+	err = testbed.Err(client.Create(testbed.Context(t), "/a", nil))
+	require.ErrorIs(t, err, zk.ErrNodeExists)
+	require.False(t, retry.Unknown(err), "an earlier node")
+}
+
 // TestSetAndMultiTakeWhatCreateTakes is issue 10, B6: above 1 MB they failed with "buffer too
 // small".
 func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
