@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -17,8 +18,8 @@ import (
 	"github.com/gocurator/curator/internal/proto"
 )
 
-// serve plays the other end: it reads the request for a session, answers with a welcome, and goes on
-// with rest, or hangs up if that is nil.
+// serve plays the other end: it reads the request for a session, answers with a welcome, and goes
+// on with rest, or hangs up if that is nil.
 func serve(welcome []byte, rest func(far net.Conn)) (near net.Conn) {
 	near, far := net.Pipe()
 	go func() {
@@ -220,19 +221,25 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 		"deadlines":    func(nc net.Conn) net.Conn { return nc },
 		"no deadlines": func(nc net.Conn) net.Conn { return noDeadlines{nc} },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				near := serve(nil, func(far net.Conn) { _, _ = io.Copy(io.Discard, far) }) // and no answer
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				began := time.Now()
-				_, err := Open(ctx, wrap(near), Hello{Timeout: time.Second})
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Equal(t, time.Second, time.Since(began))
-				_, err = near.Write(nil)
-				require.ErrorIs(t, err, io.ErrClosedPipe, "it closes what it was given")
+		for _, want := range []error{context.Canceled, context.DeadlineExceeded} {
+			t.Run(fmt.Sprint(name, ", ", want), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					near := serve(nil, func(far net.Conn) { _, _ = io.Copy(io.Discard, far) }) // and no answer
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					if want == context.Canceled {
+						ctx, cancel = context.WithCancel(t.Context())
+						time.AfterFunc(time.Second, cancel)
+					}
+					began := time.Now()
+					_, err := Open(ctx, wrap(near), Hello{Timeout: time.Second})
+					require.ErrorIs(t, err, want)
+					require.Equal(t, time.Second, time.Since(began))
+					_, err = near.Write(nil)
+					require.ErrorIs(t, err, io.ErrClosedPipe, "it closes what it was given")
+				})
 			})
-		})
+		}
 	}
 }
 
