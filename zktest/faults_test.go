@@ -20,7 +20,7 @@ func TestFaults_PrintThemselvesUntilTheyAreCleared(t *testing.T) {
 	replies := s.BlockReplies(zktest.OnOp("delete"))
 	gate := s.Block(zktest.OnOp("exists"))
 	s.Delay(time.Minute, zktest.OnPath("/a"), zktest.On(func(zktest.Request) bool { return false }))
-	s.Rewrite(func(_ zktest.Request, answer []byte) []byte { return answer })
+	s.Rewrite(func(zktest.Request, []byte) []byte { return nil })
 	s.RefuseConnections(true)
 	s.RefuseSessions(true)
 	s.RefuseCredentials(true)
@@ -42,6 +42,8 @@ func TestFaults_PrintThemselvesUntilTheyAreCleared(t *testing.T) {
 	require.Empty(t, s.Faults())
 	_, err = c.answer(c.xid)
 	require.NoError(t, err, "a request that waited goes on")
-	mustCreate(t, raw(t, s, nil), "/a", 0)
+	other := raw(t, s, nil)
+	mustCreate(t, other, "/a", 0)
+	mustCreate(t, other, "/a/b", 0) // would meet the fault
 	require.False(t, lost.Met())
 }
