@@ -283,11 +283,12 @@ func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
 	})
 }
 
-// TestOneClientEntersTwice: each Enter is a member.
+// TestOneClientEntersTwice by one Double: each Enter is a member.
 func TestOneClientEntersTwice(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		c := w.Client()
-		one, two := enterBoth(t, c, c, "/d")
+		d := newDouble(t, w.Client(), "/d", 2)
+		first, second := entering(t.Context(), d), entering(t.Context(), d)
+		one, two := inside(t, first), inside(t, second)
 		require.NotEqual(t, one.Path(), two.Path())
 		leave(t, one, two)
 		require.Empty(t, left(t, w.Server, "/d"))
@@ -358,8 +359,8 @@ func TestALeaveDoesNotWaitForTheNextRound(t *testing.T) {
 	}
 }
 
-// TestALeaveDoesNotSpin counts the requests of a leave that waits (CURATOR-536). The member's context
-// has ended before, and it does not depend on its session afterwards.
+// TestALeaveDoesNotSpin counts the requests of a leave that waits (CURATOR-536). The member's
+// context has ended before, and it does not depend on its session afterwards.
 func TestALeaveDoesNotSpin(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		one, two := enterBoth(t, w.Client(), w.Client(), "/d")
