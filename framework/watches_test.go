@@ -331,8 +331,8 @@ func lookAgain(t *testing.T, client *framework.Client, w *framework.Watch) *fram
 	return testbed.ChildrenW(t, client, "/a")
 }
 
-// createSecret has another client create a node that the watch's client is not permitted to read. The
-// watch must report the change of the list.
+// createSecret has another client create a node that the watch's client is not permitted to read.
+// The watch must report the change of the list.
 func createSecret(t *testing.T, server *zktest.Server, w *framework.Watch) {
 	t.Helper()
 	other := testbed.On(server).Client(t, framework.WithDialer(server.DialContext), framework.WithAuth("digest", []byte("user:password")))

@@ -67,8 +67,8 @@ type transcript struct {
 	lines []string
 }
 
-// note returns a function that writes a call's results down: what both clients must return. Times and
-// transaction numbers differ.
+// note returns a function that writes a call's results down: what both clients must return. Times
+// and transaction numbers differ.
 func (tr *transcript) note(call string) func(results ...any) {
 	return func(results ...any) { tr.lines = append(tr.lines, noted(call, results)) }
 }

@@ -23,8 +23,8 @@ func configuration(t *testing.T, s *zktest.Server) string {
 	return testbed.ServerData(t, s, "/zookeeper/config")
 }
 
-// TestAllMembersAreReplacedOneByOne replaces each member, also the one that leads. Sessions, nodes and sequence numbers go
-// on.
+// TestAllMembersAreReplacedOneByOne replaces each member, also the leader. Sessions, nodes and
+// sequence numbers continue. Then it removes members, each time the leader, until one is left.
 func TestAllMembersAreReplacedOneByOne(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

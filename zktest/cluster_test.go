@@ -275,9 +275,9 @@ func TestWhatAServerDoesNotKnowIsAnsweredAtOnce(t *testing.T) {
 	}, zktest.WithMemberLatency(100*time.Millisecond), zktest.WithoutContainers())
 }
 
-// TestSession_OnTheNextServer has a session begin with 10 s and move with 30 s. The server that comes
-// next gives it 10 s again. On servers of 3.8.0 a session began with 4 s and moved with 40 s: 5 s after
-// the leader had been killed it was over.
+// TestSession_OnTheNextServer has a session begin with 10 s and move with 30 s. The server that
+// comes next gives it 10 s again. On servers of 3.8.0 a session began with 4 s and moved with 40 s:
+// 5 s after the leader had been killed it was over.
 func TestSession_OnTheNextServer(t *testing.T) {
 	check := func(t *testing.T, first, other *zktest.Server, next func() *zktest.Server) {
 		a := raw(t, first, nil)

@@ -217,8 +217,8 @@ func overtaken(t *testing.T, server *zktest.Server, client *framework.Client, wr
 	return testbed.Receive(t, done, "the end of the write")
 }
 
-// TestASetWritesWhateverTheVersion (CUR-VAL-09) has another client write just before. The first request is
-// carried out, and nothing is read.
+// TestASetWritesWhateverTheVersion (CUR-VAL-09) has another client write just before. The first
+// request is carried out, and nothing is read.
 func TestASetWritesWhateverTheVersion(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
