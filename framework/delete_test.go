@@ -106,6 +106,7 @@ func TestDeleteThatLosesItsReplyHasDeleted(t *testing.T) { // CUR-CLI-38
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
 	testbed.Create(t, client, "/n", nil)
 	require.ErrorIs(t, client.Delete(testbed.Context(t), "/n", framework.IfVersion(7)), zk.ErrBadVersion, "a wrong version stays wrong")
+	require.ErrorIs(t, client.Delete(t.Context(), "/n", framework.IfVersion(7), framework.IfExists()), zk.ErrBadVersion)
 }
 
 // TestGuaranteedDeleteOfACallerWhoGoesAway cancels while the server is busy with the delete.
