@@ -211,9 +211,8 @@ func compile(root, pkg, program string, flags ...string) (output string, err err
 func runTest(t *testing.T, program, test string) (output string, err error) {
 	cmd := exec.Command(program, "-test.v", "-test.run", pattern(test), "-test.timeout", "90s")
 	cmd.Dir = t.TempDir()
-	// Tests on an ensemble are not run, a broken library may hang, and the tests of make check are
-	// short enough for the limit.
-	cmd.Env = append(os.Environ(), "CURATOR_TEST_ENSEMBLE=", testbed.Patience+"=30s", testlevel.Variable+"=")
+	// Tests on an ensemble are not run, and a broken library may hang.
+	cmd.Env = append(os.Environ(), "CURATOR_TEST_ENSEMBLE=", testbed.Patience+"=30s")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
