@@ -184,30 +184,38 @@ func TestRecordingAfterTheSession(t *testing.T) {
 		recorded bool // the transaction was applied
 		between  int  // successes of another client before the first one asks; or one of what follows
 		unknown  bool
+		created  bool // by the recording, since the record was deleted while the function ran
 	}{
-		{"applied", zktest.ExpireAfter, true, 0, false},
-		{"not applied", zktest.ExpireBefore, false, 0, false},
-		{"applied, and others have succeeded since", zktest.ExpireAfter, true, 2, false},
-		{"not applied, and others have succeeded since", zktest.ExpireBefore, false, 2, false},
-		{"applied, and forgotten since", zktest.ExpireAfter, true, isForgotten, false},
-		{"applied, and pruned since", zktest.ExpireAfter, true, 3, true},
-		{"applied, and the record deleted since", zktest.ExpireAfter, true, isDeleted, true},
-		{"applied, and the record replaced since", zktest.ExpireAfter, true, isReplaced, true},
-		{"not applied, and more than are kept have succeeded since", zktest.ExpireBefore, false, 4, true},
+		{"applied", zktest.ExpireAfter, true, 0, false, false},
+		{"not applied", zktest.ExpireBefore, false, 0, false, false},
+		{"applied, and others have succeeded since", zktest.ExpireAfter, true, 2, false, false},
+		{"not applied, and others have succeeded since", zktest.ExpireBefore, false, 2, false, false},
+		{"applied, and forgotten since", zktest.ExpireAfter, true, isForgotten, false, false},
+		{"applied, and pruned since", zktest.ExpireAfter, true, 3, true, false},
+		{"applied, and the record deleted since", zktest.ExpireAfter, true, isDeleted, true, false},
+		{"applied, and the record replaced since", zktest.ExpireAfter, true, isReplaced, true, false},
+		{"not applied, and more than are kept have succeeded since", zktest.ExpireBefore, false, 4, true, false},
+		{"created", zktest.ExpireAfter, true, 1, false, true},
+		{"not created", zktest.ExpireBefore, false, 0, true, true},
+		{"not created, and others have succeeded since", zktest.ExpireBefore, false, 1, true, true},
 	} {
 		testbed.RunWorld(t, c.name, func(t *testing.T, w *testbed.World) {
 			client, second := w.Client(), w.Client()
 			o, other := newOnce(t, client, faultPath, once.WithKeep(3)), newOnce(t, second, faultPath, once.WithKeep(3))
 			ran(t, other, "before")
 			mine, theirs := testbed.Session(t, client), testbed.Session(t, second)
-			fault := w.Server.Inject(c.fault, 0, onRecording())
+			before, work := 0, succeed
+			if c.created {
+				before, work = 1, func(context.Context) error { return w.Server.Delete(faultPath + "/once") }
+			}
+			fault := w.Server.Inject(c.fault, before, onRecording())
 			// The first client looks for its record when the others have succeeded.
 			gate := w.Server.Block(zktest.OnOp("delete", "getData"), zktest.On(func(r zktest.Request) bool {
 				return fault.Met() && r.Session != mine.ID() && r.Session != theirs.ID()
 			}))
 			var r once.Record
 			result := testbed.Go(func() (err error) {
-				r, err = o.Do(context.Background(), "key", succeed)
+				r, err = o.Do(context.Background(), "key", work)
 				return err
 			})
 			testbed.Receive(t, gate.Arrived(), "the look for the record")
@@ -239,6 +247,36 @@ func TestRecordingAfterTheSession(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, "succeeded, but not recorded")
 			}
+		})
+	}
+}
+
+// TestRecordingWhoseRecordCannotBeReadAgain has the recording refused, since the record has changed,
+// and then the read of the record fail.
+func TestRecordingWhoseRecordCannotBeReadAgain(t *testing.T) {
+	for _, fault := range testbed.Faults {
+		testbed.RunWorld(t, fault.String(), func(t *testing.T, w *testbed.World) {
+			client := w.Client(framework.WithRetryPolicy(retry.Never()))
+			o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+			ran(t, other, "before")
+			mine := zktest.OnSession(testbed.Session(t, client).ID())
+			var read *zktest.Injection
+			r, err := o.Do(testbed.Context(t), "key", func(context.Context) error {
+				require.NoError(t, other.Forget(testbed.Context(t), "before"))
+				read = w.Server.Inject(fault, 0, zktest.OnOp("getData"), mine)
+				return nil
+			})
+			require.True(t, read.Met())
+			require.True(t, r.Ran)
+			if fault == zktest.FailBefore || fault == zktest.LoseReply { // the recording is repeated
+				require.NoError(t, err)
+				require.Equal(t, 1, recorded(w.Server, "key"))
+				return
+			}
+			testbed.OneOp(t, err, "do", faultPath)
+			require.ErrorIs(t, err, framework.ErrSessionLost)
+			require.False(t, retry.Unknown(err), "%v", err)
+			require.Zero(t, recorded(w.Server, "key"))
 		})
 	}
 }

@@ -577,7 +577,7 @@ func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r
 	in := a.client.In(hold.Session())
 	alive := hold.Session().Context()
 	number := r.n + 1 // the number of this success
-	responses, err := inside.Conclude(hold, func(refused *framework.MultiError) (_ []any, err error) {
+	responses, err := inside.Conclude(hold, func(refused *framework.MultiError) ([]any, error) {
 		switch {
 		case refused == nil:
 		case refused.Index > 0: // an operation of the caller was refused
@@ -585,10 +585,11 @@ func (a *attempt) conclude(ctx context.Context, hold *lock.Hold, current *run, r
 		case !changed(refused):
 			return nil, notWritable(refused)
 		default:
-			if r, err = a.read(alive, in); err != nil {
+			now, err := a.read(alive, in)
+			if err != nil {
 				return nil, err
 			}
-			number = r.n + 1
+			r, number = now, now.n+1
 		}
 		return append([]any{r.set(a.node, r.with(key, a.by, id, a.cfg.keep))}, current.ops...), nil
 	})
@@ -636,7 +637,8 @@ func (o *Once) settle(ctx context.Context, node, id string, sent *record, number
 		result := r.result(e)
 		return &result, true
 	}
-	return nil, r.stat != nil && r.stat.Czxid == sent.stat.Czxid && r.lacks(number)
+	same := r.stat != nil && sent.stat != nil && r.stat.Czxid == sent.stat.Czxid
+	return nil, same && r.lacks(number)
 }
 
 // unrecorded is the reason why a success is not known to be recorded.
