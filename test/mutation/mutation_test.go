@@ -97,7 +97,7 @@ func TestEachMutationIsCaught(t *testing.T) {
 			require.NoErrorf(t, err, "the mutation does not compile:\n%s", output)
 			built := time.Now()
 			sound.check(t, m)
-			out, err := runTest(t, program, m.test)
+			out, err := runTest(filepath.Join(root, m.pkg), program, m.test)
 			var exit *exec.ExitError
 			require.Truef(t, errors.As(err, &exit), "not caught by %s in %s (%v):\n%s", m.test, m.pkg, err, out)
 			require.Containsf(t, out, "--- FAIL: "+first(m.test), "%s ended otherwise than by failing", m.test)
@@ -158,7 +158,7 @@ func (s *sound) check(t *testing.T, m mutation) {
 	t.Helper()
 	program, out, err := s.built[m.pkg]()
 	require.NoErrorf(t, err, "does not compile:\n%s", out)
-	out, err = runTest(t, program, m.test)
+	out, err = runTest(filepath.Join(s.root, m.pkg), program, m.test)
 	require.NoErrorf(t, err, "fails without the mutation:\n%s", out)
 	require.Containsf(t, out, "--- PASS: "+first(m.test), "there is no such test in %s", m.pkg)
 }
@@ -207,10 +207,11 @@ func compile(root, pkg, program string, flags ...string) (output string, err err
 	return string(out), err
 }
 
-// runTest runs one test of a program, without Docker, in a temporary directory.
-func runTest(t *testing.T, program, test string) (output string, err error) {
+// runTest runs one test of a program, without Docker, in the directory of its package: some compare
+// errors with the comments in the sources.
+func runTest(dir, program, test string) (output string, err error) {
 	cmd := exec.Command(program, "-test.v", "-test.run", pattern(test), "-test.timeout", "90s")
-	cmd.Dir = t.TempDir()
+	cmd.Dir = dir
 	// Tests on an ensemble are not run, and a broken library may hang.
 	cmd.Env = append(os.Environ(), "CURATOR_TEST_ENSEMBLE=", testbed.Patience+"=30s")
 	out, err := cmd.CombinedOutput()
