@@ -24,7 +24,7 @@ func TestASessionIsConfirmedForWhoDependsOnItAsAConnectionBegins(t *testing.T) {
 				return
 			}
 			if connected++; connected == 2 {
-				time.Sleep(100 * time.Millisecond) // virtual time
+				time.Sleep(100 * time.Millisecond) // virtual time, in which the connection waits for its log
 			}
 		})
 		server, client := virtual(t, slow.keep())

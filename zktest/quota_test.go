@@ -178,6 +178,6 @@ func TestReconfigurationIsAnsweredAsByALoneServer(t *testing.T) {
 	for code, opts := range map[int32][]zktest.Option{-123: nil, -6: {zktest.WithProperties(map[string]string{"reconfigEnabled": "true"})}} {
 		c := raw(t, zktest.NewServer(t, opts...), nil)
 		require.Equal(t, code, ask(t, c, opReconfig, reconfiguration).code)
-		ping(t, c) // the connection goes on
+		ping(t, c) // the connection still works
 	}
 }

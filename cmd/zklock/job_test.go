@@ -381,10 +381,10 @@ func TestACommandThatSomebodyElseContinuedHasItsGrace(t *testing.T) {
 		stopped := func() bool { return stateOf(strconv.Itoa(pid)) == "T" }
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 		testbed.Eventually(t, stopped, "the command is stopped")
-		time.Sleep(later) // see above
+		time.Sleep(later) // zklock prints nothing when it notices the stop; too short a pause fails no test
 		require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
-		testbed.Eventually(t, func() bool { return !stopped() }, "the command goes on")
-		time.Sleep(later) // see above
+		testbed.Eventually(t, func() bool { return !stopped() }, "the command runs again")
+		time.Sleep(later) // the same for the end of the stop
 		require.NoError(t, server.ExpireSession(session))
 		assert.Equal(t, exitLost, p.end())
 		if later > 10*time.Second || p.out.String() != "" {

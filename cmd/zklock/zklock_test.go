@@ -242,7 +242,7 @@ func newMutex(t *testing.T, server *zktest.Server, path string, opts ...lock.Opt
 // sayPid is a shell command that writes its process id, so that the test sees that it runs.
 func sayPid(file string) string { return "echo $$ > " + file + "; " }
 
-// TestBadCommandLines: one line says what is wrong, and names the faulty argument.
+// TestBadCommandLines: the error is one line, which names the faulty argument.
 func TestBadCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                          "a command is missing",

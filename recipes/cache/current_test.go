@@ -59,7 +59,7 @@ func TestACacheIsNotCurrentBetweenTwoEvents(t *testing.T) {
 		client := w.Client()
 		create(t, client, "/r", "/r/a")
 		second, unblock := context.WithCancel(t.Context())
-		defer unblock() // also if the test fails
+		defer unblock() // in a test that fails, too
 		c, goOn := blocking(t, mode.of(client), cache.WithFilter(func(path string) bool {
 			if path == "/r/new" {
 				<-second.Done()

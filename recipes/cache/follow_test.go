@@ -186,7 +186,7 @@ func TestCurrentSaysWhetherAllThatWasReportedIsShown(t *testing.T) { // KZ-CCH-0
 		until(true)
 		w.Server.RefuseConnections(true)
 		w.Server.CutConnections()
-		time.Sleep(time.Minute) // virtual time: it waits for a connection
+		time.Sleep(time.Minute) // virtual time, in which the cache waits for a connection
 		ok, changed := c.Current()
 		require.False(t, ok)
 		require.NoError(t, c.Close())

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestElection(t *testing.T) {
 	testbed.Run(t, []testbed.Case{
-		{Name: "leadership goes on in the order of joining", Test: inOrder},       // CUR-LDR-01
+		{Name: "leadership passes in the order of joining", Test: inOrder},        // CUR-LDR-01
 		{Name: "many candidates never lead together", Test: neverTogether},        // CUR-LDR-02
 		{Name: "a candidate that leaves elects nobody", Test: leaverElectsNobody}, // CUR-LDR-03, KZ-LDR-02
 		// CUR-LDR-08
@@ -297,8 +297,7 @@ func rotates(t *testing.T, bed *testbed.Bed) {
 					if ps, err := e.Participants(ctx); err == nil && len(ps) == n {
 						break // the former leader has joined again
 					}
-					// it polls, as testbed.Eventually does: a list of participants gives no signal
-					time.Sleep(time.Millisecond)
+					time.Sleep(time.Millisecond) // a poll, until ctx ends: no signal says that another candidate has joined
 				}
 				return nil
 			}), context.Canceled)

@@ -178,7 +178,7 @@ func TestAcquire_OfServersThatAreTooSlow(t *testing.T) {
 		_, err = q.Acquire(testbed.Timeout(t, time.Minute))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, framework.ErrSessionLost, "the reason")
-		time.Sleep(time.Minute) // virtual time
+		time.Sleep(time.Minute) // virtual time, in which late nodes would be created
 		length(t, w.Server, q, 0)
 	}, zktest.WithLatency(time.Second))
 }

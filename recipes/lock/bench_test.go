@@ -72,7 +72,7 @@ var zkLock = system{"zk.Lock", func(b *testing.B, servers []string) connection {
 
 var ours = system{"ours", func(b *testing.B, servers []string) connection { return connectOurs(b, servers) }}
 
-// retained is ours with retention.
+// retained is a lock of this package with retention.
 func retained(name string, d time.Duration) system {
 	return system{name, func(b *testing.B, servers []string) connection {
 		return connectOurs(b, servers, lock.WithRetention(d))

@@ -661,7 +661,7 @@ func TestLockDelay_ReleaseInAView(t *testing.T) {
 			require.NoError(t, acquire(t, b).Release()) // it has a view
 			hold := acquire(t, a)
 			waiting := acquiring(t, testbed.Context(t), b, w.Server, 3)
-			time.Sleep(time.Second) // virtual time: it waits
+			time.Sleep(time.Second) // virtual time, in which the requests of the waiter are answered
 			w.Server.ResetCounts()
 			began := time.Now()
 			stop := w.Server.Trace(func(e zktest.Event) {
@@ -823,9 +823,9 @@ func TestLockDelay_NoNextHolder(t *testing.T) {
 			holder := w.Client()
 			hold := acquire(t, delayedQueue(t, holder, test.opts...))
 			test.end(t, w, holder, hold)
-			time.Sleep(delay + time.Minute) // virtual time
+			time.Sleep(delay + time.Minute) // virtual time, in which the delay ends
 			require.NotEmpty(t, marks(w.Server, delayed), "contenders with a longer delay wait for it")
-			time.Sleep(time.Hour) // virtual time
+			time.Sleep(time.Hour) // virtual time, after which the client deletes the mark
 			require.Empty(t, marks(w.Server, delayed))
 			w.Server.ReapContainers()
 			require.False(t, w.Server.Exists(delayed))

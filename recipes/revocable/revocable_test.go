@@ -405,7 +405,7 @@ func readersAndWriters(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, err)
 	reading, writing := newLock(t, rw.Read()), newLock(t, rw.Write())
 	a, b := acquire(t, reading), acquire(t, reading)
-	askAll(t, rw.Write(), 0) // nobody writes
+	askAll(t, rw.Write(), 0) // there is no writer
 	askAll(t, rw, 2)
 	asked(t, a, b)
 	require.NoError(t, a.Release())

@@ -546,7 +546,7 @@ type checker struct {
 	violations       int
 }
 
-// enter counts those who enter, or leave if the numbers are negative.
+// enter counts holders that enter, or leave if the numbers are negative.
 func (c *checker) enter(readers, writers int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,7 @@ func TestSemaphore(t *testing.T) {
 		{Name: "a try does not overtake those who wait", Test: doesNotOvertake},
 		{Name: "it is not re-entrant", Test: notReentrant},                    // CUR-SEM-06, CUR-SMX-02
 		{Name: "participants: who holds, then who waits", Test: participants}, // CUR-SEM-08, -10, KZ-SEM-03, -04
-		{Name: "a shared max that rises wakes those who wait", Test: raising}, // CUR-SEM-01
+		{Name: "a shared max that rises wakes waiters", Test: raising},        // CUR-SEM-01
 		{Name: "a shared max that falls takes nothing away", Test: lowering},
 		{Name: "a shared max of 0 or none drains", Test: draining},
 		{Name: "waiting for more than a shared max ends when it falls", Test: loweredBelow},
@@ -555,7 +555,7 @@ func garbage(t *testing.T, bed *testbed.Bed) {
 	}
 }
 
-// TestBadArguments has those that [TestOneLease] has not.
+// TestBadArguments has the arguments that [TestOneLease] does not try.
 func TestBadArguments(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	for _, path := range []string{"", "a", "/", "/a/"} {

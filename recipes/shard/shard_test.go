@@ -380,7 +380,7 @@ func TestRun_AFunctionThatGoesOnKeepsItsShard(t *testing.T) {
 	virtual(t, func(w world) {
 		finish := make(chan struct{})
 		done := sync.OnceFunc(func() { close(finish) })
-		defer done() // also if the test fails
+		defer done() // in a test that fails, too
 		a := w.joinWith(w.client(), "a", 2, func(ctx context.Context, shard int) error {
 			defer w.oracle.begin(ctx, "a", shard)()
 			<-ctx.Done()

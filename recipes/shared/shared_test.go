@@ -40,7 +40,7 @@ func TestShared(t *testing.T) {
 		{Name: "increments of many clients are all counted", Test: increments},
 		// KZ-VAL-02
 		{Name: "data of another kind are an error, and repaired by a set", Test: badValues},
-		{Name: "a watch fires at a change, also if there was no node", Test: watchFires}, // CUR-VAL-06
+		{Name: "a watch fires at a change, and at the creation of a node", Test: watchFires}, // CUR-VAL-06
 		{Name: "bytes and JSON", Test: bytesAndJSON},
 		// CUR-VAL-07
 		{Name: "a value that was never set equals nothing", Test: comparesAndSets},

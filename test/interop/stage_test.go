@@ -220,7 +220,7 @@ func (p *peer) hearsSession(t *testing.T, ctx context.Context) int64 {
 // peers are several that run the same program.
 type peers []*peer
 
-// company starts as many peers as there are contenders of ours.
+// company starts as many peers as there are contenders of this library.
 func company(start func() *peer) (all peers) {
 	for range others {
 		all = append(all, start())
@@ -277,7 +277,7 @@ func (c scene) begun(t *testing.T, ctx context.Context, peers peers) {
 // turn is one turn of a contender, the n-th.
 type turn = func(ctx context.Context, n int) error
 
-// count has peers and contenders of ours increment the counter, each inside of its lock, and
+// count has peers and contenders of this library increment the counter, each inside of its lock, and
 // requires that no increment is lost.
 func (c scene) count(t *testing.T, s stage, peers peers, want int, take func(*framework.Client) (turn, error)) {
 	t.Helper()

@@ -260,7 +260,7 @@ var sharedStories = []matrix.Story{
 	{Name: "shared JSON", Run: documents, Values: []string{"/v"}, Remains: []string{"/v"}},
 }
 
-// counts has A and B add, and counts what was confirmed.
+// counts has A and B add, and counts the confirmed additions.
 func counts(s *matrix.Scene, opts ...shared.Option) error {
 	a, b := both(s, func(client *framework.Client) (*shared.Value[int64], error) {
 		return shared.Int64(client, s.Path+"/v", opts...)

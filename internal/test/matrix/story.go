@@ -18,7 +18,7 @@ import (
 type Story struct {
 	Name string
 	// Run tells the story. It returns the first error of the recipe, or ends with it by Require,
-	// after it has released and closed what it had.
+	// after it has released its holds and closed its clients.
 	Run func(s *Scene) error
 	// Dirs are the parents of the recipe's nodes, as suffixes of the scene's path, such as "" and
 	// "/leases". By default that is the path itself. With None there are no such nodes.
