@@ -50,49 +50,35 @@ func two(client *framework.Client, path string, opts ...lock.Option) (c locksuit
 	return locksuite.Of(l, m.Participants), nil
 }
 
-func newMutex(t *testing.T, client *framework.Client, path string, opts ...lock.Option) *mutex.Mutex {
-	t.Helper()
-	m, err := mutex.New(client, path, opts...)
-	require.NoError(t, err)
-	return m
+func newMutex(client *framework.Client, path string, opts ...lock.Option) *mutex.Mutex {
+	return testbed.Must(mutex.New(client, path, opts...))
 }
 
-func newLock(t *testing.T, locks ...lock.Locker) *multilock.Lock {
-	t.Helper()
-	l, err := multilock.New(locks...)
-	require.NoError(t, err)
-	return l
+func newLock(locks ...lock.Locker) *multilock.Lock {
+	return testbed.Must(multilock.New(locks...))
 }
 
 // three makes a mutex, a write lock and a semaphore below path, and one lock of them.
-func three(t *testing.T, client *framework.Client, path string) (*multilock.Lock, []lock.Locker) {
-	t.Helper()
-	m := newMutex(t, client, path+"-a")
-	rw, err := rwlock.New(client, path+"-b")
-	require.NoError(t, err)
-	s, err := semaphore.New(client, path+"-c", 1)
-	require.NoError(t, err)
-	locks := []lock.Locker{m, rw.Write(), s}
-	return newLock(t, locks...), locks
+func three(client *framework.Client, path string) (*multilock.Lock, []lock.Locker) {
+	rw := testbed.Must(rwlock.New(client, path+"-b"))
+	locks := []lock.Locker{newMutex(client, path+"-a"), rw.Write(), testbed.Must(semaphore.New(client, path+"-c", 1))}
+	return newLock(locks...), locks
 }
 
 // free checks that each lock can be had.
 func free(t *testing.T, locks []lock.Locker) {
 	t.Helper()
 	for _, l := range locks {
-		h := testbed.Acquire(t, l)
-		require.NoError(t, h.Release())
+		require.NoError(t, testbed.Acquire(t, l).Release())
 	}
 }
 
 func allHeld(t *testing.T, bed *testbed.Bed) {
-	client := bed.Client(t)
-	l, locks := three(t, client, testbed.Path(t))
+	l, locks := three(bed.Client(t), testbed.Path(t))
 	group := testbed.Acquire(t, l)
 	require.Len(t, group.Holds(), 3)
 	for _, one := range locks {
-		_, err := one.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorIs(t, testbed.Err(one.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
 	}
 	require.NoError(t, group.Err())
 	require.NoError(t, group.Release())
@@ -103,14 +89,12 @@ func allHeld(t *testing.T, bed *testbed.Bed) {
 
 func noneHeld(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	l, locks := three(t, bed.Client(t), path)
-	_, others := three(t, bed.Client(t), path)
+	l, locks := three(bed.Client(t), path)
+	_, others := three(bed.Client(t), path)
 	for i := range others {
 		taken := testbed.Acquire(t, others[i])
-		_, err := l.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		_, err = l.Acquire(testbed.Timeout(t, 50*time.Millisecond))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, testbed.Err(l.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
+		require.ErrorIs(t, testbed.Err(l.Acquire(testbed.Timeout(t, 50*time.Millisecond))), context.DeadlineExceeded)
 		for j := range locks {
 			if j != i {
 				free(t, others[j:j+1])
@@ -123,9 +107,9 @@ func noneHeld(t *testing.T, bed *testbed.Bed) {
 
 func lostWhileWaiting(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	l, locks := three(t, bed.Client(t), path)
+	l, locks := three(bed.Client(t), path)
 	other := bed.Client(t)
-	_, others := three(t, other, path)
+	_, others := three(other, path)
 	taken := testbed.Acquire(t, others[2])
 	done := testbed.Go(func() error {
 		_, err := l.Acquire(testbed.Context(t))
@@ -150,9 +134,8 @@ func lostWhileWaiting(t *testing.T, bed *testbed.Bed) {
 
 func TestBadArguments(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	m := newMutex(t, client, "/a")
-	rw, err := rwlock.New(client, "/b")
-	require.NoError(t, err)
+	m := newMutex(client, "/a")
+	rw := testbed.Must(rwlock.New(client, "/b"))
 	for name, locks := range map[string][]lock.Locker{
 		"none": nil, "nil": {m, nil}, "twice": {m, m},
 		"a read side twice": {rw.Read(), m, rw.Read()}, "a write side twice": {rw.Write(), rw.Write()},
@@ -165,8 +148,8 @@ func TestBadArguments(t *testing.T) {
 
 // TestLockThatCannotBeCompared has a type that can be compared, and a value that cannot.
 func TestLockThatCannotBeCompared(t *testing.T) {
-	m := newMutex(t, testbed.InProcess(t).Client(t), "/a")
-	newLock(t, struct {
+	m := newMutex(testbed.InProcess(t).Client(t), "/a")
+	newLock(struct {
 		lock.Locker
 		any
 	}{m, []int{1}})
@@ -206,19 +189,16 @@ func (r refusing) TryAcquire(context.Context) (*lock.Hold, error) { return nil, 
 func TestLocksBeforeOneThatFailsAreReleased(t *testing.T) { // CUR-MUL-02, -06
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
-	a, c := newMutex(t, client, "/a"), newMutex(t, client, "/c")
+	a, c := newMutex(client, "/a"), newMutex(client, "/c")
 	first, failure := &noting{Locker: a}, errors.New("failure")
-	l := newLock(t, first, refusing{func() error {
-		_, err := a.TryAcquire(ctx)
-		require.ErrorIs(t, err, lock.ErrNotAcquired, "the first is held")
+	l := newLock(first, refusing{func() error {
+		require.ErrorIs(t, testbed.Err(a.TryAcquire(ctx)), lock.ErrNotAcquired, "the first is held")
 		return failure
 	}}, c)
 	for range 2 {
-		_, err := l.Acquire(ctx)
-		require.ErrorIs(t, err, failure)
+		require.ErrorIs(t, testbed.Err(l.Acquire(ctx)), failure)
 		require.ErrorIs(t, first.hold.Err(), lock.ErrReleased)
-		_, err = l.TryAcquire(ctx)
-		require.ErrorIs(t, err, failure)
+		require.ErrorIs(t, testbed.Err(l.TryAcquire(ctx)), failure)
 		require.ErrorIs(t, l.Do(ctx, func(context.Context) error { panic("not held") }), failure)
 		require.False(t, testbed.Exists(t, client, "/c"), "the third was not asked")
 		free(t, []lock.Locker{a})
@@ -230,9 +210,9 @@ func TestLocksBeforeOneThatFailsAreReleased(t *testing.T) { // CUR-MUL-02, -06
 func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
-	a, b := newMutex(t, client, "/a"), newMutex(t, client, "/b")
+	a, b := newMutex(client, "/a"), newMutex(client, "/b")
 	first := &noting{Locker: a}
-	l := newLock(t, first, &then{b, func() {
+	l := newLock(first, &then{b, func() {
 		require.NoError(t, client.Delete(ctx, first.hold.Path()))
 		testbed.Receive(t, first.hold.Done(), "word of the loss")
 	}})
@@ -247,11 +227,10 @@ func TestLockThatIsLostAtTheEndIsNotReturned(t *testing.T) {
 // TestGroupReentersByItsOwnHolds has the hold end that the group's context comes from.
 func TestGroupReentersByItsOwnHolds(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	a, b := newMutex(t, client, "/a", lock.WithReentry()), newMutex(t, client, "/b", lock.WithReentry())
-	l := newLock(t, a, b)
+	a, b := newMutex(client, "/a", lock.WithReentry()), newMutex(client, "/b", lock.WithReentry())
+	l := newLock(a, b)
 	outer := testbed.Acquire(t, l)
-	middle, err := l.Acquire(outer.Context())
-	require.NoError(t, err)
+	middle := testbed.Must(l.Acquire(outer.Context()))
 	require.NoError(t, outer.Release())
 	require.NoError(t, middle.Err())
 	inner, err := l.Acquire(middle.Context())
@@ -265,12 +244,10 @@ func TestGroupReentersByItsOwnHolds(t *testing.T) {
 // TestAcquire_TwoLocksAtOnePath: the second would wait for the first.
 func TestAcquire_TwoLocksAtOnePath(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	a, twin := newMutex(t, client, "/a"), newMutex(t, client, "/a")
-	l := newLock(t, a, twin)
-	_, err := l.Acquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrHeld)
-	_, err = l.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrHeld)
+	a, twin := newMutex(client, "/a"), newMutex(client, "/a")
+	l := newLock(a, twin)
+	require.ErrorIs(t, testbed.Err(l.Acquire(testbed.Context(t))), lock.ErrHeld)
+	require.ErrorIs(t, testbed.Err(l.TryAcquire(testbed.Context(t))), lock.ErrHeld)
 	free(t, []lock.Locker{a})
 }
 
@@ -281,10 +258,9 @@ func TestManyLocksTakeNoLongerThanOneByOne(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	var locks []lock.Locker
 	for i := range 64 {
-		m := newMutex(t, client, fmt.Sprintf("/lock-%d", i), lock.WithReentry())
-		locks = append(locks, m)
+		locks = append(locks, newMutex(client, fmt.Sprintf("/lock-%d", i), lock.WithReentry()))
 	}
-	l := newLock(t, locks...)
+	l := newLock(locks...)
 	acquired := testbed.Go(func() error {
 		return l.Do(ctx, func(ctx context.Context) error { return l.Do(ctx, func(context.Context) error { return nil }) })
 	})
@@ -302,27 +278,21 @@ func TestDo_ValueOfAnObserver(t *testing.T) {
 			return context.WithValue(ctx, valueKey{}, "span")
 		},
 	}))
-	ctx, cancel := context.WithCancel(testbed.Context(t))
-	defer cancel()
+	ctx := testbed.Context(t)
 	check := func(ctx context.Context) error {
 		assert.Equal(t, "span", ctx.Value(valueKey{}))
 		return nil
 	}
-	a, b := newMutex(t, client, "/a"), newMutex(t, client, "/b")
-	l := newLock(t, a, b)
-	require.NoError(t, l.Do(ctx, func(ctx context.Context) error {
+	a, b := newMutex(client, "/a"), newMutex(client, "/b")
+	require.NoError(t, newLock(a, b).Do(ctx, func(ctx context.Context) error {
 		for _, m := range []*mutex.Mutex{a, b} {
-			_, err := m.Acquire(ctx)
-			assert.ErrorIs(t, err, lock.ErrHeld)
+			assert.ErrorIs(t, testbed.Err(m.Acquire(ctx)), lock.ErrHeld)
 		}
 		return check(ctx)
 	}))
-	s, err := semaphore.New(client, "/s", 2)
-	require.NoError(t, err)
+	s := testbed.Must(semaphore.New(client, "/s", 2))
 	for _, inside := range []context.Context{ctx, context.WithoutCancel(ctx)} {
-		leases, err := s.AcquireN(ctx, 2)
-		require.NoError(t, err)
-		require.NoError(t, leases.Do(inside, check))
+		require.NoError(t, testbed.Must(s.AcquireN(ctx, 2)).Do(inside, check))
 	}
 }
 
@@ -334,15 +304,10 @@ func (panicking) TryAcquire(context.Context) (*lock.Hold, error) { panic("a lock
 
 // TestAcquire_PanicOfALockReleasesThoseBefore has a caller that recovers.
 func TestAcquire_PanicOfALockReleasesThoseBefore(t *testing.T) {
-	server := zktest.NewServer(t)
-	m := newMutex(t, testbed.On(server).Client(t), "/lock")
-	l := newLock(t, m, panicking{})
+	m := newMutex(testbed.On(zktest.NewServer(t)).Client(t), "/lock")
+	l := newLock(m, panicking{})
 	require.Panics(t, func() { _, _ = l.Acquire(testbed.Context(t)) })
-	hold, err := m.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, hold.Release())
+	require.NoError(t, testbed.Must(m.TryAcquire(testbed.Context(t))).Release())
 	require.Panics(t, func() { _, _ = l.TryAcquire(testbed.Context(t)) })
-	hold, err = m.TryAcquire(testbed.Context(t))
-	require.NoError(t, err)
-	require.NoError(t, hold.Release())
+	require.NoError(t, testbed.Must(m.TryAcquire(testbed.Context(t))).Release())
 }

@@ -24,12 +24,10 @@ func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 		path := func(i int) string { return fmt.Sprintf("/lock-%d", i) }
 		var locks []lock.Locker
 		for i := range last + 1 {
-			m := newMutex(t, client, path(i))
-			locks = append(locks, m)
+			locks = append(locks, newMutex(client, path(i)))
 		}
-		l := newLock(t, locks...)
-		taken := newMutex(t, other, path(last))
-		hold := testbed.Acquire(t, taken)
+		l := newLock(locks...)
+		hold := testbed.Acquire(t, newMutex(other, path(last)))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		done := testbed.Go(func() error {
@@ -55,12 +53,11 @@ func TestManyLocksAreGivenUpAsSoonAsOne(t *testing.T) {
 func TestLossThatEndedTheWaitingIsReturned(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client, other := w.Client(), w.Client()
-		a := newMutex(t, client, "/a")
-		b := newMutex(t, client, "/b")
+		a := newMutex(client, "/a")
+		b := newMutex(client, "/b")
 		first := &noting{Locker: a}
-		l := newLock(t, first, b)
-		taken := newMutex(t, other, "/b")
-		hold := testbed.Acquire(t, taken)
+		l := newLock(first, b)
+		hold := testbed.Acquire(t, newMutex(other, "/b"))
 		ctx := testbed.Timeout(t, 5*time.Second)
 		done := testbed.Go(func() error {
 			_, err := l.Acquire(ctx)
