@@ -14,7 +14,7 @@ import (
 func TestDowngradeWithAnyRequestFailing(t *testing.T) {
 	const path = "/deep/down/lock"
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-		subject, other := lockOn(t, s.Subject, path), lockOn(t, s.Other, path)
+		subject, other := lockOn(s.Subject, path), lockOn(s.Other, path)
 		defer func() {
 			release(t, acquire(t, other.Write()))
 			testbed.Eventually(t, func() bool {

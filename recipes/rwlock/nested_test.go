@@ -43,7 +43,7 @@ func TestAcquire_InsideAHold(t *testing.T) {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 					client := w.Client()
-					l, other := lockOn(t, client, "/lock", opts...), lockOn(t, client, "/lock", opts...)
+					l, other := lockOn(client, "/lock", opts...), lockOn(client, "/lock", opts...)
 					ctx, cancel := context.WithTimeout(context.WithoutCancel(c.outside(t, l)), 20*time.Second) // it would wait for itself
 					defer cancel()
 					time.Sleep(100 * time.Millisecond) // virtual time: the node of a holder without a view is watched after a while
@@ -54,8 +54,7 @@ func TestAcquire_InsideAHold(t *testing.T) {
 						require.ErrorIs(t, err, lock.ErrHeld)
 						require.NotErrorIs(t, err, lock.ErrNotAcquired)
 						require.ErrorContains(t, err, says)
-						_, err = c.acquires(l).TryAcquire(ctx)
-						require.ErrorIs(t, err, want)
+						require.ErrorIs(t, testbed.Err(c.acquires(l).TryAcquire(ctx)), want)
 						require.ErrorIs(t, c.acquires(l).Do(ctx, func(context.Context) error { return nil }), want)
 						require.Empty(t, w.Server.Requests().Requests)
 					}
@@ -66,9 +65,7 @@ func TestAcquire_InsideAHold(t *testing.T) {
 					if want != nil {
 						refused(l, want, c.says)
 					} else {
-						hold, err := c.acquires(l).Acquire(ctx)
-						require.NoError(t, err)
-						release(t, hold)
+						release(t, testbed.Must(c.acquires(l).Acquire(ctx)))
 					}
 					refused(other, c.refused, "another object")
 				})
@@ -98,7 +95,7 @@ func TestDowngrade(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			bed := testbed.InProcess(t)
 			l, client := newLock(t, bed, "/lock", opts...)
-			other := lockOn(t, client, "/lock", opts...)
+			other := lockOn(client, "/lock", opts...)
 			rival, _ := newLock(t, bed, "/lock")
 
 			w := acquire(t, l.Write())
@@ -109,15 +106,13 @@ func TestDowngrade(t *testing.T) {
 			}
 			release(t, w)
 			reader := acquire(t, l.Read())
-			_, err := l.Downgrade(reader.Context())
-			require.ErrorIs(t, err, framework.ErrBadArgument, "not a writer")
+			require.ErrorIs(t, testbed.Err(l.Downgrade(reader.Context())), framework.ErrBadArgument, "not a writer")
 			release(t, reader)
 			queued(t, l, 0)
 
 			var r *lock.Hold
 			require.NoError(t, l.Write().Do(testbed.Context(t), func(ctx context.Context) error {
-				r, err = l.Downgrade(ctx)
-				require.NoError(t, err)
+				r = testbed.Must(l.Downgrade(ctx))
 				release(t, downgraded(t, l, r))
 				require.NoError(t, ctx.Err(), "the write hold continues")
 				refused(t, rival.Read())

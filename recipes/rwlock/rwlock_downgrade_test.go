@@ -59,8 +59,7 @@ func used(t *testing.T, server *zktest.Server, side *rwlock.Side) {
 	t.Helper()
 	testbed.Eventually(t, func() bool {
 		server.ResetCounts()
-		hold := testbed.Acquire(t, side)
-		require.NoError(t, hold.Release())
+		require.NoError(t, testbed.Acquire(t, side).Release())
 		return server.Requests().Requests["getChildren2"] == 0
 	}, "a view")
 }
@@ -82,7 +81,7 @@ func TestReaderBehindAWriterThatReadWaits(t *testing.T) {
 func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, writerFirst bool) {
 	server := zktest.NewServer(t)
 	var at hurdle
-	l := lockOn(t, testbed.On(server).Client(t, at.option()), "/lock")
+	l := lockOn(testbed.On(server).Client(t, at.option()), "/lock")
 	used(t, server, side(l))
 	first := acquire(t, l.Write())
 	reached, goOn := at.set()
@@ -94,8 +93,7 @@ func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, wr
 	}
 	release(t, early)
 	goOn()
-	ps, err := l.Participants(testbed.Context(t))
-	require.NoError(t, err)
+	ps := testbed.Must(l.Participants(testbed.Context(t)))
 	require.Len(t, ps, 2)
 	require.False(t, ps[1].Holds)
 	select {
@@ -108,13 +106,10 @@ func testBehindADowngrade(t *testing.T, side func(*rwlock.Lock) *rwlock.Side, wr
 }
 
 func TestTokenDoesNotFallAfterADowngrade(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	l, other := lockOn(t, bed.Client(t), "/lock"), lockOn(t, bed.Client(t), "/lock")
+	bed := testbed.On(zktest.NewServer(t))
+	l, other := lockOn(bed.Client(t), "/lock"), lockOn(bed.Client(t), "/lock")
 	token := func(hold *lock.Hold) int64 {
-		n, err := hold.FencingToken(testbed.Context(t))
-		require.NoError(t, err)
-		return n
+		return testbed.Must(hold.FencingToken(testbed.Context(t)))
 	}
 	writer := acquire(t, l.Write())
 	next := start(t, testbed.Context(t), other.Write(), l, 2)
@@ -157,7 +152,7 @@ func TestReaderOfADowngradeHasTheWritersACL(t *testing.T) {
 func testReaderIsSeen(t *testing.T, acl func(path string) []zk.ACL) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client(framework.WithAuth("digest", []byte("user:password")), framework.WithACLProvider(acl))
-		l, other := lockOn(t, client, "/lock"), lockOn(t, w.Client(), "/lock")
+		l, other := lockOn(client, "/lock"), lockOn(w.Client(), "/lock")
 		used(t, w.Server, other.Write())
 		writer := acquire(t, l.Write())
 		second := begin(t.Context(), other.Write())
@@ -178,12 +173,10 @@ func TestDowngradeOfALostWriterIsNotRepeated(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	client := bed.Client(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
-	l := lockOn(t, client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
-	m, err := mutex.New(bed.Client(t), "/mutex")
-	require.NoError(t, err)
+	l := lockOn(client, "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
+	m := testbed.Must(mutex.New(bed.Client(t), "/mutex"))
 	writer := acquire(t, l.Write())
-	inner, err := m.Acquire(writer.Context())
-	require.NoError(t, err)
+	inner := testbed.Must(m.Acquire(writer.Context()))
 	gate := server.Block(zktest.OnOp("create"), zktest.OnSession(writer.Session().ID()))
 	done := testbed.Go(func() error {
 		_, err := l.Downgrade(inner.Context())

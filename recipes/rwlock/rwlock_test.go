@@ -76,14 +76,11 @@ func TestSides(t *testing.T) {
 func newLock(t *testing.T, bed *testbed.Bed, path string, opts ...lock.Option) (*rwlock.Lock, *framework.Client) {
 	t.Helper()
 	client := bed.Client(t)
-	return lockOn(t, client, path, opts...), client
+	return lockOn(client, path, opts...), client
 }
 
-func lockOn(t *testing.T, client *framework.Client, path string, opts ...lock.Option) *rwlock.Lock {
-	t.Helper()
-	l, err := rwlock.New(client, path, opts...)
-	require.NoError(t, err)
-	return l
+func lockOn(client *framework.Client, path string, opts ...lock.Option) *rwlock.Lock {
+	return testbed.Must(rwlock.New(client, path, opts...))
 }
 
 // newLocks returns two locks at one path, and the client of the first.
@@ -163,8 +160,7 @@ func waits(t *testing.T, c <-chan acquiring) {
 
 func refused(t *testing.T, side *rwlock.Side) {
 	t.Helper()
-	_, err := side.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(side.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
 }
 
 func try(t *testing.T, side *rwlock.Side) *lock.Hold {
@@ -197,15 +193,13 @@ func readersTogether(t *testing.T, bed *testbed.Bed) {
 	}
 	queued(t, l, readers+writers)
 
-	rs, err := l.Read().Participants(ctx)
-	require.NoError(t, err)
+	rs := testbed.Must(l.Read().Participants(ctx))
 	require.Len(t, rs, readers)
 	for i, p := range rs {
 		assert.Equal(t, reading[i].Path(), p.Path)
 		assert.True(t, p.Holds)
 	}
-	ws, err := l.Write().Participants(ctx)
-	require.NoError(t, err)
+	ws := testbed.Must(l.Write().Participants(ctx))
 	require.Len(t, ws, writers)
 	session := testbed.Session(t, client)
 	for _, p := range ws {
@@ -244,8 +238,7 @@ func fifo(t *testing.T, bed *testbed.Bed) {
 		got = append(got, start(t, testbed.Context(t), side, l, i+2))
 	}
 	holders := func() []bool {
-		ps, err := l.Participants(testbed.Context(t))
-		require.NoError(t, err)
+		ps := testbed.Must(l.Participants(testbed.Context(t)))
 		var holds []bool
 		for _, p := range ps {
 			holds = append(holds, p.Holds)
@@ -315,8 +308,8 @@ func strangers(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	l, client := newLock(t, bed, path)
 	hold := acquire(t, l.Read())
-	release(t, acquireIn(t, hold.Context(), lockOn(t, client, path+"-other").Write()))
-	_, err := lockOn(t, client, path).Write().TryAcquire(hold.Context())
+	release(t, acquireIn(t, hold.Context(), lockOn(client, path+"-other").Write()))
+	_, err := lockOn(client, path).Write().TryAcquire(hold.Context())
 	require.ErrorIs(t, err, rwlock.ErrUpgrade, "another Lock of the client at the same path is the same lock")
 	release(t, hold)
 }
@@ -360,8 +353,7 @@ func downgrade(t *testing.T, bed *testbed.Bed) {
 	read := acquireIn(t, write.Context(), a.Read())
 	release(t, write)
 	require.NoError(t, read.Err())
-	ps, err := a.Participants(testbed.Context(t))
-	require.NoError(t, err)
+	ps := testbed.Must(a.Participants(testbed.Context(t)))
 	require.Len(t, ps, 3)
 	require.Equal(t, read.Path(), ps[0].Path, "the writer's own place")
 	require.Equal(t, []bool{true, false, false}, []bool{ps[0].Holds, ps[1].Holds, ps[2].Holds})
@@ -369,8 +361,7 @@ func downgrade(t *testing.T, bed *testbed.Bed) {
 	refused(t, b.Write())
 	waits(t, writer)
 
-	_, err = a.Write().Acquire(read.Context())
-	require.ErrorIs(t, err, rwlock.ErrUpgrade, "there is no way back")
+	require.ErrorIs(t, testbed.Err(a.Write().Acquire(read.Context())), rwlock.ErrUpgrade, "there is no way back")
 	again := acquireIn(t, read.Context(), a.Read())
 	release(t, read)
 	waits(t, writer)
@@ -383,8 +374,7 @@ func downgrade(t *testing.T, bed *testbed.Bed) {
 func readsWhileWriting(t *testing.T, bed *testbed.Bed) {
 	l, _ := newLock(t, bed, testbed.Path(t), lock.WithReentry())
 	write := acquire(t, l.Write())
-	read, err := l.Read().TryAcquire(write.Context())
-	require.NoError(t, err)
+	read := testbed.Must(l.Read().TryAcquire(write.Context()))
 	require.NotEqual(t, write.Path(), read.Path())
 	deeper := acquireIn(t, read.Context(), l.Write())
 	require.Equal(t, write.Path(), deeper.Path(), "still the writer")
@@ -451,12 +441,11 @@ func downgradeOvertaken(t *testing.T, bed *testbed.Bed) {
 		}
 		return nil
 	}))
-	a := lockOn(t, client, path)
+	a := lockOn(client, path)
 	write = acquire(t, a.Write())
 	// Not in the write hold's context alone: that would end the call by itself.
 	ctx := context.WithoutCancel(write.Context())
-	_, err := a.Downgrade(ctx)
-	require.ErrorIs(t, err, lock.ErrReleased)
+	require.ErrorIs(t, testbed.Err(a.Downgrade(ctx)), lock.ErrReleased)
 	require.NotNil(t, next)
 	require.NoError(t, next.Err())
 	queued(t, b, 1)
@@ -468,9 +457,8 @@ func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
 	write := acquire(t, a.Write())
 	release(t, write)
 	other := acquire(t, b.Write())
-	_, err := a.Read().Acquire(write.Context())
-	require.ErrorIs(t, err, lock.ErrReleased)
-	_, err = a.Downgrade(context.WithoutCancel(write.Context()))
+	require.ErrorIs(t, testbed.Err(a.Read().Acquire(write.Context())), lock.ErrReleased)
+	_, err := a.Downgrade(context.WithoutCancel(write.Context()))
 	require.ErrorIs(t, err, lock.ErrReleased)
 	testbed.OneOp(t, err, "downgrade", a.Path())
 	release(t, other)
@@ -478,10 +466,8 @@ func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
 	write = acquire(t, a.Write())
 	bed.ExpireSession(t, client)
 	testbed.Receive(t, write.Done(), "word of the loss")
-	_, err = a.Read().Acquire(write.Context())
-	require.ErrorIs(t, err, write.Err())
-	_, err = a.Downgrade(write.Context())
-	require.ErrorIs(t, err, write.Err())
+	require.ErrorIs(t, testbed.Err(a.Read().Acquire(write.Context())), write.Err())
+	require.ErrorIs(t, testbed.Err(a.Downgrade(write.Context())), write.Err())
 	require.Error(t, write.Release())
 	queued(t, b, 0)
 }
@@ -489,14 +475,12 @@ func downgradeTooLate(t *testing.T, bed *testbed.Bed) {
 func dataAndACL(t *testing.T, bed *testbed.Bed) {
 	acl := []zk.ACL{{Perms: zk.PermAll &^ zk.PermAdmin, Scheme: "world", ID: "anyone"}}
 	client := bed.Client(t, framework.WithNamespace("acl"), framework.WithACLProvider(func(string) []zk.ACL { return acl }))
-	l := lockOn(t, client, testbed.Path(t), lock.WithData([]byte("data")))
+	l := lockOn(client, testbed.Path(t), lock.WithData([]byte("data")))
 	write := acquire(t, l.Write())
 	read := downgraded(t, l, write)
 	for path, data := range map[string]string{l.Path(): "", write.Path(): "data", read.Path(): "data"} {
 		assert.Equal(t, data, testbed.Get(t, client, path), path)
-		got, _, err := client.GetACL(testbed.Context(t), path)
-		require.NoError(t, err)
-		assert.Equal(t, acl, got, path)
+		assert.Equal(t, acl, testbed.ACL(t, client, path), path)
 	}
 	release(t, write, read)
 }
@@ -618,7 +602,7 @@ func writeThenRead(ctx context.Context, l *rwlock.Lock, c *checker) (err error) 
 // Each waiter is woken by the one change that lets it in, and by no other.
 func TestAWaitingReaderIsNotWokenByReaders(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		a, b := lockOn(t, w.Client(), "/lock"), lockOn(t, w.Client(), "/lock")
+		a, b := lockOn(w.Client(), "/lock"), lockOn(w.Client(), "/lock")
 		write := acquire(t, a.Write())
 		ctx, cancel := context.WithCancel(t.Context())
 		ahead := start(t, ctx, a.Read(), a, 2)
@@ -637,7 +621,7 @@ func TestAWaitingReaderIsNotWokenByReaders(t *testing.T) {
 
 func TestADowngradeThatLosesItsCallerLeavesNoNode(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		l := lockOn(t, w.Client(), "/lock")
+		l := lockOn(w.Client(), "/lock")
 		write := acquire(t, l.Write())
 		gate := w.Server.Block(zktest.OnOp("exists"))
 		ctx, cancel := context.WithCancel(write.Context())
