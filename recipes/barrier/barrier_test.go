@@ -41,11 +41,8 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
-func newBarrier(t *testing.T, client *framework.Client, path string) *barrier.Barrier {
-	t.Helper()
-	b, err := barrier.New(client, path)
-	require.NoError(t, err)
-	return b
+func newBarrier(client *framework.Client, path string) *barrier.Barrier {
+	return testbed.Must(barrier.New(client, path))
 }
 
 // waiting starts a Wait and returns a channel for its result.
@@ -56,19 +53,17 @@ func waiting(ctx context.Context, b *barrier.Barrier) <-chan error {
 func waitersGoOn(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	setter := bed.Client(t)
-	require.NoError(t, newBarrier(t, setter, path).Set(testbed.Context(t)))
-	require.NoError(t, newBarrier(t, setter, path).Set(testbed.Context(t)), "it is set already")
+	require.NoError(t, newBarrier(setter, path).Set(testbed.Context(t)))
+	require.NoError(t, newBarrier(setter, path).Set(testbed.Context(t)), "it is set already")
 	require.NoError(t, setter.Close())
 	var waiters []<-chan error
 	for range 5 {
-		waiters = append(waiters, waiting(testbed.Context(t), newBarrier(t, bed.Client(t), path)))
+		waiters = append(waiters, waiting(testbed.Context(t), newBarrier(bed.Client(t), path)))
 	}
 	for _, w := range waiters {
 		require.Empty(t, w, "passed")
 	}
-	found, err := newBarrier(t, bed.Client(t), path).Remove(testbed.Context(t))
-	require.NoError(t, err)
-	require.True(t, found)
+	require.True(t, testbed.Must(newBarrier(bed.Client(t), path).Remove(testbed.Context(t))))
 	for _, w := range waiters {
 		require.NoError(t, testbed.Receive(t, w, "a waiter"))
 	}
@@ -76,16 +71,14 @@ func waitersGoOn(t *testing.T, bed *testbed.Bed) {
 
 func timeoutIsNoPass(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
-	b := newBarrier(t, bed.Client(t), testbed.Path(t))
+	b := newBarrier(bed.Client(t), testbed.Path(t))
 	require.NoError(t, b.Set(ctx))
 	err := b.Wait(testbed.Timeout(t, 50*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, zk.ErrNoServer)
 	require.ErrorContains(t, err, "wait for barrier "+b.Path())
 	for _, want := range []bool{true, false} {
-		found, err := b.Remove(ctx)
-		require.NoError(t, err)
-		require.Equal(t, want, found)
+		require.Equal(t, want, testbed.Must(b.Remove(ctx)))
 		require.NoError(t, b.Wait(ctx))
 	}
 }
@@ -94,13 +87,12 @@ func seenOnEachServer(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	var all []*barrier.Barrier
 	for range 3 { // clients are on different servers
-		all = append(all, newBarrier(t, bed.Client(t), path))
+		all = append(all, newBarrier(bed.Client(t), path))
 	}
 	for i, b := range all {
 		require.NoError(t, b.Set(testbed.Context(t)))
 		require.ErrorIs(t, all[(i+1)%3].Wait(testbed.Timeout(t, 100*time.Millisecond)), context.DeadlineExceeded)
-		_, err := b.Remove(testbed.Context(t))
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(b.Remove(testbed.Context(t))))
 		require.NoError(t, all[(i+2)%3].Wait(testbed.Context(t)))
 	}
 }
@@ -112,16 +104,15 @@ func TestAServerThatIsBehindLetsNobodyPass(t *testing.T) {
 		leader, followers := testbed.Leader(t, cluster)
 		follower := followers[0]
 		bed := testbed.OnCluster(cluster)
-		near := newBarrier(t, bed.Client(t, framework.WithDialer(leader.DialContext)), "/b")
-		far := newBarrier(t, bed.Client(t, framework.WithDialer(follower.DialContext)), "/b")
+		near := newBarrier(bed.Client(t, framework.WithDialer(leader.DialContext)), "/b")
+		far := newBarrier(bed.Client(t, framework.WithDialer(follower.DialContext)), "/b")
 		require.NoError(t, cluster.Lag(follower, time.Second))
 		require.NoError(t, near.Set(t.Context()))
 		passed := waiting(t.Context(), far)
 		time.Sleep(time.Minute) // virtual time, in which no client may pass
 		synctest.Wait()
 		require.Empty(t, passed)
-		_, err := near.Remove(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(near.Remove(t.Context())))
 		require.NoError(t, <-passed)
 	})
 }
@@ -130,7 +121,7 @@ func TestAServerThatIsBehindLetsNobodyPass(t *testing.T) {
 func TestBarrierWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		ctx := testbed.Context(t)
-		b, other := newBarrier(t, s.Subject, "/deep/down/b"), newBarrier(t, s.Other, "/deep/down/b")
+		b, other := newBarrier(s.Subject, "/deep/down/b"), newBarrier(s.Other, "/deep/down/b")
 		require.NoError(t, testbed.Listed(t, b, "Set", b.Set(ctx)))
 		require.True(t, s.Server.Exists("/deep/down/b"))
 		passed := []<-chan error{waiting(ctx, b), waiting(ctx, other)}
@@ -158,12 +149,11 @@ func TestARequestOfAnEarlierSessionUndoesNothing(t *testing.T) {
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			c := w.Client()
-			b := newBarrier(t, c, "/b")
+			b := newBarrier(c, "/b")
 			if name == "remove" {
 				require.NoError(t, b.Set(t.Context()))
 			}
-			session := testbed.Session(t, c)
-			w.Server.Freeze(session.ID())
+			w.Server.Freeze(testbed.Session(t, c).ID())
 			err := write(t.Context(), b)
 			testbed.Listed(t, b, map[string]string{"set": "Set", "remove": "Remove"}[name], err)
 			require.ErrorIs(t, err, framework.ErrSessionLost)
@@ -178,7 +168,7 @@ func TestARequestOfAnEarlierSessionUndoesNothing(t *testing.T) {
 func TestABarrierThatIsSetAgainLetsWaitersPass(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		b := newBarrier(t, c, "/b")
+		b := newBarrier(c, "/b")
 		require.NoError(t, b.Set(t.Context()))
 		passed := waiting(t.Context(), b)
 		time.Sleep(time.Second) // virtual time
@@ -208,7 +198,7 @@ func TestABarrierThatIsSetAgainUnseenLetsWaitersPass(t *testing.T) {
 		"connection lost": func(server *zktest.Server) error { server.CutConnections(); return nil },
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
-			b := newBarrier(t, w.Client(), "/b")
+			b := newBarrier(w.Client(), "/b")
 			require.NoError(t, b.Set(t.Context()))
 			passed := waiting(t.Context(), b)
 			synctest.Wait() // it waits
@@ -228,15 +218,14 @@ func TestAContextThatEndedWithASessionEndsSetAndRemove(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
 		session := testbed.Session(t, c)
-		b := newBarrier(t, c, "/b")
+		b := newBarrier(c, "/b")
 		ctx := session.Context()
 		require.NoError(t, w.Server.ExpireSession(session.ID()))
 		<-ctx.Done()
 		require.ErrorIs(t, b.Set(ctx), framework.ErrSessionLost)
-		_, err := b.Remove(ctx)
-		require.ErrorIs(t, err, framework.ErrSessionLost)
+		require.ErrorIs(t, testbed.Err(b.Remove(ctx)), framework.ErrSessionLost)
 		require.NoError(t, b.Set(t.Context()), "in the next session")
-		require.ErrorIs(t, newBarrier(t, c.In(session), "/b").Set(t.Context()), framework.ErrSessionLost)
+		require.ErrorIs(t, newBarrier(c.In(session), "/b").Set(t.Context()), framework.ErrSessionLost)
 	})
 }
 
@@ -244,10 +233,10 @@ func TestAContextThatEndedWithASessionEndsSetAndRemove(t *testing.T) {
 func TestCloseEndsWaits(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		b := newBarrier(t, c, "/b")
+		b := newBarrier(c, "/b")
 		require.NoError(t, b.Set(t.Context()))
 		waits := waiting(t.Context(), b)
-		enters := entering(t.Context(), newDouble(t, c, "/enter", 2))
+		enters := entering(t.Context(), newDouble(c, "/enter", 2))
 		one, _ := enterBoth(t, c, w.Client(), "/leave")
 		leaves := testbed.Go(func() error { return one.Leave(t.Context()) })
 		time.Sleep(time.Second) // virtual time
@@ -262,7 +251,7 @@ func TestCloseEndsWaits(t *testing.T) {
 
 func TestAWaitLastsThroughAnOutage(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		b := newBarrier(t, w.Client(), "/b")
+		b := newBarrier(w.Client(), "/b")
 		require.NoError(t, b.Set(t.Context()))
 		passed := waiting(t.Context(), b)
 		time.Sleep(time.Second) // virtual time
@@ -280,17 +269,16 @@ func TestAWaitLastsThroughAnOutage(t *testing.T) {
 func TestBarriersOnAKeeper(t *testing.T) {
 	for _, age := range []string{"old", "recent", "new", "newest"} {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-			b := newBarrier(t, w.Client(), "/b")
+			b := newBarrier(w.Client(), "/b")
 			require.NoError(t, b.Set(t.Context()))
-			passed := waiting(t.Context(), newBarrier(t, w.Client(), "/b"))
-			first := entering(t.Context(), newDouble(t, w.Client(), "/d", 2))
+			passed := waiting(t.Context(), newBarrier(w.Client(), "/b"))
+			first := entering(t.Context(), newDouble(w.Client(), "/d", 2))
 			time.Sleep(time.Second)   // virtual time
 			w.Server.CutConnections() // all sessions are lost
 			time.Sleep(time.Second)   // virtual time
 			require.Empty(t, passed)
 			require.Empty(t, first)
-			_, err := b.Remove(t.Context())
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(b.Remove(t.Context())))
 			require.NoError(t, <-passed)
 			second := enter(t, w.Client(), "/d", 2)
 			one := inside(t, first)
@@ -306,7 +294,7 @@ func TestBarriersOnAKeeper(t *testing.T) {
 // create whose answer was lost may be carried out after the requests of the new session.
 func TestABarrierOnAKeeperIsNotSetTwice(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		b := newBarrier(t, w.Client(), "/b")
+		b := newBarrier(w.Client(), "/b")
 		w.Server.Inject(zktest.FailBefore, 0, zktest.OnCreate())
 		err := b.Set(t.Context())
 		require.ErrorIs(t, err, framework.ErrSessionLost)
@@ -324,10 +312,8 @@ func TestBadArguments(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
 		for _, path := range []string{"", "relative", "/", "/a/"} {
-			_, err := barrier.New(c, path)
-			require.ErrorIs(t, err, framework.ErrBadPath)
-			_, err = barrier.NewDouble(c, path, 1)
-			require.ErrorIs(t, err, framework.ErrBadPath)
+			require.ErrorIs(t, testbed.Err(barrier.New(c, path)), framework.ErrBadPath)
+			require.ErrorIs(t, testbed.Err(barrier.NewDouble(c, path, 1)), framework.ErrBadPath)
 		}
 		bad := func(_ any, err error) {
 			t.Helper()
@@ -338,8 +324,7 @@ func TestBadArguments(t *testing.T) {
 		bad(barrier.NewDouble(c, "/a", 0))
 		bad(barrier.NewDouble(c, "/a", 2, nil))
 		require.NoError(t, c.Close())
-		require.ErrorIs(t, newBarrier(t, c, "/a").Wait(t.Context()), framework.ErrClosed)
-		_, err := newDouble(t, c, "/a", 1).Enter(t.Context())
-		require.ErrorIs(t, err, framework.ErrClosed)
+		require.ErrorIs(t, newBarrier(c, "/a").Wait(t.Context()), framework.ErrClosed)
+		require.ErrorIs(t, testbed.Err(newDouble(c, "/a", 1).Enter(t.Context())), framework.ErrClosed)
 	})
 }

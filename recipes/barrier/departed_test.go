@@ -18,7 +18,7 @@ import (
 func TestEnter_AfterATimeout(t *testing.T) {
 	for range 100 { // the order of goroutines differs
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-			d := newDouble(t, w.Client(), "/d", 2)
+			d := newDouble(w.Client(), "/d", 2)
 			for range 2 {
 				givesUp(t, d, "one process has passed a barrier for two")
 			}
@@ -35,7 +35,7 @@ func TestEnter_AfterAFailedLeave(t *testing.T) {
 		gate := w.Server.Block(zktest.OnOp("delete"), zktest.OnPath(entry.Path()))
 		require.ErrorIs(t, entry.Leave(testbed.Timeout(t, time.Second)), context.DeadlineExceeded)
 		w.Server.ResetCounts()
-		again := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
+		again := entering(testbed.Context(t), newDouble(c, "/d", 2))
 		time.Sleep(time.Second) // virtual time
 		require.Zero(t, w.Server.Requests().Requests["create"], "the earlier node has not been deleted")
 		gate.Open()
@@ -51,12 +51,12 @@ func TestEnter_AfterAFailedLeave(t *testing.T) {
 func TestEnter_AfterALateCreate(t *testing.T) {
 	enters := map[string]func(t *testing.T, c, other *framework.Client, late func()){
 		"of an Enter that fails": func(t *testing.T, c, _ *framework.Client, late func()) {
-			one := entering(testbed.Timeout(t, 3*time.Second), newDouble(t, c, "/d", 2))
+			one := entering(testbed.Timeout(t, 3*time.Second), newDouble(c, "/d", 2))
 			late()
 			require.ErrorIs(t, (<-one).err, context.DeadlineExceeded)
 		},
 		"of a member that leaves": func(t *testing.T, c, other *framework.Client, late func()) {
-			one := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
+			one := entering(testbed.Context(t), newDouble(c, "/d", 2))
 			late()
 			leave(t, enter(t, other, "/d", 2), inside(t, one))
 		},
@@ -78,7 +78,7 @@ func TestEnter_AfterALateCreate(t *testing.T) {
 			gate.Open()
 			synctest.Wait()
 			require.Len(t, testbed.ServerChildren(t, w.Server, "/d"), 1, "the late node")
-			givesUp(t, newDouble(t, c, "/d", 2), "one process has passed a barrier for two")
+			givesUp(t, newDouble(c, "/d", 2), "one process has passed a barrier for two")
 			require.Empty(t, left(t, w.Server, "/d"))
 		})
 	}
@@ -88,8 +88,8 @@ func TestEnter_AfterALateCreate(t *testing.T) {
 func TestEnter_AfterADeletionByAnother(t *testing.T) {
 	for name, all := range map[string]bool{"a member": false, "the barrier": true} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
-			first := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 3))
-			second := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 3))
+			first := entering(testbed.Context(t), newDouble(w.Client(), "/d", 3))
+			second := entering(testbed.Context(t), newDouble(w.Client(), "/d", 3))
 			synctest.Wait() // both wait
 			names := testbed.ServerChildren(t, w.Server, "/d")
 			require.Len(t, names, 2)
@@ -117,7 +117,7 @@ func TestEnter_AfterADeletionThatIsRefusedForNow(t *testing.T) {
 		require.NoError(t, w.Server.Create("/d", nil))
 		busy := testbed.Busy(w.Server, "delete")
 		engine.Of(c).Discard("/d/earlier", (*engine.Session)(session))
-		entered := entering(testbed.Context(t), newDouble(t, c, "/d", 1))
+		entered := entering(testbed.Context(t), newDouble(c, "/d", 1))
 		time.Sleep(time.Second) // virtual time
 		require.Empty(t, entered)
 		require.Empty(t, testbed.ServerChildren(t, w.Server, "/d"), "no member was created")

@@ -19,11 +19,8 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-func newDouble(t *testing.T, client *framework.Client, path string, n int) *barrier.Double {
-	t.Helper()
-	d, err := barrier.NewDouble(client, path, n)
-	require.NoError(t, err)
-	return d
+func newDouble(client *framework.Client, path string, n int) *barrier.Double {
+	return testbed.Must(barrier.NewDouble(client, path, n))
 }
 
 type entered struct {
@@ -50,13 +47,13 @@ func inside(t *testing.T, c <-chan entered) *barrier.Entry {
 // enter has a client enter a barrier for n members.
 func enter(t *testing.T, client *framework.Client, path string, n int) *barrier.Entry {
 	t.Helper()
-	return inside(t, entering(testbed.Context(t), newDouble(t, client, path, n)))
+	return inside(t, entering(testbed.Context(t), newDouble(client, path, n)))
 }
 
 // enterBoth has two clients enter a barrier for two members.
 func enterBoth(t *testing.T, one, other *framework.Client, path string) (first, second *barrier.Entry) {
 	t.Helper()
-	c := entering(testbed.Context(t), newDouble(t, one, path, 2))
+	c := entering(testbed.Context(t), newDouble(one, path, 2))
 	second = enter(t, other, path, 2)
 	return inside(t, c), second
 }
@@ -64,8 +61,7 @@ func enterBoth(t *testing.T, one, other *framework.Client, path string) (first, 
 // givesUp requires that a member does not enter.
 func givesUp(t *testing.T, d *barrier.Double, why ...any) {
 	t.Helper()
-	_, err := d.Enter(testbed.Timeout(t, 5*time.Second))
-	require.ErrorIs(t, err, context.DeadlineExceeded, why...)
+	require.ErrorIs(t, testbed.Err(d.Enter(testbed.Timeout(t, 5*time.Second))), context.DeadlineExceeded, why...)
 }
 
 // leave has all of entries leave.
@@ -112,7 +108,7 @@ func together(t *testing.T, bed *testbed.Bed) {
 			if i%2 == 1 {
 				client = bed.Client(t)
 			}
-			d := newDouble(t, client, path, n)
+			d := newDouble(client, path, n)
 			if i == n-1 && n > 1 {
 				members(t, look, path, n-1)
 				require.Zero(t, inside.Load(), "one is missing")
@@ -145,7 +141,7 @@ func overSubscribed(t *testing.T, bed *testbed.Bed) {
 	all.Add(6)
 	look := bed.Client(t)
 	for range 6 {
-		d := newDouble(t, look, path, 5)
+		d := newDouble(look, path, 5)
 		wg.Go(func() {
 			e, err := d.Enter(ctx)
 			if assert.NoError(t, err) {
@@ -161,7 +157,7 @@ func overSubscribed(t *testing.T, bed *testbed.Bed) {
 
 func incompleteEntry(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	d := newDouble(t, bed.Client(t), path, 2)
+	d := newDouble(bed.Client(t), path, 2)
 	other := bed.Client(t)
 	_, err := d.Enter(testbed.Timeout(t, 100*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -169,7 +165,7 @@ func incompleteEntry(t *testing.T, bed *testbed.Bed) {
 	require.ErrorContains(t, err, "enter "+path)
 	members(t, other, path, 0)
 
-	_, err = newDouble(t, other, path, 2).Enter(testbed.Timeout(t, 100*time.Millisecond))
+	_, err = newDouble(other, path, 2).Enter(testbed.Timeout(t, 100*time.Millisecond))
 	require.ErrorIs(t, err, context.DeadlineExceeded, "who has given up does not count")
 }
 
@@ -196,7 +192,7 @@ func entryLosesItself(t *testing.T, bed *testbed.Bed) {
 func comesAgain(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	client, other := bed.Client(t), bed.Client(t)
-	first := entering(testbed.Context(t), newDouble(t, client, path, 2))
+	first := entering(testbed.Context(t), newDouble(client, path, 2))
 	members(t, other, path, 1)
 	bed.ExpireSession(t, client)
 	testbed.Eventually(t, func() bool {
@@ -218,7 +214,7 @@ func comesAgain(t *testing.T, bed *testbed.Bed) {
 func TestDoubleWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		ctx := testbed.Context(t)
-		subject, other := newDouble(t, s.Subject, "/deep/down/d", 2), newDouble(t, s.Other, "/deep/down/d", 2)
+		subject, other := newDouble(s.Subject, "/deep/down/d", 2), newDouble(s.Other, "/deep/down/d", 2)
 		one := entering(ctx, subject)
 		time.Sleep(20 * time.Second) // virtual time
 		synctest.Wait()
@@ -242,11 +238,11 @@ func TestDoubleWithAnyRequestFailing(t *testing.T) {
 // pass.
 func TestAFailedEntryWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-		subject := newDouble(t, s.Subject, "/d", 2)
+		subject := newDouble(s.Subject, "/d", 2)
 		_, err := subject.Enter(testbed.Timeout(t, 5*time.Second))
 		require.ErrorIs(t, testbed.Listed(t, subject, "Enter", err), context.DeadlineExceeded)
 		require.Empty(t, left(t, s.Server, "/d"))
-		givesUp(t, newDouble(t, s.Other, "/d", 2), "it counts who has given up")
+		givesUp(t, newDouble(s.Other, "/d", 2), "it counts who has given up")
 	})
 }
 
@@ -256,7 +252,7 @@ func TestACreateThatIsCarriedOutLateLeavesNoMember(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			require.NoError(t, w.Server.Create("/d", nil))
-			d := newDouble(t, w.Client(), "/d", 1)
+			d := newDouble(w.Client(), "/d", 1)
 			gate := w.Server.Block(zktest.OnCreate(), zktest.OnPath("/d/"))
 			givesUp(t, d)
 			if cut {
@@ -273,7 +269,7 @@ func TestACreateThatIsCarriedOutLateLeavesNoMember(t *testing.T) {
 // looked.
 func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		slow := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 2))
+		slow := entering(testbed.Context(t), newDouble(w.Client(), "/d", 2))
 		time.Sleep(time.Second) // virtual time
 		gate := w.Server.Block(zktest.OnOp("exists"))
 		require.NoError(t, w.Server.Create("/d/ready", nil))
@@ -286,7 +282,7 @@ func TestAReadyThatIsGoneAgainIsNotMissed(t *testing.T) {
 // TestOneClientEntersTwice by one Double: each Enter is a member.
 func TestOneClientEntersTwice(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		d := newDouble(t, w.Client(), "/d", 2)
+		d := newDouble(w.Client(), "/d", 2)
 		first, second := entering(t.Context(), d), entering(t.Context(), d)
 		one, two := inside(t, first), inside(t, second)
 		require.NotEqual(t, one.Path(), two.Path())
@@ -317,7 +313,7 @@ func TestADoubleBarrierIsUsedAgain(t *testing.T) {
 		c, other := w.Client(), w.Client()
 		for range 3 {
 			leave(t, enter(t, c, "/one", 1))
-			first := entering(t.Context(), newDouble(t, c, "/two", 2))
+			first := entering(t.Context(), newDouble(c, "/two", 2))
 			time.Sleep(time.Second) // virtual time
 			synctest.Wait()
 			require.Empty(t, first, "the last round is over")
@@ -348,7 +344,7 @@ func TestALeaveDoesNotWaitForTheNextRound(t *testing.T) {
 			gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnOp("getChildren2"))
 			answer.Open()
 			require.NoError(t, first.Leave(t.Context()))
-			again := entering(t.Context(), newDouble(t, a, "/d", 2))
+			again := entering(t.Context(), newDouble(a, "/d", 2))
 			time.Sleep(time.Second) // virtual time, in which its node is made
 			gate.Open()
 			require.NoError(t, <-left)
@@ -384,7 +380,7 @@ func TestAReadyThatIsCarriedOutLateLetsNobodyPass(t *testing.T) {
 		c := w.Client(framework.WithExpirationPercent(50))
 		session := testbed.Session(t, c)
 		gate := w.Server.Block(zktest.OnSession(session.ID()), zktest.OnOp("create", "multi"), zktest.OnPath("/d/ready"))
-		one := entering(t.Context(), newDouble(t, c, "/d", 1))
+		one := entering(t.Context(), newDouble(c, "/d", 1))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
 		w.Server.Freeze(session.ID())
 		leave(t, inside(t, one))
@@ -400,7 +396,7 @@ func TestAReadyThatIsCarriedOutLateLetsNobodyPass(t *testing.T) {
 func TestAMemberThatSomebodyDeletesComesAgain(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath("/d/ready"))
-		one := entering(testbed.Context(t), newDouble(t, w.Client(), "/d", 1))
+		one := entering(testbed.Context(t), newDouble(w.Client(), "/d", 1))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
 		for _, name := range testbed.ServerChildren(t, w.Server, "/d") {
 			require.NoError(t, w.Server.Delete("/d/"+name))
@@ -420,15 +416,15 @@ func TestAReadyThatNobodyIsInsideOfLetsNobodyPass(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		gate := w.Server.Block(zktest.OnOp("multi"), zktest.OnPath("/d/ready"))
 		short := testbed.Timeout(t, 2*time.Second)
-		one := entering(short, newDouble(t, w.Client(), "/d", 2))
+		one := entering(short, newDouble(w.Client(), "/d", 2))
 		time.Sleep(time.Second) // virtual time
-		two := entering(short, newDouble(t, w.Client(), "/d", 2))
+		two := entering(short, newDouble(w.Client(), "/d", 2))
 		testbed.Receive(t, gate.Arrived(), "the create of ready")
 		require.ErrorIs(t, (<-one).err, context.DeadlineExceeded)
 		require.ErrorIs(t, (<-two).err, context.DeadlineExceeded)
 		gate.Open()
 		require.Equal(t, []string{"ready"}, left(t, w.Server, "/d"))
-		givesUp(t, newDouble(t, w.Client(), "/d", 2))
+		givesUp(t, newDouble(w.Client(), "/d", 2))
 		require.Empty(t, left(t, w.Server, "/d"))
 	})
 }
@@ -446,7 +442,7 @@ func TestAServerThatIsBehindHasNoReadyDeleted(t *testing.T) {
 		testbed.CatchUp(t, late)
 		require.NoError(t, cluster.Lag(followers[0], time.Second))
 		one, two := enterBoth(t, others, others, "/d")
-		third := entering(t.Context(), newDouble(t, late, "/d", 2))
+		third := entering(t.Context(), newDouble(late, "/d", 2))
 		for range 40 {
 			time.Sleep(100 * time.Millisecond) // virtual time
 			require.True(t, leader.Exists("/d/ready"))
@@ -461,7 +457,7 @@ func TestAMemberThatComesAgainPassesIfTheOthersHaveCrashed(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c, crashed := w.Client(), w.Client()
 		session := testbed.Session(t, c)
-		one := entering(testbed.Context(t), newDouble(t, c, "/d", 2))
+		one := entering(testbed.Context(t), newDouble(c, "/d", 2))
 		time.Sleep(time.Second) // virtual time
 		w.Server.Freeze(session.ID())
 		enter(t, crashed, "/d", 2)
@@ -483,7 +479,7 @@ func idle(t *testing.T, server *zktest.Server) {
 // TestAMemberThatGivesUpDependsOnNoSession gives up in Enter.
 func TestAMemberThatGivesUpDependsOnNoSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		one := entering(testbed.Timeout(t, time.Second), newDouble(t, w.Client(), "/d", 2))
+		one := entering(testbed.Timeout(t, time.Second), newDouble(w.Client(), "/d", 2))
 		synctest.Wait()
 		require.Len(t, testbed.ServerChildren(t, w.Server, "/d"), 1, "it has come")
 		require.ErrorIs(t, testbed.Receive(t, one, "the end of Enter").err, context.DeadlineExceeded)

@@ -23,7 +23,7 @@ func TestDouble_AForeignChildIsNotAMember(t *testing.T) {
 		for _, name := range []string{"config", "_c_5a3fb5b1-8666-4ea0-97e3-cedcc039252f-lock-0000000000", "0123456789", "zz"} {
 			require.NoError(t, w.Server.Create("/d/"+name, []byte("x")))
 		}
-		givesUp(t, newDouble(t, client, "/d", 2))
+		givesUp(t, newDouble(client, "/d", 2))
 		require.Equal(t, 1, strings.Count(logged.String(), "path=/d/0123456789"), logged.String())
 
 		one, two := enterBoth(t, client, w.Client(), "/d")
@@ -59,7 +59,7 @@ func TestEnter_AfterAnOpeningOfUnknownOutcome(t *testing.T) {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			ctx := testbed.Timeout(t, 5*time.Minute)
 			for range 2 {
-				others := entering(ctx, newDouble(t, w.Client(), "/d", 3))
+				others := entering(ctx, newDouble(w.Client(), "/d", 3))
 				go func() { // ends with ctx
 					if entered := <-others; entered.err == nil {
 						select {
@@ -72,7 +72,7 @@ func TestEnter_AfterAnOpeningOfUnknownOutcome(t *testing.T) {
 			}
 			time.Sleep(time.Second) // in virtual time
 			w.Server.Inject(c.fault, 0, zktest.OnOp("multi"), zktest.OnPath("/d"))
-			entered := <-entering(ctx, newDouble(t, w.Client(), "/d", 3))
+			entered := <-entering(ctx, newDouble(w.Client(), "/d", 3))
 			require.ErrorIs(t, entered.err, c.want)
 			if c.want == nil && c.stay == 0 {
 				leave(t, entered.entry)
