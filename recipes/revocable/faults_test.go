@@ -18,7 +18,7 @@ import (
 // finish checks what must hold after everything: the lock is free, and nothing is left.
 func finish(t *testing.T, s *testbed.Scenario) {
 	t.Helper()
-	require.NoError(t, acquire(t, newLock(t, newMutex(t, s.Other, "/deep/lock"))).Release())
+	require.NoError(t, acquire(t, newLock(newMutex(s.Other, "/deep/lock"))).Release())
 	testbed.Eventually(t, func() bool {
 		children, err := s.Server.Children("/deep/lock")
 		return err != nil || len(children) == 0
@@ -30,9 +30,9 @@ func finish(t *testing.T, s *testbed.Scenario) {
 func TestHolderWithAnyRequestFailing(t *testing.T) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		// Only the end of a session is a loss here, so that the watch has to come back.
-		m := newMutex(t, s.Subject, "/deep/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
-		hold := acquire(t, newLock(t, m))
-		_, err := revocable.RevokeAll(testbed.Context(t), newMutex(t, s.Other, "/deep/lock"))
+		m := newMutex(s.Subject, "/deep/lock", lock.WithErrorPolicy(connstate.LostEndsHold))
+		hold := acquire(t, newLock(m))
+		_, err := revocable.RevokeAll(testbed.Context(t), newMutex(s.Other, "/deep/lock"))
 		require.NoError(t, testbed.Listed(t, revocable.RevokeAll, "RevokeAll", err))
 		select {
 		case <-hold.Revoked():
@@ -67,8 +67,8 @@ func TestAskerWithAnyRequestFailing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
-				hold := acquire(t, newLock(t, newMutex(t, s.Other, "/deep/lock")))
-				m := newMutex(t, s.Subject, "/deep/lock")
+				hold := acquire(t, newLock(newMutex(s.Other, "/deep/lock")))
+				m := newMutex(s.Subject, "/deep/lock")
 				n, err := revocable.RevokeAll(testbed.Context(t), m, opts...)
 				require.NoError(t, testbed.Listed(t, revocable.RevokeAll, "RevokeAll", err), "one fault is no reason to fail")
 				require.Equal(t, 1, n)

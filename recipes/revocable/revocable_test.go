@@ -79,18 +79,12 @@ func (l locker) Do(ctx context.Context, f func(ctx context.Context) error) error
 	return l.Lock.Do(ctx, func(ctx context.Context, _ <-chan struct{}) error { return f(ctx) })
 }
 
-func newMutex(t *testing.T, client *framework.Client, path string, opts ...lock.Option) *mutex.Mutex {
-	t.Helper()
-	m, err := mutex.New(client, path, opts...)
-	require.NoError(t, err)
-	return m
+func newMutex(client *framework.Client, path string, opts ...lock.Option) *mutex.Mutex {
+	return testbed.Must(mutex.New(client, path, opts...))
 }
 
-func newLock(t *testing.T, locker lock.Locker) *revocable.Lock {
-	t.Helper()
-	l, err := revocable.New(locker)
-	require.NoError(t, err)
-	return l
+func newLock(locker lock.Locker) *revocable.Lock {
+	return testbed.Must(revocable.New(locker))
 }
 
 func acquire(t *testing.T, l *revocable.Lock) *revocable.Hold {
@@ -170,17 +164,14 @@ func acquiring(t *testing.T, l *revocable.Lock, p revocable.Participants, n int)
 }
 
 func handsOver(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	path := testbed.Path(t)
-	m := newMutex(t, bed.Client(t), path)
-	hold := acquire(t, newLock(t, m))
+	hold := acquire(t, newLock(newMutex(bed.Client(t), path)))
 	released := consent(hold)
 
 	client := bed.Client(t)
-	other := newMutex(t, client, path)
+	other := newMutex(client, path)
 	testbed.CatchUp(t, client)
-	ps, err := other.Participants(ctx)
-	require.NoError(t, err)
+	ps := testbed.Must(other.Participants(testbed.Context(t)))
 	require.Len(t, ps, 1)
 	ask(t, client, ps[0].Path)
 	next := testbed.Acquire(t, other)
@@ -192,8 +183,8 @@ func handsOver(t *testing.T, bed *testbed.Bed) {
 func oneIsAsked(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	path := testbed.Path(t)
-	a := acquire(t, newLock(t, newMutex(t, client, path+"-a")))
-	b := acquire(t, newLock(t, newMutex(t, client, path+"-b")))
+	a := acquire(t, newLock(newMutex(client, path+"-a")))
+	b := acquire(t, newLock(newMutex(client, path+"-b")))
 	ask(t, client, b.Path())
 	asked(t, b)
 	settle(t, client, a)
@@ -206,7 +197,7 @@ func oneIsAsked(t *testing.T, bed *testbed.Bed) {
 
 func messages(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	l := newLock(t, newMutex(t, client, testbed.Path(t)))
+	l := newLock(newMutex(client, testbed.Path(t)))
 	for _, message := range []string{"__REVOKE__", "unlock"} {
 		hold := acquire(t, l)
 		for _, other := range []string{"", "UNLOCK", "unlock\n", "__REVOKE__ ", "hello"} {
@@ -227,28 +218,25 @@ func messages(t *testing.T, bed *testbed.Bed) {
 func nothingTaken(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
+	hold := acquire(t, newLock(newMutex(client, testbed.Path(t))))
 	ask(t, client, hold.Path())
 	asked(t, hold)
 	require.NoError(t, revocable.Revoke(ctx, client, hold.Path()), "again")
 	settle(t, client, hold)
 	require.NoError(t, hold.Err())
-	_, err := hold.FencingToken(ctx)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(hold.FencingToken(ctx)))
 	require.NoError(t, hold.Release())
 }
 
 func reentered(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	l := newLock(t, newMutex(t, client, testbed.Path(t), lock.WithReentry()))
+	l := newLock(newMutex(client, testbed.Path(t), lock.WithReentry()))
 	outer := acquire(t, l)
-	inner, err := l.Acquire(outer.Context())
-	require.NoError(t, err)
+	inner := testbed.Must(l.Acquire(outer.Context()))
 	require.Equal(t, outer.Path(), inner.Path())
 	ask(t, client, outer.Path())
 	asked(t, outer, inner)
-	late, err := l.TryAcquire(inner.Context())
-	require.NoError(t, err)
+	late := testbed.Must(l.TryAcquire(inner.Context()))
 	asked(t, late)
 	require.NoError(t, outer.Release())
 	require.NoError(t, inner.Release())
@@ -257,10 +245,9 @@ func reentered(t *testing.T, bed *testbed.Bed) {
 
 func messageBeforeWatch(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	hold := testbed.Acquire(t, newMutex(t, client, testbed.Path(t)))
+	hold := testbed.Acquire(t, newMutex(client, testbed.Path(t)))
 	ask(t, client, hold.Path())
-	h, err := revocable.Watch(hold)
-	require.NoError(t, err)
+	h := testbed.Must(revocable.Watch(hold))
 	asked(t, h)
 	require.NoError(t, hold.Release(), "it is all the same")
 	require.ErrorIs(t, h.Release(), lock.ErrReleased)
@@ -268,13 +255,11 @@ func messageBeforeWatch(t *testing.T, bed *testbed.Bed) {
 
 func waiterIsAsked(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	m := newMutex(t, client, testbed.Path(t))
-	l := newLock(t, m)
+	m := newMutex(client, testbed.Path(t))
+	l := newLock(m)
 	hold := acquire(t, l)
 	waiting := acquiring(t, l, m, 2)
-	ctx := testbed.Context(t)
-	ps, err := m.Participants(ctx)
-	require.NoError(t, err)
+	ps := testbed.Must(m.Participants(testbed.Context(t)))
 	require.Len(t, ps, 2)
 	for _, p := range ps {
 		ask(t, client, p.Path)
@@ -288,7 +273,7 @@ func waiterIsAsked(t *testing.T, bed *testbed.Bed) {
 
 func ownDataAreNoMessage(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t), lock.WithData([]byte("unlock")))))
+	hold := acquire(t, newLock(newMutex(client, testbed.Path(t), lock.WithData([]byte("unlock")))))
 	settle(t, client, hold)
 	notAsked(t, hold)
 	testbed.Set(t, client, hold.Path(), []byte("unlock"))
@@ -297,10 +282,9 @@ func ownDataAreNoMessage(t *testing.T, bed *testbed.Bed) {
 }
 
 func force(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
 	client := bed.Client(t)
-	m := newMutex(t, bed.Client(t), path)
-	l := newLock(t, m)
+	m := newMutex(bed.Client(t), testbed.Path(t))
+	l := newLock(m)
 	hold := acquire(t, l)
 	ask(t, client, hold.Path())
 	asked(t, hold) // or the cause would be another, if the holder reads the message late
@@ -326,7 +310,7 @@ func force(t *testing.T, bed *testbed.Bed) {
 // TestOneCallAsksAndForces has the holder be asked, and go on for all of the time that it has.
 func TestOneCallAsksAndForces(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		hold := acquire(t, newLock(t, newMutex(t, w.Client(), "/lock")))
+		hold := acquire(t, newLock(newMutex(w.Client(), "/lock")))
 		client := w.Client()
 		began := time.Now()
 		ask(t, client, hold.Path(), revocable.WithForce(time.Second))
@@ -340,18 +324,16 @@ func TestOneCallAsksAndForces(t *testing.T) {
 }
 
 func forceAndConsent(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	path := testbed.Path(t)
-	m := newMutex(t, bed.Client(t), path)
-	released := consent(acquire(t, newLock(t, m)))
+	m := newMutex(bed.Client(t), testbed.Path(t))
+	released := consent(acquire(t, newLock(m)))
 	// The grace is longer than the test may take.
 	askAll(t, m, 1, revocable.WithForce(time.Hour))
 	require.NoError(t, testbed.Receive(t, released, "the release"))
 	queued(t, m, 0)
 
-	hold := acquire(t, newLock(t, m))
-	impatient, cancel := context.WithCancelCause(ctx)
+	hold := acquire(t, newLock(m))
+	impatient, cancel := context.WithCancelCause(testbed.Context(t))
 	done := testbed.Go(func() error { return revocable.Revoke(impatient, client, hold.Path(), revocable.WithForce(time.Hour)) })
 	asked(t, hold)
 	cancel(assert.AnError)
@@ -364,13 +346,12 @@ func forceAndConsent(t *testing.T, bed *testbed.Bed) {
 func forceOnWaiter(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	m := newMutex(t, client, testbed.Path(t))
-	l := newLock(t, m)
+	m := newMutex(client, testbed.Path(t))
+	l := newLock(m)
 	hold := acquire(t, l)
 	struck := acquiring(t, l, m, 2)
 	behind := acquiring(t, l, m, 3)
-	ps, err := m.Participants(ctx)
-	require.NoError(t, err)
+	ps := testbed.Must(m.Participants(ctx))
 	ask(t, client, ps[1].Path, revocable.WithForce(0))
 	testbed.Eventually(t, func() bool { // the one that was struck queues again, behind the others
 		now, err := m.Participants(ctx)
@@ -390,7 +371,7 @@ func forceOnWaiter(t *testing.T, bed *testbed.Bed) {
 
 func deletedUnasked(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
+	hold := acquire(t, newLock(newMutex(client, testbed.Path(t))))
 	require.NoError(t, client.Delete(testbed.Context(t), hold.Path()))
 	testbed.Receive(t, hold.Done(), "the end of the hold")
 	require.ErrorIs(t, hold.Err(), lock.ErrNodeDeleted)
@@ -401,9 +382,8 @@ func deletedUnasked(t *testing.T, bed *testbed.Bed) {
 
 func readersAndWriters(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	rw, err := rwlock.New(bed.Client(t), testbed.Path(t), lock.WithReentry())
-	require.NoError(t, err)
-	reading, writing := newLock(t, rw.Read()), newLock(t, rw.Write())
+	rw := testbed.Must(rwlock.New(bed.Client(t), testbed.Path(t), lock.WithReentry()))
+	reading, writing := newLock(rw.Read()), newLock(rw.Write())
 	a, b := acquire(t, reading), acquire(t, reading)
 	askAll(t, rw.Write(), 0) // there is no writer
 	askAll(t, rw, 2)
@@ -412,8 +392,7 @@ func readersAndWriters(t *testing.T, bed *testbed.Bed) {
 	require.NoError(t, b.Release())
 
 	w := acquire(t, writing)
-	r, err := reading.Acquire(w.Context())
-	require.NoError(t, err)
+	r := testbed.Must(reading.Acquire(w.Context()))
 	ask(t, client, w.Path())
 	asked(t, w)
 	require.NoError(t, w.Release())
@@ -427,16 +406,13 @@ func readersAndWriters(t *testing.T, bed *testbed.Bed) {
 }
 
 func writersWay(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	rw, err := rwlock.New(bed.Client(t), testbed.Path(t))
-	require.NoError(t, err)
-	reading, writing := newLock(t, rw.Read()), newLock(t, rw.Write())
+	rw := testbed.Must(rwlock.New(bed.Client(t), testbed.Path(t)))
+	reading, writing := newLock(rw.Read()), newLock(rw.Write())
 	a, b := acquire(t, reading), acquire(t, reading)
 	first := acquiring(t, writing, rw, 3)
 	behind := acquiring(t, reading, rw, 4)
-	ps, err := rw.Participants(ctx)
-	require.NoError(t, err)
+	ps := testbed.Must(rw.Participants(testbed.Context(t)))
 
 	for _, ahead := range ps[:2] {
 		ask(t, client, ahead.Path)
@@ -457,12 +433,11 @@ func writersWay(t *testing.T, bed *testbed.Bed) {
 }
 
 func goneNode(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
+	hold := acquire(t, newLock(newMutex(client, testbed.Path(t))))
 	require.NoError(t, hold.Release())
 	for _, opts := range [][]revocable.Option{nil, {revocable.WithForce(time.Hour)}} {
-		err := revocable.Revoke(ctx, client, hold.Path(), opts...)
+		err := revocable.Revoke(testbed.Context(t), client, hold.Path(), opts...)
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		testbed.OneOp(t, err, "revoke", hold.Path())
 	}
@@ -470,8 +445,8 @@ func goneNode(t *testing.T, bed *testbed.Bed) {
 
 func lockPathRefused(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	m := newMutex(t, client, testbed.Path(t))
-	hold := acquire(t, newLock(t, m))
+	m := newMutex(client, testbed.Path(t))
+	hold := acquire(t, newLock(m))
 	before := testbed.Get(t, client, m.Path())
 	require.ErrorIs(t, revocable.Revoke(testbed.Context(t), client, m.Path(), revocable.WithForce(0)), framework.ErrBadArgument)
 	require.Equal(t, before, testbed.Get(t, client, m.Path()))
@@ -480,9 +455,8 @@ func lockPathRefused(t *testing.T, bed *testbed.Bed) {
 
 func do(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
-	client := bed.Client(t)
-	m := newMutex(t, client, testbed.Path(t), lock.WithReentry())
-	l := newLock(t, m)
+	m := newMutex(bed.Client(t), testbed.Path(t), lock.WithReentry())
+	l := newLock(m)
 	err := l.Do(ctx, func(ctx context.Context, revoked <-chan struct{}) error {
 		askAll(t, m, 1)
 		testbed.Receive(t, revoked, "the request")
@@ -498,7 +472,7 @@ func do(t *testing.T, bed *testbed.Bed) {
 
 func sessionLost(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
-	l := newLock(t, newMutex(t, client, testbed.Path(t)))
+	l := newLock(newMutex(client, testbed.Path(t)))
 	hold := acquire(t, l)
 	bed.ExpireSession(t, client)
 	testbed.Receive(t, hold.Done(), "the end of the hold")
@@ -512,7 +486,7 @@ func sessionLost(t *testing.T, bed *testbed.Bed) {
 
 func inNamespace(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t, framework.WithNamespace("billing"))
-	hold := acquire(t, newLock(t, newMutex(t, client, testbed.Path(t))))
+	hold := acquire(t, newLock(newMutex(client, testbed.Path(t))))
 	root := testbed.Namespace(t, client, "")
 	require.ErrorIs(t, revocable.Revoke(testbed.Context(t), root, hold.Path()), zk.ErrNoNode)
 	ask(t, root, "/billing"+hold.Path())
@@ -523,9 +497,9 @@ func inNamespace(t *testing.T, bed *testbed.Bed) {
 func TestAMessageBetweenCreateAndFirstWatchIsSeen(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
-	m := newMutex(t, bed.Client(t), "/lock")
+	m := newMutex(bed.Client(t), "/lock")
 	gate := server.Block(zktest.OnOp("getData"), zktest.On(func(r zktest.Request) bool { return r.Watch }))
-	hold := acquire(t, newLock(t, m))
+	hold := acquire(t, newLock(m))
 	testbed.Receive(t, gate.Arrived(), "the first look")
 	ask(t, bed.Client(t), hold.Path())
 	notAsked(t, hold)
@@ -538,7 +512,7 @@ func TestAskedWhileTheHolderIsDisconnected(t *testing.T) {
 	server := zktest.NewServer(t)
 	bed := testbed.On(server)
 	asker := bed.Client(t)
-	hold := acquire(t, newLock(t, newMutex(t, bed.Client(t), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))))
+	hold := acquire(t, newLock(newMutex(bed.Client(t), "/lock", lock.WithErrorPolicy(connstate.LostEndsHold))))
 	testbed.Eventually(t, func() bool { return server.WatchCount() > 0 }, "the holder watches")
 	// Its new connection is not set up before the message is written.
 	gate := server.Block(zktest.OnSession(hold.Session().ID()))
@@ -553,12 +527,10 @@ func TestAskedWhileTheHolderIsDisconnected(t *testing.T) {
 func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
-	m := newMutex(t, client, "/lock")
+	m := newMutex(client, "/lock")
 	server.ResetCounts()
-	_, err := revocable.New(nil)
-	assert.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = revocable.Watch(nil)
-	assert.ErrorIs(t, err, framework.ErrBadArgument)
+	assert.ErrorIs(t, testbed.Err(revocable.New(nil)), framework.ErrBadArgument)
+	assert.ErrorIs(t, testbed.Err(revocable.Watch(nil)), framework.ErrBadArgument)
 	ctx := testbed.Context(t)
 	for _, path := range []string{"", "a/b", "/a/", "/a//b", "/a/../b", "/a\x00"} {
 		err := revocable.Revoke(ctx, client, path)
@@ -566,14 +538,12 @@ func TestBadArgumentsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		testbed.OneOp(t, err, "revoke", path)
 	}
 	assert.ErrorIs(t, revocable.Revoke(ctx, nil, "/a"), framework.ErrBadArgument)
-	_, err = revocable.RevokeAll(ctx, nil)
-	assert.ErrorIs(t, err, framework.ErrBadArgument)
+	assert.ErrorIs(t, testbed.Err(revocable.RevokeAll(ctx, nil)), framework.ErrBadArgument)
 	for name, opt := range map[string]revocable.Option{
 		"nil": nil, "negative grace": revocable.WithForce(-1),
 	} {
 		assert.ErrorIs(t, revocable.Revoke(ctx, client, "/a", opt), framework.ErrBadArgument, name)
-		_, err = revocable.RevokeAll(ctx, m, opt)
-		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+		assert.ErrorIs(t, testbed.Err(revocable.RevokeAll(ctx, m, opt)), framework.ErrBadArgument, name)
 	}
 	for op, n := range server.Requests().Requests {
 		assert.True(t, op == "ping" || n == 0, "%v was sent", op)
@@ -587,7 +557,7 @@ func TestHolderIsAskedAfterAServerThatRefusesCredentials(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		refuses := testbed.RefuseCredentials(w.Server)
 		client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold), framework.WithAuth("digest", []byte("user:password")))
-		hold := acquire(t, newLock(t, newMutex(t, client, "/lock")))
+		hold := acquire(t, newLock(newMutex(client, "/lock")))
 		synctest.Wait()
 		refuses.Store(true)
 		w.Server.CutConnections()
@@ -607,7 +577,7 @@ func TestHolderDoesNotHurryABusyServer(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client(framework.WithRetryPolicy(retry.Never()))
 		idle := testbed.Busy(w.Server)
-		hold := acquire(t, newLock(t, newMutex(t, client, "/lock")))
+		hold := acquire(t, newLock(newMutex(client, "/lock")))
 		time.Sleep(time.Second) // virtual time: what is counted is the requests of a second
 		require.LessOrEqual(t, w.Server.Requests().Requests["getData"], 25, "two watches")
 		idle()
@@ -620,7 +590,7 @@ func TestHolderDoesNotHurryABusyServer(t *testing.T) {
 // TestForceDoesNotHurryABusyServer that refuses to read the holder's node during the grace.
 func TestForceDoesNotHurryABusyServer(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		hold := testbed.Acquire(t, newMutex(t, w.Client(), "/lock"))
+		hold := testbed.Acquire(t, newMutex(w.Client(), "/lock"))
 		client := w.Client(framework.WithRetryPolicy(retry.Never()))
 		idle := testbed.Busy(w.Server)
 		ask(t, client, hold.Path(), revocable.WithForce(time.Second))
@@ -633,7 +603,7 @@ func TestForceDoesNotHurryABusyServer(t *testing.T) {
 // TestForceSurvivesAServerThatRefusesCredentials during the grace.
 func TestForceSurvivesAServerThatRefusesCredentials(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		hold := testbed.Acquire(t, newMutex(t, w.Client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/lock"))
+		hold := testbed.Acquire(t, newMutex(w.Client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/lock"))
 		refuses := testbed.RefuseCredentials(w.Server)
 		client := w.Client(framework.WithAuth("digest", []byte("user:password")))
 		done := testbed.Go(func() error {
@@ -653,9 +623,7 @@ func TestForceSurvivesAServerThatRefusesCredentials(t *testing.T) {
 func watched(t *testing.T, group *lock.Group) (holds []*revocable.Hold) {
 	t.Helper()
 	for _, h := range group.Holds() {
-		hold, err := revocable.Watch(h)
-		require.NoError(t, err)
-		holds = append(holds, hold)
+		holds = append(holds, testbed.Must(revocable.Watch(h)))
 	}
 	return holds
 }
@@ -663,10 +631,8 @@ func watched(t *testing.T, group *lock.Group) (holds []*revocable.Hold) {
 func groupOfLocks(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t)
 	path := testbed.Path(t)
-	a, b := newMutex(t, client, path+"-a"), newMutex(t, client, path+"-b")
-	both, err := multilock.New(a, b)
-	require.NoError(t, err)
-	group := testbed.Acquire(t, both)
+	a, b := newMutex(client, path+"-a"), newMutex(client, path+"-b")
+	group := testbed.Acquire(t, testbed.Must(multilock.New(a, b)))
 	holds := watched(t, group)
 
 	askAll(t, b, 1)
@@ -679,13 +645,10 @@ func groupOfLocks(t *testing.T, bed *testbed.Bed) {
 }
 
 func leases(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	s, err := semaphore.New(client, testbed.Path(t), 3)
-	require.NoError(t, err)
-	one := acquire(t, newLock(t, s))
-	two, err := s.AcquireN(ctx, 2)
-	require.NoError(t, err)
+	s := testbed.Must(semaphore.New(client, testbed.Path(t), 3))
+	one := acquire(t, newLock(s))
+	two := testbed.Must(s.AcquireN(testbed.Context(t), 2))
 	testbed.CatchUp(t, client)
 
 	askAll(t, s, 3)
