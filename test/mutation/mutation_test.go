@@ -40,15 +40,23 @@ import (
 	"github.com/gocurator/curator/internal/test/testlevel"
 )
 
+// group are the mutations of one file.
+type group struct {
+	file      string // below the module's root
+	pkg       string // of most tests
+	mutations []mutation
+}
+
 // mutation is one way to break the library. Without a test worlds must fail.
 type mutation struct {
-	name   string
-	file   string // below the module's root
-	edits  []edit
-	pkg    string // of the test
-	test   string // that must fail
-	worlds kind   // that must fail, too; "" if none is known to
-	seed   int    // of the first world that failed, in the longest of its runs
+	name     string
+	file     string // of the group
+	old, new string // the edit of that file
+	also     []edit
+	pkg      string // of the test; "": that of the group
+	test     string // that must fail
+	worlds   kind   // that must fail, too; "" if none is known to
+	seed     int    // of the first world that failed, in the longest of its runs
 }
 
 // edit replaces a text that must occur exactly once in the file. It is in the file of the mutation
@@ -56,7 +64,20 @@ type mutation struct {
 type edit struct{ old, new, in string }
 
 // mutations are all there are.
-var mutations = slices.Concat(clientBugs, sessionBugs, lockBugs, delayBugs, contextBugs, viewBugs, sharedBugs, cacheBugs, nodeBugs, electionBugs, recipeBugs, jobBugs, programBugs, matrixBugs)
+var mutations = ungroup(clientBugs, sessionBugs, lockBugs, delayBugs, contextBugs, viewBugs, sharedBugs, cacheBugs, nodeBugs, electionBugs, recipeBugs, jobBugs, programBugs, matrixBugs)
+
+func ungroup(lists ...[]group) (all []mutation) {
+	for _, g := range slices.Concat(lists...) {
+		for _, m := range g.mutations {
+			m.file = g.file
+			if m.test != "" {
+				m.pkg = cmp.Or(m.pkg, g.pkg)
+			}
+			all = append(all, m)
+		}
+	}
+	return all
+}
 
 // TestEachMutationCanBeMade keeps the table in step with the sources, and requires that each
 // mutation is to be caught somewhere.
@@ -167,7 +188,7 @@ func (s *sound) check(t *testing.T, m mutation) {
 func overlay(t *testing.T, root string, m mutation) string {
 	t.Helper()
 	sources := make(map[string]string) // by path
-	for _, e := range m.edits {
+	for _, e := range append([]edit{{old: m.old, new: m.new}}, m.also...) {
 		original := filepath.Join(root, cmp.Or(e.in, m.file))
 		source, found := sources[original]
 		if !found {
