@@ -98,8 +98,7 @@ func TestAProtectedNameHasAnIDThatUnprotectedTakesAway(t *testing.T) { // CUR-CL
 }
 
 func TestClosedAtOnce(t *testing.T) { // CUR-CLI-01, -02, KZ-CLI-01, KZ-CST-06
-	client, err := framework.New([]string{"127.0.0.1:1"})
-	require.NoError(t, err)
+	client := testbed.Must(framework.New([]string{"127.0.0.1:1"}))
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, testbed.Err(client.Get(t.Context(), "/")), framework.ErrClosed)
 	require.ErrorIs(t, testbed.Err(client.Create(t.Context(), "/a", nil, framework.Protected())), framework.ErrClosed)
@@ -149,8 +148,7 @@ func TestANamespaceIsBeforeEachPathAndNotShown(t *testing.T) { // CUR-CLI-50, -5
 	root := testbed.Namespace(t, client, "")
 	ctx := t.Context()
 	for _, c := range []*framework.Client{client, other, root} {
-		path := testbed.Create(t, c, "/x/y", []byte("d"), framework.PersistentParents())
-		require.Equal(t, "/x/y", path)
+		require.Equal(t, "/x/y", testbed.Create(t, c, "/x/y", []byte("d"), framework.PersistentParents()))
 	}
 	for _, path := range []string{"/billing/x/y", "/a/b/x/y", "/x/y"} {
 		require.NoError(t, testbed.Err(server.Get(path)))
@@ -194,8 +192,7 @@ func TestACLProviderIsAskedForEachLevelByItsRealPath(t *testing.T) { // CUR-CLI-
 }
 
 func TestCredentialsArePresentedOnEveryConnection(t *testing.T) { // KZ-CLI-10
-	server := zktest.NewServer(t)
-	user := newClient(t, server, framework.WithAuth("digest", []byte("user:password")))
+	server, user := start(t, framework.WithAuth("digest", []byte("user:password")))
 	stranger := newClient(t, server)
 	testbed.Create(t, user, "/mine", []byte("secret"), framework.ACL(zk.AuthACL(zk.PermAll)))
 	require.ErrorIs(t, testbed.Err(stranger.Get(t.Context(), "/mine")), zk.ErrNoAuth)
@@ -209,14 +206,13 @@ func TestCredentialsArePresentedOnEveryConnection(t *testing.T) { // KZ-CLI-10
 func TestTLS(t *testing.T) {
 	server := zktest.NewServer(t)
 	certificate, pool := selfSigned(t)
-	secure, err := server.Listen("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}})
-	require.NoError(t, err)
+	secure := testbed.Must(server.Listen("127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}}))
 	client := testbed.NewClient(t, []string{secure.Addr()}, framework.WithTLS(&tls.Config{RootCAs: pool}))
 	testbed.Create(t, client, "/secure", nil)
 
 	plain := testbed.NewClient(t, []string{secure.Addr()}, framework.WithTLS(&tls.Config{RootCAs: x509.NewCertPool()}),
 		framework.WithConnectionTimeout(100*time.Millisecond), framework.WithRetryPolicy(retry.Never()))
-	_, err = plain.Create(testbed.Context(t), "/insecure", nil)
+	_, err := plain.Create(testbed.Context(t), "/insecure", nil)
 	require.ErrorIs(t, err, zk.ErrNoServer, "a server that cannot be trusted is none")
 
 	_, port, _ := net.SplitHostPort(secure.Addr())

@@ -146,10 +146,16 @@ func comeBackTwice(t *testing.T, seed uint64) {
 	synctest.Wait()
 	require.NoError(t, client.WaitConnected(t.Context()))
 	require.NoError(t, cluster.Partition(follower))
+	knowsItsEnd(t, leader, session)
+}
+
+// knowsItsEnd requires that a session has ended when a server deletes its node /held.
+func knowsItsEnd(t *testing.T, server *zktest.Server, session *framework.Session) {
+	t.Helper()
 	for range 10_000 {
 		// Virtual time: to look, every 10 ms, whether the node or the session ends first.
 		time.Sleep(10 * time.Millisecond)
-		if !leader.Exists("/held") {
+		if !server.Exists("/held") {
 			require.Error(t, session.Err(), "the node is gone, and its owner does not know")
 			return
 		}
@@ -241,8 +247,7 @@ func TestWhatIsReadAfterSyncIsAsNewAsWhatWasWritten(t *testing.T) {
 }
 
 func TestSyncNeedsNoNode(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	bed := testbed.On(zktest.NewServer(t))
 	client := bed.Client(t, framework.WithNamespace("ns"))
 	require.NoError(t, client.Sync(testbed.Context(t)), "the node of the namespace does not exist")
 	testbed.Create(t, bed.Client(t), "/ns", nil, framework.ACL(zk.DigestACL(zk.PermAll, "user", "password")))

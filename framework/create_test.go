@@ -211,8 +211,7 @@ func TestParentsInANamespaceOfTheRoot(t *testing.T) { // CUR-CLI-47, -52
 	path, err := client.Create(t.Context(), "/", []byte{}, framework.As(framework.Ephemeral), framework.Protected())
 	require.ErrorIs(t, err, framework.ErrBadPath)
 	require.Empty(t, path)
-	responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/", Flags: zk.FlagSequence})
-	require.NoError(t, err)
+	responses := testbed.Must(client.Multi(t.Context(), &zk.CreateRequest{Path: "/", Flags: zk.FlagSequence}))
 	assert.Equal(t, "/0000000001", responses[0].String)
 }
 
@@ -221,8 +220,7 @@ func TestCreateMakesTheNodeOfItsNamespaceOnly(t *testing.T) {
 		"plain": nil, "protected": {framework.Protected(), framework.As(framework.EphemeralSequential)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			client := newClient(t, server, framework.WithNamespace("deep/down"), framework.WithACLProvider(func(path string) []zk.ACL {
+			server, client := start(t, framework.WithNamespace("deep/down"), framework.WithACLProvider(func(path string) []zk.ACL {
 				if path == "/deep/down" {
 					return zk.DigestACL(zk.PermRead|zk.PermCreate, "user", "password")
 				}
@@ -282,17 +280,15 @@ func TestTheNumberMakesAName(t *testing.T) {
 		require.Equal(t, "/"+name, path[:len(path)-10])
 		require.Contains(t, server.Tree(), path+" ")
 	}
-	responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/", Flags: zk.FlagSequence})
-	require.NoError(t, err)
+	responses := testbed.Must(client.Multi(t.Context(), &zk.CreateRequest{Path: "/", Flags: zk.FlagSequence}))
 	require.Equal(t, "/0000000004", responses[0].String)
 	require.ErrorIs(t, testbed.Err(client.Multi(t.Context(), &zk.CreateRequest{Path: "/a/"})), framework.ErrBadPath)
-	_, err = client.Create(t.Context(), "/a//", nil, framework.As(framework.PersistentSequential))
+	_, err := client.Create(t.Context(), "/a//", nil, framework.As(framework.PersistentSequential))
 	require.ErrorIs(t, err, framework.ErrBadPath)
 }
 
 func TestMakingParentsDoesNotGetRoundACLs(t *testing.T) { // KZ-CLI-09
-	server := zktest.NewServer(t)
-	owner := newClient(t, server, framework.WithAuth("digest", []byte("me:secret")))
+	server, owner := start(t, framework.WithAuth("digest", []byte("me:secret")))
 	client := newClient(t, server)
 	ctx := testbed.Context(t)
 	testbed.Create(t, owner, "/mine", nil, framework.ACL(zk.AuthACL(zk.PermAll)))

@@ -39,52 +39,35 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 		own  string // before the data
 	}{
 		{"a mutex", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			m, err := mutex.New(c, "/mutex")
-			require.NoError(t, err)
-			return testbed.Acquire(t, m).Path()
+			return testbed.Acquire(t, testbed.Must(mutex.New(c, "/mutex"))).Path()
 		}, ""},
 		{"a mutex with retention", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			m, err := mutex.New(c, "/retention", lock.WithRetention(time.Minute))
-			require.NoError(t, err)
-			return testbed.Acquire(t, m).Path()
+			return testbed.Acquire(t, testbed.Must(mutex.New(c, "/retention", lock.WithRetention(time.Minute)))).Path()
 		}, ""},
 		{"a custom driver", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			q, err := lock.New(c, "/driver", "n-", ownDriver{})
-			require.NoError(t, err)
-			return testbed.Acquire(t, q).Path()
+			return testbed.Acquire(t, testbed.Must(lock.New(c, "/driver", "n-", ownDriver{}))).Path()
 		}, "own "},
 		{"a writer", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			l, err := rwlock.New(c, "/rw")
-			require.NoError(t, err)
-			return testbed.Acquire(t, l.Write()).Path()
+			return testbed.Acquire(t, testbed.Must(rwlock.New(c, "/rw")).Write()).Path()
 		}, ""},
 		{"a reader", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			l, err := rwlock.New(c, "/ro")
-			require.NoError(t, err)
-			return testbed.Acquire(t, l.Read()).Path()
+			return testbed.Acquire(t, testbed.Must(rwlock.New(c, "/ro")).Read()).Path()
 		}, ""},
 		{"a lease", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			s, err := semaphore.New(c, "/sem", 2)
-			require.NoError(t, err)
-			return testbed.Acquire(t, s).Path()
+			return testbed.Acquire(t, testbed.Must(semaphore.New(c, "/sem", 2))).Path()
 		}, ""},
 		{"a LeaderSelector", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			e, err := leader.New(c, "/selector", leader.WithSelector())
-			require.NoError(t, err)
-			term, err := e.Campaign(ctx)
-			require.NoError(t, err)
-			return term.Path()
+			e := testbed.Must(leader.New(c, "/selector", leader.WithSelector()))
+			return testbed.Must(e.Campaign(ctx)).Path()
 		}, ""},
 		{"a barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			b, err := barrier.New(c, "/barrier")
-			require.NoError(t, err)
+			b := testbed.Must(barrier.New(c, "/barrier"))
 			require.NoError(t, b.Set(ctx))
 			return b.Path()
 		}, ""},
 		{"a member of a double barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			d, err := barrier.NewDouble(c, "/member", 1)
-			require.NoError(t, err)
-			require.NoError(t, testbed.Err(d.Enter(ctx)))
+			d := testbed.Must(barrier.NewDouble(c, "/member", 1))
+			testbed.Must(d.Enter(ctx))
 			for _, name := range testbed.Children(t, c, "/member") {
 				if name != "ready" {
 					return "/member/" + name
@@ -93,36 +76,28 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 			return ""
 		}, ""},
 		{"ready of a double barrier", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			d, err := barrier.NewDouble(c, "/double", 1)
-			require.NoError(t, err)
-			require.NoError(t, testbed.Err(d.Enter(ctx)))
+			d := testbed.Must(barrier.NewDouble(c, "/double", 1))
+			testbed.Must(d.Enter(ctx))
 			return "/double/ready"
 		}, ""},
 		{"a kept node", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			n, err := node.Keep(ctx, c, "/kept", nil)
-			require.NoError(t, err)
-			return n.Path()
+			return testbed.Must(node.Keep(ctx, c, "/kept", nil)).Path()
 		}, ""},
 		{"a kept node after Set", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			n, err := node.Keep(ctx, c, "/set", []byte("first"))
-			require.NoError(t, err)
+			n := testbed.Must(node.Keep(ctx, c, "/set", []byte("first")))
 			require.NoError(t, n.Set(ctx, nil))
 			return n.Path()
 		}, ""},
 		{"a member of a group", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			m, err := node.Join(ctx, c, "/group", "id", nil)
-			require.NoError(t, err)
-			return "/group/" + m.ID()
+			return "/group/" + testbed.Must(node.Join(ctx, c, "/group", "id", nil)).ID()
 		}, ""},
 		{"the touch child of a node with a TTL", func(t *testing.T, ctx context.Context, c *framework.Client) string {
-			n, err := node.Keep(ctx, c, "/ttl", []byte("x"), node.WithTTL(time.Second))
-			require.NoError(t, err)
+			n := testbed.Must(node.Keep(ctx, c, "/ttl", []byte("x"), node.WithTTL(time.Second)))
 			time.Sleep(time.Minute) // virtual time, in which the node is touched
 			return n.Path() + "/touch"
 		}, ""},
 	}
-	host, err := os.Hostname()
-	require.NoError(t, err)
+	host := testbed.Must(os.Hostname())
 	for want, opts := range map[string][]framework.Option{
 		host + ":" + strconv.Itoa(os.Getpid()): nil,
 		"default":                              {framework.WithDefaultData([]byte("default"))},
@@ -130,19 +105,15 @@ func TestWithDefaultData_EachKindOfNode(t *testing.T) {
 	} {
 		for _, kind := range kinds {
 			testbed.RunWorld(t, kind.name+"/"+want, func(t *testing.T, w *testbed.World) {
-				data, err := w.Server.Get(kind.node(t, t.Context(), w.Client(opts...)))
-				require.NoError(t, err)
+				data := testbed.Must(w.Server.Get(kind.node(t, t.Context(), w.Client(opts...))))
 				require.NotNil(t, data, "Java's recipes fail on null")
 				require.Equal(t, kind.own+want, string(data))
 			}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		}
 		testbed.RunWorld(t, "compressed/"+want, func(t *testing.T, w *testbed.World) {
 			require.NoError(t, testbed.Err(compressed.Create(t.Context(), w.Client(opts...), "/compressed", nil)))
-			data, err := w.Server.Get("/compressed")
-			require.NoError(t, err)
-			data, err = compressed.Decode(data)
-			require.NoError(t, err)
-			require.Equal(t, want, string(data))
+			data := testbed.Must(w.Server.Get("/compressed"))
+			require.Equal(t, want, string(testbed.Must(compressed.Decode(data))))
 		})
 	}
 }

@@ -220,8 +220,7 @@ func discard(t *testing.T, client *framework.Client, path string) *framework.Ses
 
 // TestDiscard_HasItsPlaceAtOnce reads behind a deletion that no caller waits for.
 func TestDiscard_HasItsPlaceAtOnce(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := newClient(t, server)
+	client := newClient(t, zktest.NewServer(t))
 	for range 100 {
 		testbed.Create(t, client, "/a", nil, framework.As(framework.Ephemeral))
 		discard(t, client, "/a")

@@ -227,8 +227,7 @@ func TestAllServersAreReplacedOneByOne(t *testing.T) {
 			time.Sleep(time.Second) // virtual time: it has read the configuration
 		}
 		require.NoError(t, session.Err())
-		config, err := admin.Config(testbed.Context(t), client)
-		require.NoError(t, err)
+		config := testbed.Must(admin.Config(testbed.Context(t), client))
 		require.Len(t, config.Members, 3)
 	})
 }

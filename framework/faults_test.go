@@ -347,7 +347,6 @@ func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory()) // without a timeline, which grows
 		client := testbed.On(server).Client(t, framework.WithDialer(server.DialContext))
-		ctx := t.Context()
 		require.NoError(t, server.Create("/a", nil))
 		reconnect := func() {
 			stop := testbed.Depend(t, testbed.Session(t, client), connstate.LostEndsHold, func(error) {})
@@ -358,7 +357,7 @@ func TestManyReconnectsLeaveNothingBehind(t *testing.T) {
 			missing := testbed.ExistsW(t, client, "/none")
 			testbed.ChildrenW(t, client, "/a")
 			node := testbed.Create(t, client, "/a/n-", nil, framework.Protected(), framework.As(framework.PersistentSequential))
-			require.NoError(t, client.Delete(ctx, node))
+			require.NoError(t, client.Delete(t.Context(), node))
 			server.CutConnections()
 			<-data.Done()
 			<-missing.Done()

@@ -36,13 +36,10 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 			require.NoError(t, server.Create("/a", nil))
 			why := errors.New("not needed")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			first, err := set(ctx, client)
-			require.NoError(t, err)
-			again, err := set(ctx, client)
-			require.NoError(t, err)
+			first := testbed.Must(set(ctx, client))
+			again := testbed.Must(set(ctx, client))
 			other, end := context.WithCancel(t.Context())
-			second, err := set(other, client)
-			require.NoError(t, err)
+			second := testbed.Must(set(other, client))
 			require.Equal(t, 1, server.WatchCount())
 
 			cancel(why)
@@ -62,8 +59,7 @@ func TestAWatchEndsWithItsContext(t *testing.T) {
 			time.Sleep(time.Second) // virtual time, in which the client removes the watch
 			require.Zero(t, server.WatchCount())
 
-			third, err := set(t.Context(), client)
-			require.NoError(t, err)
+			third := testbed.Must(set(t.Context(), client))
 			require.Equal(t, 1, server.WatchCount(), "it is asked for again")
 			require.Zero(t, third.Event())
 		})

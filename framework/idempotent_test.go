@@ -203,21 +203,19 @@ func TestOptionsThatDoNotGoTogether(t *testing.T) {
 func TestIdempotentCreateWithATTL(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	client, other := testbed.On(server).Client(t), testbed.On(server).Client(t)
-	ctx := testbed.Context(t)
 	ttl := framework.TTL(time.Hour)
 	for range 2 {
 		testbed.Create(t, client, "/ttl", []byte("x"), ttl, framework.Idempotent())
 	}
 	testbed.Create(t, other, "/ephemeral", []byte("x"), framework.As(framework.Ephemeral))
-	_, err := client.Create(ctx, "/ephemeral", []byte("x"), ttl, framework.Idempotent())
+	_, err := client.Create(testbed.Context(t), "/ephemeral", []byte("x"), ttl, framework.Idempotent())
 	require.ErrorIs(t, err, zk.ErrNodeExists)
 }
 
 // TestIdempotentWithoutTheRightToRead: the reply to the write stands, since the node cannot be
 // compared.
 func TestIdempotentWithoutTheRightToRead(t *testing.T) {
-	server := zktest.NewServer(t)
-	client, ctx := testbed.On(server).Client(t), testbed.Context(t)
+	client, ctx := newClient(t, zktest.NewServer(t)), testbed.Context(t)
 	secret := framework.ACL([]zk.ACL{{Perms: zk.PermAll &^ zk.PermRead, Scheme: "world", ID: "anyone"}})
 	testbed.Create(t, client, "/a", []byte("x"), secret)
 	_, err := client.Set(ctx, "/a", []byte("y"), framework.IfVersion(7), framework.Idempotent())

@@ -42,9 +42,8 @@ func TestMultiNamesWhatFailed(t *testing.T) {
 func TestMultiMakesContainersAndTTLNodes(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	client := newClient(t, server, framework.WithNamespace("ns"))
-	ctx := testbed.Context(t)
 	testbed.Create(t, client, "/a", nil, framework.PersistentParents())
-	responses, err := client.Multi(ctx,
+	responses, err := client.Multi(testbed.Context(t),
 		&zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer},
 		&zk.CreateTTLRequest{Path: "/brief", Data: []byte("x"), Flags: zk.FlagTTL, Ttl: 1000},
 		&zk.CreateTTLRequest{Path: "/brief-", Flags: zk.FlagPersistentSequentialWithTTL, Ttl: 1000, Acl: zk.WorldACL(zk.PermRead)})

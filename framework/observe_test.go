@@ -31,9 +31,8 @@ func (o *operations) observe() framework.Option {
 func (o operations) last() framework.OperationEvent { return o[len(o)-1] }
 
 func TestEveryOperationIsObserved(t *testing.T) {
-	server := zktest.NewServer(t)
 	var seen operations
-	client := newClient(t, server, seen.observe(), framework.WithNamespace("ns"))
+	_, client := start(t, seen.observe(), framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)
 	for _, c := range []struct {
 		op, path string
@@ -98,13 +97,11 @@ func TestAttemptsAreCounted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
 			var seen operations
-			client := newClient(t, server, seen.observe())
-			ctx := testbed.Context(t)
+			server, client := start(t, seen.observe())
 			testbed.Create(t, client, "/a", nil)
 			lost := server.Inject(zktest.LoseReply, 0, zktest.OnOp("create", "getData", "delete"))
-			require.NoError(t, do(ctx, client))
+			require.NoError(t, do(testbed.Context(t), client))
 			require.True(t, lost.Met())
 			assert.Equal(t, name, seen.last().Op)
 			assert.Equal(t, 2, seen.last().Attempts)
@@ -114,9 +111,8 @@ func TestAttemptsAreCounted(t *testing.T) {
 }
 
 func TestADeleteThatIsLeftToTheBackgroundIsNotObserved(t *testing.T) {
-	server := zktest.NewServer(t)
 	var seen operations
-	client := newClient(t, server, seen.observe())
+	server, client := start(t, seen.observe())
 	testbed.Create(t, client, "/a", nil)
 	before := len(seen)
 	err := client.Delete(testbed.Cancelled(t), "/a", framework.IfExists(), framework.Guaranteed())
@@ -176,7 +172,6 @@ func TestTheEndIsReportedAfterTheStateBefore(t *testing.T) {
 }
 
 func TestSeveralObserversAreNotifiedInOrder(t *testing.T) {
-	server := zktest.NewServer(t)
 	operations, states := make(chan string, 100), make(chan string, 100)
 	report := func(name string) framework.Option {
 		return framework.WithObserver(framework.Observer{
@@ -184,7 +179,7 @@ func TestSeveralObserversAreNotifiedInOrder(t *testing.T) {
 			State:     func(e framework.StateEvent) { states <- name + " " + e.To.String() },
 		})
 	}
-	client := newClient(t, server, report("a"), framework.WithObserver(framework.Observer{}), report("b"))
+	_, client := start(t, report("a"), framework.WithObserver(framework.Observer{}), report("b"))
 	require.NoError(t, testbed.Err(client.Exists(testbed.Context(t), "/a")))
 	for _, want := range []string{"a exists", "b exists"} {
 		assert.Equal(t, want, testbed.Receive(t, operations, want))

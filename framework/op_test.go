@@ -62,7 +62,6 @@ func TestCreateOp(t *testing.T) {
 func TestOps_BadOptions(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		ctx := t.Context()
 		testbed.Create(t, client, "/a", nil)
 		synctest.Wait()
 		w.Server.ResetCounts()
@@ -76,7 +75,7 @@ func TestOps_BadOptions(t *testing.T) {
 			"multi /h: bad argument: a nil option, or version -1, which means any version": framework.SetOp("/h", nil, nil),
 			"multi bad: bad path: \"bad\" is not absolute":                                 framework.SetOp("bad", nil),
 		} {
-			require.ErrorContains(t, testbed.Err(client.Multi(ctx, framework.CheckOp("/a"), op)), want)
+			require.ErrorContains(t, testbed.Err(client.Multi(t.Context(), framework.CheckOp("/a"), op)), want)
 		}
 		require.Empty(t, w.Server.Requests().Requests)
 	})

@@ -29,8 +29,7 @@ func TestOperationsAnswerWithZooKeepersOwnErrors(t *testing.T) { // KZ-CLI-07
 	assert.ErrorIs(t, testbed.Err(client.Get(ctx, "/none")), zk.ErrNoNode)
 	assert.ErrorIs(t, testbed.Err(client.Children(ctx, "/none")), zk.ErrNoNode)
 	assert.ErrorIs(t, testbed.Err(client.Set(ctx, "/a", []byte("2"), framework.IfVersion(7))), zk.ErrBadVersion)
-	stat, err := client.Set(ctx, "/a", []byte("2"), framework.IfVersion(0))
-	require.NoError(t, err)
+	stat := testbed.Must(client.Set(ctx, "/a", []byte("2"), framework.IfVersion(0)))
 	data, again, err := client.Get(ctx, "/a")
 	require.NoError(t, err)
 	assert.Equal(t, "2", string(data))
@@ -209,7 +208,6 @@ func TestGuaranteedDeleteOfAMissingNodeIsSuccess(t *testing.T) { // CURATOR-42
 
 func TestWatchesOnOneNodeAreOneOnTheServer(t *testing.T) { // CURATOR-14, -654
 	server, client := start(t)
-	ctx := t.Context()
 	testbed.Create(t, client, "/a", nil)
 	var watches []*framework.Watch
 	for range 100 {
@@ -224,7 +222,7 @@ func TestWatchesOnOneNodeAreOneOnTheServer(t *testing.T) { // CURATOR-14, -654
 		require.Equal(t, zk.EventNodeDataChanged, w.Event().Type)
 		require.Equal(t, "/a", w.Event().Path)
 	}
-	require.ErrorIs(t, testbed.Err(client.GetW(ctx, "/none")), zk.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(client.GetW(t.Context(), "/none")), zk.ErrNoNode)
 	require.Zero(t, server.WatchCount(), "no watch on a node that is not there")
 }
 
@@ -284,8 +282,7 @@ func TestACLCallsFindTheirNodeInANamespace(t *testing.T) { // CUR-CLI-54
 	require.ErrorIs(t, testbed.Err(client.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll))), zk.ErrNoAuth)
 	require.ErrorIs(t, testbed.Err(client.SetACL(ctx, "/none", zk.WorldACL(zk.PermAll))), zk.ErrNoNode)
 	testbed.Create(t, client, "/b", nil, framework.ACL(zk.WorldACL(zk.PermWrite|zk.PermRead|zk.PermAdmin)))
-	stat, err := client.SetACL(ctx, "/b", zk.WorldACL(zk.PermAll), framework.IfVersion(0))
-	require.NoError(t, err)
+	stat := testbed.Must(client.SetACL(ctx, "/b", zk.WorldACL(zk.PermAll), framework.IfVersion(0)))
 	require.EqualValues(t, 1, stat.Aversion)
 	acl, again, err := client.GetACL(ctx, "/b")
 	require.NoError(t, err)

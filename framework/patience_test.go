@@ -100,9 +100,8 @@ func TestSlowHandshake(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		defer server.Delay(12*time.Second, zktest.OnOp("connect"))()
 		client := testbed.ClientOf(t, server)
-		ctx := testbed.Timeout(t, time.Hour)
 		began := time.Now()
-		require.NoError(t, client.WaitConnected(ctx))
+		require.NoError(t, client.WaitConnected(testbed.Timeout(t, time.Hour)))
 		require.Equal(t, 12*time.Second, time.Since(began), "at the first attempt")
 	})
 	testbed.RunVirtual(t, "of a session with a hold", func(t *testing.T) {

@@ -41,21 +41,17 @@ func TestServersOfTodayKnowAllOperations(t *testing.T) {
 		for name, try := range optionalOps(client) {
 			require.NoError(t, try(ctx), name)
 		}
-		paths, err := admin.Ephemerals(ctx, client, "/")
-		require.NoError(t, err)
-		require.Equal(t, []string{"/a"}, paths)
+		require.Equal(t, []string{"/a"}, testbed.Must(admin.Ephemerals(ctx, client, "/")))
 		results, err := admin.MultiRead(ctx, client, admin.Read{Path: "/none"}, admin.Read{Path: "/", Children: true})
 		require.NoError(t, err)
 		require.ErrorIs(t, results[0].Err, zk.ErrNoNode)
 		require.ElementsMatch(t, []string{"a", "stat"}, results[1].Children)
-		responses, err := client.Multi(t.Context(), &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer})
-		require.NoError(t, err)
+		responses := testbed.Must(client.Multi(t.Context(), &zk.CreateRequest{Path: "/box", Flags: zk.FlagContainer}))
 		require.NotZero(t, responses[0].Stat.Czxid)
 
 		require.NoError(t, client.AddAuth(ctx, "digest", []byte("bob:secret")))
 		require.ErrorIs(t, client.AddAuth(ctx, "kerberos", nil), zk.ErrAuthFailed)
-		who, err := admin.WhoAmI(ctx, client)
-		require.NoError(t, err)
+		who := testbed.Must(admin.WhoAmI(ctx, client))
 		require.Contains(t, who, admin.Identity{Scheme: "digest", User: "bob"}, "on the next connection, too")
 	}}})
 }

@@ -25,9 +25,7 @@ var bob = map[string]string{"bob": "secret"}
 func TestASASLUserHasItsRightsOnEachConnection(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithSASL(bob), zktest.WithProperties(map[string]string{"sessionRequireClientSASLAuth": "true"}))
 	client := newClient(t, server, framework.WithSASL(sasl.DigestMD5("bob", "secret")), framework.WithAuth("digest", []byte("eve:other")))
-	ctx := testbed.Context(t)
-	who, err := admin.WhoAmI(ctx, client)
-	require.NoError(t, err)
+	who := testbed.Must(admin.WhoAmI(testbed.Context(t), client))
 	require.Equal(t, []admin.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "sasl", User: "bob"}, {Scheme: "digest", User: "eve"}}, who)
 	testbed.Create(t, client, "/a", nil, framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "bob"}}))
 	testbed.Create(t, client, "/b", nil, framework.ACL(zk.AuthACL(zk.PermAll)))

@@ -274,9 +274,7 @@ func TestDependentsAreNotifiedByTheirPolicy(t *testing.T) {
 // TestADependentThatEndsItsGoroutine, as t.FailNow does, prevents neither other notifications nor
 // the return of Close.
 func TestADependentThatEndsItsGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.ClientOf(t, server)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		session := testbed.Session(t, client)
 		var notified atomic.Int32
 		for n := range 20 {
@@ -339,27 +337,23 @@ func TestInKeepsNamespaceAndSession(t *testing.T) {
 func TestCloseNotifiesEverybodyBeforeTheServers(t *testing.T) {
 	// Either Close or the goroutine that ends the session may notify.
 	for round := range 50 {
-		t.Run(fmt.Sprint(round), closeNotifiesEverybody)
+		runInBubble(t, fmt.Sprint(round), func(t *testing.T, server *zktest.Server, client *framework.Client) {
+			testbed.Create(t, client, "/node", nil, framework.As(framework.Ephemeral))
+			session := testbed.Session(t, client)
+			notified := make(chan bool, 3)
+			for range cap(notified) {
+				testbed.Depend(t, session, connstate.LostEndsHold, func(error) {
+					time.Sleep(time.Millisecond) // virtual time: a goroutine that does not run at once
+					notified <- server.Exists("/node")
+				})
+			}
+			require.NoError(t, client.Close())
+			for range cap(notified) {
+				require.True(t, <-notified, "the node was deleted before all were notified")
+			}
+			require.False(t, server.Exists("/node"))
+		})
 	}
-}
-
-func closeNotifiesEverybody(t *testing.T) {
-	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
-		testbed.Create(t, client, "/node", nil, framework.As(framework.Ephemeral))
-		session := testbed.Session(t, client)
-		notified := make(chan bool, 3)
-		for range cap(notified) {
-			testbed.Depend(t, session, connstate.LostEndsHold, func(error) {
-				time.Sleep(time.Millisecond) // virtual time: a goroutine that does not run at once
-				notified <- server.Exists("/node")
-			})
-		}
-		require.NoError(t, client.Close())
-		for range cap(notified) {
-			require.True(t, <-notified, "the node was deleted before all were notified")
-		}
-		require.False(t, server.Exists("/node"))
-	})
 }
 
 // TestServerThatSaysExpiredEndsTheSession is about a server that continues to answer pings of a
@@ -367,13 +361,12 @@ func closeNotifiesEverybody(t *testing.T) {
 func TestServerThatSaysExpiredEndsTheSession(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.NewClient(t, server.Servers())
-	ctx := testbed.Context(t)
 	session := testbed.Session(t, client)
 	notified := make(chan error, 1)
 	testbed.Depend(t, session, connstate.LostEndsHold, func(err error) { notified <- err })
 
 	testbed.Answer(server, proto.SessionExpired, nil, zktest.OnSession(session.ID()), zktest.OnOp("delete"))
-	err := client.Delete(ctx, "/a", framework.IfExists(), framework.Guaranteed()) // of any session
+	err := client.Delete(testbed.Context(t), "/a", framework.IfExists(), framework.Guaranteed()) // of any session
 	require.NoError(t, err, "it is done in the next session")
 	require.ErrorIs(t, testbed.Receive(t, notified, "word of the end"), framework.ErrSessionLost)
 	require.ErrorIs(t, session.Err(), framework.ErrSessionLost)

@@ -21,18 +21,12 @@ import (
 func TestRecipesOnAViewOfALostSession(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context, view *framework.Client, expire func()) error{
 		"mutex": func(ctx context.Context, view *framework.Client, expire func()) error {
-			m, err := mutex.New(view, "/x")
-			if err != nil {
-				return err
-			}
+			m := testbed.Must(mutex.New(view, "/x"))
 			expire()
 			return testbed.Err(m.Acquire(ctx))
 		},
 		"election": func(ctx context.Context, view *framework.Client, expire func()) error {
-			e, err := leader.New(view, "/x")
-			if err != nil {
-				return err
-			}
+			e := testbed.Must(leader.New(view, "/x"))
 			expire()
 			return testbed.Err(e.Campaign(ctx))
 		},
@@ -41,18 +35,12 @@ func TestRecipesOnAViewOfALostSession(t *testing.T) {
 			return testbed.Err(node.Keep(ctx, view, "/x", nil))
 		},
 		"kept node": func(ctx context.Context, view *framework.Client, expire func()) error {
-			n, err := node.Keep(ctx, view, "/x", nil)
-			if err != nil {
-				return err
-			}
+			n := testbed.Must(node.Keep(ctx, view, "/x", nil))
 			expire()
 			return n.Err()
 		},
 		"persistent kept node": func(ctx context.Context, view *framework.Client, expire func()) error {
-			n, err := node.Keep(ctx, view, "/x", nil, node.WithPersistence())
-			if err != nil {
-				return err
-			}
+			n := testbed.Must(node.Keep(ctx, view, "/x", nil, node.WithPersistence()))
 			expire()
 			return n.Close()
 		},
@@ -61,37 +49,27 @@ func TestRecipesOnAViewOfALostSession(t *testing.T) {
 			return testbed.Err(node.Join(ctx, view, "/x", "a", nil))
 		},
 		"cache": func(ctx context.Context, view *framework.Client, expire func()) error {
-			c, err := cache.New(view, "/x")
-			if err != nil {
-				return err
-			}
+			c := testbed.Must(cache.New(view, "/x"))
 			defer c.Close()
 			expire()
 			return c.Sync(ctx)
 		},
 		"Register": func(ctx context.Context, view *framework.Client, expire func()) error {
-			d, err := discovery.New[int](view, "/x")
-			if err != nil {
-				return err
-			}
+			d := testbed.Must(discovery.New[int](view, "/x"))
 			expire()
 			return testbed.Err(d.Register(ctx, discovery.Instance[int]{Name: "s", Address: "10.0.0.1", Port: 1}))
 		},
 		"Watch": func(ctx context.Context, view *framework.Client, expire func()) error {
-			d, err := discovery.New[int](view, "/x")
-			if err != nil {
-				return err
-			}
+			d := testbed.Must(discovery.New[int](view, "/x"))
 			expire()
 			return testbed.Err(d.Watch(ctx, "s"))
 		},
 	} {
 		runInBubble(t, name, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 			ctx := testbed.Timeout(t, 10*time.Minute)
-			session, err := client.Session(ctx)
-			require.NoError(t, err)
+			session := testbed.Must(client.Session(ctx))
 			began := time.Now()
-			err = use(ctx, client.In(session), func() {
+			err := use(ctx, client.In(session), func() {
 				require.NoError(t, server.ExpireSession(session.ID()))
 				time.Sleep(30 * time.Second) // virtual time, in which the recipe notices it
 			})

@@ -22,8 +22,7 @@ import (
 // held returns a hold of a mutex.
 func held(t *testing.T, client *framework.Client, path string, opts ...lock.Option) (*mutex.Mutex, *lock.Hold) {
 	t.Helper()
-	m, err := mutex.New(client, path, opts...)
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, path, opts...))
 	return m, testbed.Acquire(t, m)
 }
 
@@ -53,15 +52,13 @@ func TestShutdown_WaitsForRelease(t *testing.T) {
 			time.Sleep(3 * time.Second) // virtual time: the work ends
 			require.Len(t, ended, 0)
 			require.NoError(t, testbed.Err(c.Exists(t.Context(), "/lock")), "operations work until the end")
-			rival, err := mutex.New(other, "/lock")
-			require.NoError(t, err)
+			rival := testbed.Must(mutex.New(other, "/lock"))
 			_, err = rival.TryAcquire(t.Context())
 			require.ErrorIs(t, err, lock.ErrNotAcquired, "the work may still run")
 			require.NoError(t, hold.Release())
 			require.NoError(t, <-ended)
 			require.Equal(t, 3*time.Second, time.Since(began).Truncate(time.Second))
-			next, err := rival.TryAcquire(t.Context())
-			require.NoError(t, err)
+			next := testbed.Must(rival.TryAcquire(t.Context()))
 			require.NoError(t, next.Release())
 			require.ErrorIs(t, testbed.Err(c.Exists(t.Context(), "/lock")), framework.ErrClosed)
 			require.ErrorIs(t, hold.Release(), lock.ErrReleased)
@@ -168,12 +165,9 @@ func TestShutdown_InAnOutage(t *testing.T) {
 func TestShutdown_WithdrawsRegistrations(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		kept, err := node.Keep(t.Context(), c, "/service/a", nil)
-		require.NoError(t, err)
-		member, err := node.Join(t.Context(), c, "/group", "a", nil)
-		require.NoError(t, err)
-		lasting, err := node.Keep(t.Context(), c, "/lasting", nil, node.WithPersistence())
-		require.NoError(t, err)
+		kept := testbed.Must(node.Keep(t.Context(), c, "/service/a", nil))
+		member := testbed.Must(node.Join(t.Context(), c, "/group", "a", nil))
+		lasting := testbed.Must(node.Keep(t.Context(), c, "/lasting", nil, node.WithPersistence()))
 		_, hold := held(t, c, "/lock")
 		ended := shutdown(t.Context(), c)
 		time.Sleep(time.Second) // virtual time: the hold is not released yet
@@ -182,8 +176,7 @@ func TestShutdown_WithdrawsRegistrations(t *testing.T) {
 		require.False(t, w.Server.Exists(member.Path()))
 		require.True(t, w.Server.Exists(lasting.Path()))
 		require.ErrorIs(t, testbed.Err(node.Keep(t.Context(), c, "/service/b", nil)), framework.ErrShutdown)
-		e, err := leader.New(c, "/election")
-		require.NoError(t, err)
+		e := testbed.Must(leader.New(c, "/election"))
 		require.ErrorIs(t, testbed.Err(e.Campaign(t.Context())), framework.ErrShutdown)
 		require.NoError(t, hold.Release())
 		require.NoError(t, <-ended)
@@ -196,8 +189,7 @@ func TestShutdown_WithdrawsRegistrations(t *testing.T) {
 func TestShutdown_OfATerm(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		e, err := leader.New(c, "/election")
-		require.NoError(t, err)
+		e := testbed.Must(leader.New(c, "/election"))
 		leads := make(chan struct{})
 		run := testbed.Go(func() error { // ends with the client
 			return e.Run(t.Context(), func(ctx context.Context, _ *leader.Term) error {
@@ -222,8 +214,7 @@ func TestShutdown_WhenALeaseIsGranted(t *testing.T) {
 		for _, op := range []string{"create", "getChildren2"} {
 			c := w.Client()
 			_, hold := held(t, c, "/lock")
-			m, err := mutex.New(c, "/other")
-			require.NoError(t, err)
+			m := testbed.Must(mutex.New(c, "/other"))
 			gate := w.Server.Block(zktest.OnOp(op))
 			acquired := testbed.Go(func() error { return testbed.Err(m.Acquire(t.Context())) }) // ends with the client
 			<-gate.Arrived()

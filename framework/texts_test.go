@@ -160,8 +160,7 @@ func TestWhyNoServerGrantsASession(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		defer server.Delay(time.Hour, zktest.OnOp("connect"))()
 		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(8*time.Second))
-		ctx := testbed.Timeout(t, time.Minute)
-		require.EqualError(t, client.WaitConnected(ctx),
+		require.EqualError(t, client.WaitConnected(testbed.Timeout(t, time.Minute)),
 			"connect /: context deadline exceeded: zk: could not connect to a server: "+server.Addr()+": no session was granted within 8s")
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -170,8 +169,7 @@ func TestWhyNoServerGrantsASession(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}))
-		ctx := testbed.Timeout(t, time.Minute)
-		require.EqualError(t, client.WaitConnected(ctx),
+		require.EqualError(t, client.WaitConnected(testbed.Timeout(t, time.Minute)),
 			"connect /: context deadline exceeded: zk: could not connect to a server: zk1:2181: no connection was accepted within 8s")
 	})
 }
@@ -179,8 +177,7 @@ func TestWhyNoServerGrantsASession(t *testing.T) {
 // TestTLSToAPlainPortSaysSo: a server hangs up on a TLS handshake, or answers in plain text.
 func TestTLSToAPlainPortSaysSo(t *testing.T) {
 	why := func(t *testing.T, serve func(nc net.Conn)) string {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		listener := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 		var group sync.WaitGroup
 		defer group.Wait()
 		defer listener.Close()
@@ -196,7 +193,7 @@ func TestTLSToAPlainPortSaysSo(t *testing.T) {
 		})
 		client := testbed.NewClient(t, []string{listener.Addr().String()}, framework.WithTLS(&tls.Config{InsecureSkipVerify: true}),
 			framework.WithRetryPolicy(retry.Never()), framework.WithConnectionTimeout(time.Second))
-		_, _, err = client.Get(t.Context(), "/")
+		_, _, err := client.Get(t.Context(), "/")
 		require.ErrorIs(t, err, zk.ErrNoServer)
 		oneLine(t, err.Error())
 		return err.Error()

@@ -51,15 +51,7 @@ func moveToALongerTimeout(t *testing.T, idle time.Duration) {
 	require.NoError(t, session.Err())
 	require.NoError(t, cluster.Partition(followers[1]))
 	leader.Stop()
-	for range 10_000 {
-		// Virtual time: to look, every 10 ms, whether the node or the session ends first.
-		time.Sleep(10 * time.Millisecond)
-		if !followers[2].Exists("/held") {
-			require.Error(t, session.Err(), "the node is gone, and its owner does not know")
-			return
-		}
-	}
-	t.Fatal("the node is still there")
+	knowsItsEnd(t, followers[2], session)
 }
 
 // asking is a connection whose handshake asks for a timeout: as if the server granted that whatever

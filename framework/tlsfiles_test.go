@@ -28,8 +28,7 @@ func (f *pemFiles) renew(t *testing.T) {
 	t.Helper()
 	certificate, pool := selfSigned(t)
 	f.conf.Store(&tls.Config{Certificates: []tls.Certificate{certificate}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})
-	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
-	require.NoError(t, err)
+	key := testbed.Must(x509.MarshalPKCS8PrivateKey(certificate.PrivateKey))
 	for name, block := range map[string]*pem.Block{
 		f.cert: {Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}, f.key: {Type: "PRIVATE KEY", Bytes: key},
 	} {

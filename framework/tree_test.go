@@ -118,9 +118,7 @@ func TestDeleteOfATreeIfVersion(t *testing.T) {
 
 // TestDeleteTreeByMany has several clients delete the same tree.
 func TestDeleteTreeByMany(t *testing.T) {
-	server := zktest.NewServer(t)
-	ctx := testbed.Context(t)
-	first := newClient(t, server)
+	server, first := start(t)
 	for i := range 30 {
 		testbed.Create(t, first, fmt.Sprintf("/a/%d/x", i), nil, framework.PersistentParents())
 	}
@@ -128,7 +126,7 @@ func TestDeleteTreeByMany(t *testing.T) {
 	for range 3 {
 		client := newClient(t, server)
 		results = append(results, testbed.Go(func() error {
-			return client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren())
+			return client.Delete(testbed.Context(t), "/a", framework.IfExists(), framework.WithChildren())
 		}))
 	}
 	for _, result := range results {
@@ -139,10 +137,9 @@ func TestDeleteTreeByMany(t *testing.T) {
 
 func TestDeleteTreeSaysWhatItCannotDelete(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	ctx := testbed.Context(t)
 	testbed.Create(t, client, "/a/b", nil, framework.PersistentParents())
 	testbed.SetACL(t, client, "/a", zk.WorldACL(zk.PermAll&^zk.PermDelete))
-	err := client.Delete(ctx, "/a", framework.IfExists(), framework.WithChildren())
+	err := client.Delete(testbed.Context(t), "/a", framework.IfExists(), framework.WithChildren())
 	require.EqualError(t, err, "delete /a/b: zk: not authenticated")
 }
 

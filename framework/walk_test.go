@@ -31,18 +31,16 @@ func TestWalk(t *testing.T) {
 	for _, path := range []string{"/a/c/x", "/a/b", "/a/b-1/y", "/a/b/z"} {
 		testbed.Create(t, client, path, nil, framework.PersistentParents(), framework.IfMissing())
 	}
-	paths, err := walked(framework.Walk(ctx, client, "/a"))
-	require.NoError(t, err)
+	paths := testbed.Must(walked(framework.Walk(ctx, client, "/a")))
 	require.Equal(t, []string{"/a", "/a/b", "/a/b/z", "/a/b-1", "/a/b-1/y", "/a/c", "/a/c/x"}, paths)
-	paths, err = walked(framework.Walk(ctx, client, "/"))
-	require.NoError(t, err)
+	paths = testbed.Must(walked(framework.Walk(ctx, client, "/")))
 	require.Equal(t, "/", paths[0])
 	require.Len(t, paths, 8)
 	for path := range framework.Walk(ctx, client, "/a") {
 		require.Equal(t, "/a", path)
 		break
 	}
-	_, err = walked(framework.Walk(ctx, client, "/missing"))
+	_, err := walked(framework.Walk(ctx, client, "/missing"))
 	require.ErrorIs(t, err, zk.ErrNoNode)
 	require.EqualError(t, err, "walk /missing: zk: node does not exist")
 	require.ErrorIs(t, testbed.Err(walked(framework.Walk(ctx, client, "bad"))), framework.ErrBadPath)
@@ -57,7 +55,6 @@ func TestWalk(t *testing.T) {
 // TestWalk_BesideDeletions: nodes that are deleted between two lists are left out.
 func TestWalk_BesideDeletions(t *testing.T) {
 	server, client := start(t)
-	ctx := t.Context()
 	for i := range 5 {
 		testbed.Create(t, client, fmt.Sprintf("/a/%d", i), nil, framework.PersistentParents())
 	}
@@ -67,7 +64,7 @@ func TestWalk_BesideDeletions(t *testing.T) {
 		err   error
 	}
 	ended := testbed.Go(func() result { // ends with the test
-		paths, err := walked(framework.Walk(ctx, client, "/a"))
+		paths, err := walked(framework.Walk(t.Context(), client, "/a"))
 		return result{paths, err}
 	})
 	<-gate.Arrived()

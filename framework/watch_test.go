@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -38,15 +37,13 @@ func (e *events) list() []string {
 }
 
 func TestRecursiveWatchReportsAllNodesBelowBeforeTheReply(t *testing.T) { // CUR-WCH-02, -05
-	bed := testbed.InProcess(t)
-	client := bed.Client(t, framework.WithNamespace("ns"))
-	ctx := testbed.Context(t)
+	_, client := start(t, framework.WithNamespace("ns"))
 	var seen events
 	w := testbed.AddWatch(t, client, "/a", framework.WatchRecursive, seen.add)
 	testbed.Create(t, client, "/a/b", nil, framework.PersistentParents())
 	require.Equal(t, []string{"EventNodeCreated /a", "EventNodeCreated /a/b"}, seen.list())
 	testbed.Set(t, client, "/a/b", []byte("x"))
-	require.NoError(t, client.Delete(ctx, "/a/b"))
+	require.NoError(t, client.Delete(testbed.Context(t), "/a/b"))
 	require.Equal(t, []string{"EventNodeDataChanged /a/b", "EventNodeDeleted /a/b"}, seen.list()[2:])
 	require.NoError(t, w.Err())
 	w.Remove()
@@ -55,8 +52,7 @@ func TestRecursiveWatchReportsAllNodesBelowBeforeTheReply(t *testing.T) { // CUR
 }
 
 func TestPersistentWatchStaysAfterAnEvent(t *testing.T) { // CUR-WCH-01, -04
-	bed := testbed.InProcess(t)
-	client := bed.Client(t)
+	_, client := start(t)
 	var one, two events
 	w := testbed.AddWatch(t, client, "/a", framework.WatchPersistent, one.add)
 	testbed.AddWatch(t, client, "/a", framework.WatchPersistent, two.add)
@@ -98,13 +94,12 @@ func TestAnAddWatchThatIsGivenUpLeavesNoWatch(t *testing.T) {
 func TestAPanicInAWatchFunctionIsLogged(t *testing.T) {
 	var log logged
 	_, client := start(t, log.keep(slog.LevelInfo))
-	ctx := testbed.Context(t)
 	testbed.AddWatch(t, client, "/a", framework.WatchPersistent, func(e zk.Event) { panic("of " + e.Path) })
 	var events []zk.EventType
 	testbed.AddWatch(t, client, "/a", framework.WatchPersistent, func(e zk.Event) { events = append(events, e.Type) })
 	states := heard(t, client)
 	testbed.Create(t, client, "/a", nil)
-	require.NoError(t, client.Delete(ctx, "/a"))
+	require.NoError(t, client.Delete(testbed.Context(t), "/a"))
 	require.Equal(t, []zk.EventType{zk.EventNodeCreated, zk.EventNodeDeleted}, events)
 	require.Empty(t, states())
 	require.NoError(t, client.Close())
@@ -126,9 +121,7 @@ func TestTheOptimizedWatchManagerHasNoPersistentWatches(t *testing.T) {
 // TestAWatchFunctionThatEndsItsGoroutine, as t.FailNow does, ends the connection: requests and
 // Close waited for ever.
 func TestAWatchFunctionThatEndsItsGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zktest.WithInMemory())
-		client := testbed.ClientOf(t, server)
+	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		w := testbed.AddWatch(t, client, "/a", framework.WatchPersistent, func(zk.Event) { runtime.Goexit() })
 		began := time.Now()
 		require.NoError(t, server.Create("/a", nil))

@@ -174,25 +174,27 @@ func TestAWatchOnNothingIsServedToo(t *testing.T) {
 	}
 }
 
-// lookBehindAWatch has a look at /a wait behind the request for a persistent watch, which the
-// server then answers.
-func lookBehindAWatch(t *testing.T, server *zktest.Server, client *framework.Client) (added <-chan error, looked <-chan *framework.Watch) {
+// lookBehindAWatch has a look at /a wait behind the client's request for a watch that stays, which
+// the server then answers. It returns the error of AddWatch, and the watch of the look.
+func lookBehindAWatch[V any](
+	t *testing.T, server *zktest.Server, client *framework.Client, mode framework.WatchMode,
+	look func(context.Context, string) (V, *zk.Stat, *framework.Watch, error),
+) (added error, looked *framework.Watch) {
 	gate := server.Block(zktest.OnOp("addWatch"))
-	defer gate.Open()
-	added = adding(t, client, framework.WatchPersistent)
+	adds := adding(t, client, mode)
 	<-gate.Arrived()
-	looked = looking(t, client.ExistsW)
+	looks := looking(t, look)
 	synctest.Wait() // it waits behind the watch
-	return added, looked
+	gate.Open()
+	return <-adds, <-looks
 }
 
 // TestLookWhileAPersistentWatchIsBeingSet: the look relies on the persistent watch, whose request
 // is not answered yet.
 func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
-		result, looked := lookBehindAWatch(t, server, client)
-		require.NoError(t, <-result)
-		w := <-looked
+		err, w := lookBehindAWatch(t, server, client, framework.WatchPersistent, client.ExistsW)
+		require.NoError(t, err)
 		testbed.Create(t, client, "/a", nil)
 		synctest.Wait()
 		require.True(t, fired(w), "the creation")
@@ -204,9 +206,8 @@ func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
 func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Answer(server, proto.Unimplemented, nil, zktest.OnOp("addWatch"))
-		result, looked := lookBehindAWatch(t, server, client)
-		require.ErrorIs(t, <-result, framework.ErrWatchUnsupported)
-		w := <-looked
+		err, w := lookBehindAWatch(t, server, client, framework.WatchPersistent, client.ExistsW)
+		require.ErrorIs(t, err, framework.ErrWatchUnsupported)
 		synctest.Wait()
 		require.True(t, fired(w), "there is no watch")
 		require.Equal(t, zk.EventNotWatching, w.Event().Type)
@@ -282,14 +283,9 @@ func TestListOfSecretChildrenIsWatched(t *testing.T) {
 func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Create(t, client, "/a", nil)
-		gate := server.Block(zktest.OnOp("addWatch"))
-		added := adding(t, client, framework.WatchRecursive)
-		<-gate.Arrived()
-		looked := looking(t, client.ChildrenW)
-		synctest.Wait() // it waits behind the recursive watch
-		gate.Open()
-		require.NoError(t, <-added)
-		createSecret(t, server, lookAgain(t, client, <-looked))
+		err, w := lookBehindAWatch(t, server, client, framework.WatchRecursive, client.ChildrenW)
+		require.NoError(t, err)
+		createSecret(t, server, lookAgain(t, client, w))
 	})
 }
 
@@ -430,14 +426,8 @@ func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
 		var seen events
 		testbed.AddWatch(t, client, "/a", framework.WatchPersistent, seen.add)
 		refuse.Store(1)
-		gate := server.Block(zktest.OnOp("addWatch"))
-		recursive := adding(t, client, framework.WatchRecursive)
-		<-gate.Arrived()
-		looked := looking(t, client.ChildrenW)
-		synctest.Wait() // it waits behind the recursive watch
-		gate.Open()
-		require.ErrorIs(t, <-recursive, framework.ErrThrottled)
-		w := <-looked
+		err, w := lookBehindAWatch(t, server, client, framework.WatchRecursive, client.ChildrenW)
+		require.ErrorIs(t, err, framework.ErrThrottled)
 		for _, child := range []string{"/a/x", "/a/y", "/a/z"} {
 			require.NoError(t, server.Create(child, nil))
 		}
@@ -618,10 +608,8 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 			if !way.once {
 				continue
 			}
-			testbed.RunVirtual(t, name+", "+way.name, func(t *testing.T) {
-				server := zktest.NewServer(t, zktest.WithInMemory())
-				bed, dial := testbed.On(server), framework.WithDialer(server.DialContext)
-				subject, owner := bed.Client(t, dial), bed.Client(t, dial, framework.WithAuth("digest", []byte("owner:secret")))
+			testbed.RunWorld(t, name+", "+way.name, func(t *testing.T, w *testbed.World) {
+				subject, owner := w.Client(), w.Client(framework.WithAuth("digest", []byte("owner:secret")))
 				testbed.Create(t, owner, "/a", nil)
 				before, _ := way.begin(t, subject)
 				testbed.SetACL(t, owner, "/a", mine)
