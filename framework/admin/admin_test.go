@@ -49,13 +49,10 @@ func TestObserversSeeEachOperation(t *testing.T) {
 func TestWhoAmINamesAddressAndUsers(t *testing.T) {
 	client := testbed.InProcess(t).Client(t, framework.WithAuth("digest", []byte("bob:secret")))
 	ctx := testbed.Context(t)
-	who, err := admin.WhoAmI(ctx, client)
-	require.NoError(t, err)
+	who := testbed.Must(admin.WhoAmI(ctx, client))
 	require.Equal(t, []admin.Identity{{Scheme: "ip", User: "127.0.0.1"}, {Scheme: "digest", User: "bob"}}, who)
 	require.NoError(t, client.AddAuth(ctx, "digest", []byte("eve:other")))
-	who, err = admin.WhoAmI(ctx, client)
-	require.NoError(t, err)
-	require.Contains(t, who, admin.Identity{Scheme: "digest", User: "eve"})
+	require.Contains(t, testbed.Must(admin.WhoAmI(ctx, client)), admin.Identity{Scheme: "digest", User: "eve"})
 }
 
 func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
@@ -82,16 +79,12 @@ func TestEphemeralsAreThoseOfTheSessionAtAPathAndBelow(t *testing.T) {
 		{view, "/", []string{"/a/1", "/a/2", "/ab"}},
 		{view, "/a", []string{"/a/1", "/a/2"}},
 	} {
-		got, err := admin.Ephemerals(ctx, test.client, test.path)
-		require.NoError(t, err)
-		require.Equal(t, test.want, got, test.path)
+		require.Equal(t, test.want, testbed.Must(admin.Ephemerals(ctx, test.client, test.path)), test.path)
 	}
 	session := testbed.Session(t, client)
 	testbed.On(server).ExpireSession(t, client)
 	require.ErrorIs(t, testbed.Err(admin.Ephemerals(ctx, client.In(session), "/")), framework.ErrSessionLost)
-	got, err := admin.Ephemerals(ctx, client, "/")
-	require.NoError(t, err)
-	require.Empty(t, got)
+	require.Empty(t, testbed.Must(admin.Ephemerals(ctx, client, "/")))
 	require.ErrorIs(t, testbed.Err(admin.Ephemerals(ctx, client, "a")), framework.ErrBadPath)
 }
 
@@ -103,9 +96,7 @@ func TestCountDescendants(t *testing.T) {
 	testbed.Create(t, client, "/ns/a/b/c", nil, framework.PersistentParents())
 	view := testbed.Namespace(t, client, "ns")
 	for path, want := range map[string]int{"/": 3, "/a": 2, "/a/b/c": 0} {
-		n, err := admin.CountDescendants(ctx, view, path)
-		require.NoError(t, err)
-		require.Equal(t, want, n, path)
+		require.Equal(t, want, testbed.Must(admin.CountDescendants(ctx, view, path)), path)
 	}
 	require.ErrorIs(t, testbed.Err(admin.CountDescendants(ctx, view, "/none")), zk.ErrNoNode)
 	require.ErrorIs(t, testbed.Err(admin.CountDescendants(ctx, client, "/secret")), zk.ErrNoAuth)

@@ -40,8 +40,7 @@ func TestConfigReadsTheMembersWhateverTheNamespace(t *testing.T) {
 	change("server.1=a:2888:3888:participant;0.0.0.0:2181\nversion=2")
 	testbed.Receive(t, watch.Done(), "the change")
 	require.Equal(t, "/zookeeper/config", watch.Event().Path)
-	config, err = admin.Config(ctx, client)
-	require.NoError(t, err)
+	config = testbed.Must(admin.Config(ctx, client))
 	require.Equal(t, admin.Ensemble{Version: 2, Members: three.Members[:1]}, config)
 	for _, text := range []string{"server.x=a:2888:3888", "version=xyz"} {
 		change(text)
@@ -51,9 +50,7 @@ func TestConfigReadsTheMembersWhateverTheNamespace(t *testing.T) {
 
 func TestConfigOfAServerThatRunsAloneHasNoMembers(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	config, err := admin.Config(testbed.Context(t), client)
-	require.NoError(t, err)
-	require.Equal(t, admin.Ensemble{}, config)
+	require.Equal(t, admin.Ensemble{}, testbed.Must(admin.Config(testbed.Context(t), client)))
 }
 
 func TestAKeeperHasNoConfigurationOfZooKeepers(t *testing.T) {

@@ -40,8 +40,7 @@ func TestMultiReadAnswersEachReadOnItsOwn(t *testing.T) {
 	require.Nil(t, results[2].Stat)
 	require.EqualError(t, results[3].Err, "children /none: zk: node does not exist")
 
-	results, err = admin.MultiRead(ctx, testbed.Namespace(t, client, ""), admin.Read{Path: "/secret"})
-	require.NoError(t, err)
+	results = testbed.Must(admin.MultiRead(ctx, testbed.Namespace(t, client, ""), admin.Read{Path: "/secret"}))
 	require.ErrorIs(t, results[0].Err, zk.ErrNoAuth)
 
 	server.Inject(zktest.LoseReply, 0, zktest.OnOp("multiRead"))

@@ -91,8 +91,7 @@ func TestWithCompression_EveryOperation(t *testing.T) {
 		testbed.OneOp(t, err, "get", path)
 		require.ErrorIs(t, testbed.Err(client.GetW(ctx, path)), framework.ErrNotCompressed)
 	}
-	results, err := admin.MultiRead(ctx, client, admin.Read{Path: "/multi"}, admin.Read{Path: "/plain"})
-	require.NoError(t, err)
+	results := testbed.Must(admin.MultiRead(ctx, client, admin.Read{Path: "/multi"}, admin.Read{Path: "/plain"}))
 	require.Equal(t, "one", string(results[0].Data))
 	require.ErrorIs(t, results[1].Err, framework.ErrNotCompressed)
 
@@ -109,11 +108,9 @@ func TestWithCompression_EveryRecipe(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
 		ctx := t.Context()
 		one, two := world.Client(framework.WithCompression()), world.Client(framework.WithCompression())
-		m, err := mutex.New(one, "/mutex")
-		require.NoError(t, err)
+		m := testbed.Must(mutex.New(one, "/mutex"))
 		hold := testbed.Acquire(t, m)
-		other, err := mutex.New(two, "/mutex")
-		require.NoError(t, err)
+		other := testbed.Must(mutex.New(two, "/mutex"))
 		next := testbed.Go(func() error { // ends with the lock
 			return other.Do(ctx, func(context.Context) error { return nil })
 		})
@@ -121,48 +118,32 @@ func TestWithCompression_EveryRecipe(t *testing.T) {
 		require.Empty(t, next)
 		require.NoError(t, hold.Release())
 		require.NoError(t, <-next)
-		s, err := semaphore.NewShared(one, "/semaphore", "/maximum")
-		require.NoError(t, err)
-		maximum, err := shared.Int32(one, "/maximum")
-		require.NoError(t, err)
+		s := testbed.Must(semaphore.NewShared(one, "/semaphore", "/maximum"))
+		maximum := testbed.Must(shared.Int32(one, "/maximum"))
 		require.NoError(t, maximum.Set(ctx, 2))
-		group, err := s.AcquireN(ctx, 2)
-		require.NoError(t, err)
-		count, err := shared.Int64(two, "/long")
-		require.NoError(t, err)
-		sum, err := count.Update(ctx, func(n int64) (int64, error) { return n + 5, nil })
-		require.NoError(t, err)
-		require.EqualValues(t, 5, sum)
-		kept, err := node.Keep(ctx, one, "/kept", []byte("first"))
-		require.NoError(t, err)
+		group := testbed.Must(s.AcquireN(ctx, 2))
+		count := testbed.Must(shared.Int64(two, "/long"))
+		require.EqualValues(t, 5, testbed.Must(count.Update(ctx, func(n int64) (int64, error) { return n + 5, nil })))
+		kept := testbed.Must(node.Keep(ctx, one, "/kept", []byte("first")))
 		require.NoError(t, kept.Set(ctx, []byte("second")))
-		member, err := node.Join(ctx, one, "/group", "id", []byte("payload"))
-		require.NoError(t, err)
-		b, err := barrier.New(one, "/barrier")
-		require.NoError(t, err)
+		member := testbed.Must(node.Join(ctx, one, "/group", "id", []byte("payload")))
+		b := testbed.Must(barrier.New(one, "/barrier"))
 		require.NoError(t, b.Set(ctx))
-		election, err := leader.New(one, "/leader", leader.WithID("me"))
-		require.NoError(t, err)
-		term, err := election.Campaign(ctx)
-		require.NoError(t, err)
-		observer, err := leader.New(two, "/leader")
-		require.NoError(t, err)
-		led, err := observer.Leader(ctx)
-		require.NoError(t, err)
+		election := testbed.Must(leader.New(one, "/leader", leader.WithID("me")))
+		term := testbed.Must(election.Campaign(ctx))
+		observer := testbed.Must(leader.New(two, "/leader"))
+		led := testbed.Must(observer.Leader(ctx))
 		require.Equal(t, "me", led.ID)
 		d := func(client *framework.Client) *discovery.Discovery[string] {
-			d, err := discovery.New[string](client, "/services")
-			require.NoError(t, err)
+			d := testbed.Must(discovery.New[string](client, "/services"))
 			return d
 		}
 		reg, err := d(one).Register(ctx, discovery.Instance[string]{Name: "orders", ID: "1", Address: "h", Port: 1, Payload: "p"})
 		require.NoError(t, err)
-		w, err := d(two).Watch(ctx, "orders")
-		require.NoError(t, err)
+		w := testbed.Must(d(two).Watch(ctx, "orders"))
 		require.Len(t, w.Instances(), 1)
 		require.Equal(t, "p", w.Instances()[0].Payload)
-		c, err := cache.New(two, "/")
-		require.NoError(t, err)
+		c := testbed.Must(cache.New(two, "/"))
 		require.NoError(t, c.Sync(ctx))
 		for path, want := range map[string]string{"/kept": "second", "/group/id": "payload"} {
 			n, found := c.Get(path)
@@ -217,8 +198,7 @@ func TestWithCompression_BesideJava(t *testing.T) {
 	}
 	ctx := t.Context()
 	client := testbed.On(server).Client(t, framework.WithCompression())
-	m, err := mutex.New(client, "/lock")
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, "/lock"))
 	for range 3 {
 		hold := testbed.Acquire(t, m)
 		tell("acquire")
@@ -230,8 +210,7 @@ func TestWithCompression_BesideJava(t *testing.T) {
 		require.Equal(t, "ok", ask("release"))
 		require.NoError(t, <-done)
 	}
-	count, err := shared.Int32(client, "/count")
-	require.NoError(t, err)
+	count := testbed.Must(shared.Int32(client, "/count"))
 	require.NoError(t, count.Set(ctx, 7))
 	for ask("count 8") != "7" { // Java hears of it by an event
 		require.NoError(t, count.Set(ctx, 7))
@@ -239,8 +218,7 @@ func TestWithCompression_BesideJava(t *testing.T) {
 	n, _, err := count.Get(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 8, n)
-	long, err := shared.Int64(client, "/long")
-	require.NoError(t, err)
+	long := testbed.Must(shared.Int64(client, "/long"))
 	require.NoError(t, testbed.Err(long.Update(ctx, func(n int64) (int64, error) { return n + 5, nil })))
 	require.Equal(t, "6", ask("long"))
 	for path, text := range map[string]string{"/empty": "", "/text": "text"} {
@@ -249,15 +227,12 @@ func TestWithCompression_BesideJava(t *testing.T) {
 	}
 	require.Equal(t, "/java", ask("create /java text"))
 	require.Equal(t, "text", testbed.Get(t, client, "/java"))
-	d, err := discovery.New[string](client, "/services")
-	require.NoError(t, err)
+	d := testbed.Must(discovery.New[string](client, "/services"))
 	reg, err := d.Register(ctx, discovery.Instance[string]{Name: "go", ID: "1", Address: "ours", Port: 1, Payload: "p"})
 	require.NoError(t, err)
 	require.Equal(t, "ours", ask("query go"))
 	require.Equal(t, "ok", ask("register"))
-	list, err := d.Lookup(ctx, "java")
-	require.NoError(t, err)
-	require.Len(t, list, 1)
+	require.Len(t, testbed.Must(d.Lookup(ctx, "java")), 1)
 	require.NoError(t, reg.Close())
 }
 
@@ -301,14 +276,11 @@ func TestWithMaxDecompressed(t *testing.T) {
 // TestCacheDecodesOnItsOwnGoroutine: a read returns the data as stored, so the connection's
 // goroutine does not decode them.
 func TestCacheDecodesOnItsOwnGoroutine(t *testing.T) {
-	ctx := testbed.Context(t)
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t, framework.WithCompression())
+	client := testbed.InProcess(t).Client(t, framework.WithCompression())
 	for _, path := range []string{"/a", "/b"} {
 		testbed.Create(t, client, path, []byte("text"))
 	}
-	link, err := engine.Of(client).Link(ctx)
-	require.NoError(t, err)
+	link := testbed.Must(engine.Of(client).Link(testbed.Context(t)))
 	answers := make(chan []byte, 3)
 	answer := func(data []byte, _ *zk.Stat, err error) {
 		require.NoError(t, err)
@@ -319,8 +291,6 @@ func TestCacheDecodesOnItsOwnGoroutine(t *testing.T) {
 	for range cap(answers) {
 		data := testbed.Receive(t, answers, "a reply")
 		require.NotEqual(t, "text", string(data))
-		plain, err := link.Decode(data)
-		require.NoError(t, err)
-		require.Equal(t, "text", string(plain))
+		require.Equal(t, "text", string(testbed.Must(link.Decode(data))))
 	}
 }

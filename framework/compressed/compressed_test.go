@@ -13,18 +13,15 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/framework/compressed"
 	"github.com/gocurator/curator/internal/test/testbed"
-	"github.com/gocurator/curator/zktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestCompressedNodesHoldGzip(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t, framework.WithNamespace("ns"), framework.WithDefaultData([]byte("default")))
+	client := testbed.InProcess(t).Client(t, framework.WithNamespace("ns"), framework.WithDefaultData([]byte("default")))
 	ctx := testbed.Context(t)
 	stored := func(path string) string {
-		r, err := gzip.NewReader(strings.NewReader(testbed.Get(t, client, path)))
-		require.NoError(t, err)
+		r := testbed.Must(gzip.NewReader(strings.NewReader(testbed.Get(t, client, path))))
 		var b bytes.Buffer
 		require.NoError(t, testbed.Err(b.ReadFrom(r)))
 		return b.String()
@@ -36,9 +33,7 @@ func TestCompressedNodesHoldGzip(t *testing.T) {
 		"/default": {nil, "default"}, "/empty": {[]byte{}, ""}, "/text": {[]byte("text"), "text"},
 		"/long": {bytes.Repeat([]byte("long"), 300_000), string(bytes.Repeat([]byte("long"), 300_000))},
 	} {
-		created, err := compressed.Create(ctx, client, path, test.data)
-		require.NoError(t, err)
-		require.Equal(t, path, created)
+		require.Equal(t, path, testbed.Must(compressed.Create(ctx, client, path, test.data)))
 		require.Equal(t, test.want, stored(path))
 		data, stat, err := compressed.Get(ctx, client, path)
 		require.NoError(t, err)
@@ -62,8 +57,7 @@ func TestCompressedNodesHoldGzip(t *testing.T) {
 }
 
 func TestDataThatAreNotCompressedAreAnError(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
+	client := testbed.InProcess(t).Client(t)
 	ctx := testbed.Context(t)
 	good := compressed.Encode([]byte("text"))
 	damaged := bytes.Clone(good)
