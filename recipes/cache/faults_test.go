@@ -182,49 +182,37 @@ func TestSyncThatEndsSaysSoBesideTheReason(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
-// TestSyncEndsWhileTheTreeChanges has a node change all the time.
-func TestSyncEndsWhileTheTreeChanges(t *testing.T) {
-	eachMode(t, func(t *testing.T, mode watchMode) {
-		server := zktest.NewServer(t)
-		subject, other, _ := pair(t, server)
-		create(t, other, "/r")
-		c := load(t, mode.of(subject), "/r")
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				_, _ = other.Set(ctx, "/r", nil)
+// TestSyncEndsWhileANodeChanges has a node change ten times during each read: its data, or whether
+// it exists.
+func TestSyncEndsWhileANodeChanges(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, server *zktest.Server){
+		"data": func(t *testing.T, server *zktest.Server) { assert.NoError(t, server.Set("/r/x", nil)) },
+		"existence": func(t *testing.T, server *zktest.Server) {
+			if err := server.Delete("/r/x"); err != nil {
+				assert.NoError(t, server.Create("/r/x", nil))
 			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
+				require.NoError(t, w.Server.Create("/r/x", nil))
+				ctx, cancel := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						change(t, w.Server)
+						time.Sleep(2 * time.Millisecond) // virtual time: a tenth of the time of a read
+					}
+				})
+				defer wg.Wait()
+				defer cancel()
+				c := open(t, mode.of(w.Client()), "/r")
+				for range 3 {
+					require.NoError(t, c.Sync(testbed.Timeout(t, 2*time.Second)))
+				}
+			}, zktest.WithLatency(20*time.Millisecond))
 		})
-		for range 20 {
-			require.NoError(t, c.Sync(testbed.Context(t)))
-		}
-		cancel()
-		wg.Wait()
-	})
-}
-
-// TestSyncEndsWhileANodeComesAndGoes has a node created and deleted faster than it can be read.
-func TestSyncEndsWhileANodeComesAndGoes(t *testing.T) {
-	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
-		require.NoError(t, w.Server.Create("/r/x", nil))
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				assert.NoError(t, w.Server.Delete("/r/x"))
-				time.Sleep(2 * time.Millisecond) // virtual time: a tenth of the time of a read
-				assert.NoError(t, w.Server.Create("/r/x", nil))
-				time.Sleep(2 * time.Millisecond) // virtual time: the same
-			}
-		})
-		defer wg.Wait()
-		defer cancel()
-		c := open(t, mode.of(w.Client()), "/r")
-		for range 3 {
-			require.NoError(t, c.Sync(testbed.Timeout(t, 2*time.Second)))
-		}
-	}, zktest.WithLatency(20*time.Millisecond))
+	}
 }
 
 // TestSyncsDoNotHoldUpEachOther has one begin every few milliseconds, while the cache reads an
