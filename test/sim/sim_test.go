@@ -25,7 +25,7 @@ var (
 	stopAt      = flag.Int("sim.failures", 3, "how many seeds may fail before the run ends")
 	workers     = flag.Int("sim.workers", runtime.GOMAXPROCS(0), "how many worlds run at a time")
 	limit       = flag.Duration("sim.time", 0, "begin no world after this time, by the real clock; 0: no limit")
-	worldLimit  = flag.Duration("sim.timeout", 2*time.Minute, "how long a world may take, by the real clock")
+	worldLimit  = flag.Duration("sim.timeout", 2*time.Minute, "how much processor time the program may use during one world")
 	trace       = flag.Bool("sim.trace", false, "write the history of a seed that fails at once, since it may not fail again; a quarter slower")
 	cut         = flag.Bool("sim.cut", true, "drop faults of a seed that fails, as long as it does")
 	hiddenNodes = flag.Bool("sim.hidden", true, "with contenders whose nodes are unreadable for others")
