@@ -14,24 +14,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zkconn"
 )
 
 // A program that uses anything of go-zookeeper must compile.
 func TestEveryNameOfGoZookeeperIsThere(t *testing.T) {
-	want := exported(t, goZookeeper(t))
+	want := exported(goZookeeper())
 	require.Greater(t, len(want), 100)
-	got := exported(t, ".")
+	got := exported(".")
 	for name, kind := range want {
 		assert.Equal(t, kind, got[name], name)
 	}
 }
 
 // goZookeeper is the directory of its source.
-func goZookeeper(t *testing.T) string {
-	t.Helper()
-	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output()
-	require.NoError(t, err)
+func goZookeeper() string {
+	out := testbed.Must(exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/go-zookeeper/zk").Output())
 	return strings.TrimSpace(string(out))
 }
 
@@ -64,17 +63,13 @@ func signature(method reflect.Type) reflect.Type {
 }
 
 // exported are the names that a package exports, and of what kind they are.
-func exported(t *testing.T, dir string) map[string]string {
-	t.Helper()
+func exported(dir string) map[string]string {
 	names := map[string]string{}
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	require.NoError(t, err)
-	for _, name := range files {
+	for _, name := range testbed.Must(filepath.Glob(filepath.Join(dir, "*.go"))) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := testbed.Must(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))
 		for _, d := range file.Decls {
 			note := func(kind string, id *ast.Ident) {
 				if id.IsExported() {

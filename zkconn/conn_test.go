@@ -74,16 +74,7 @@ func ours(t *testing.T, servers []string, dial zk.Dialer) (api, <-chan zk.Event)
 
 func (b *bench) create(conn api, path string) {
 	b.t.Helper()
-	_, err := conn.Create(path, nil, 0, world)
-	require.NoError(b.t, err)
-}
-
-// getW watches a node.
-func (b *bench) getW(conn *zkconn.Conn, path string) <-chan zk.Event {
-	b.t.Helper()
-	_, _, ch, err := conn.GetW(path)
-	require.NoError(b.t, err)
-	return ch
+	require.NoError(b.t, testbed.Err(conn.Create(path, nil, 0, world)))
 }
 
 // steps are the states of session events up to one.
@@ -161,17 +152,13 @@ func TestAnOperationThatWaitsMayBeSentInTheNextSession(t *testing.T) {
 		b.CutConnections()
 		synctest.Wait()
 		require.NoError(t, b.ExpireSession(first))
-		created := testbed.Go(func() error {
-			_, err := conn.Create("/a", nil, zk.FlagEphemeral, world)
-			return err
-		})
+		created := testbed.Go(func() error { return testbed.Err(conn.Create("/a", nil, zk.FlagEphemeral, world)) })
 		synctest.Wait()
 		b.RefuseConnections(false)
 		require.NoError(t, testbed.Receive(t, created, "the node"))
-		stat, err := b.Stat("/a")
-		require.NoError(t, err)
-		require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
-		require.NotEqual(t, first, stat.EphemeralOwner)
+		owner := testbed.ServerStat(t, b.Server, "/a").EphemeralOwner
+		require.Equal(t, conn.SessionID(), owner)
+		require.NotEqual(t, first, owner)
 	})
 }
 
@@ -222,8 +209,7 @@ func TestAnOperationFailsSoonIfThereIsNoServer(t *testing.T) {
 		b.RefuseConnections(true)
 		conn, _ := b.connect()
 		began := time.Now()
-		_, _, err := conn.Get("/a")
-		require.Equal(t, zkconn.ErrNoServer, err)
+		require.Equal(t, zkconn.ErrNoServer, testbed.Err(conn.Get("/a")))
 		require.Less(t, time.Since(began), 2*time.Second)
 		began = time.Now()
 		require.Equal(t, zkconn.ErrNoServer, conn.AddAuth("digest", []byte("user:secret")))
@@ -239,18 +225,14 @@ func TestAWriteIsSentOnce(t *testing.T) {
 		steps(t, events, zk.StateHasSession)
 		b.create(conn, "/a")
 		for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
-			before := b.Server.Requests().Requests["setData"]
+			before := b.Requests().Requests["setData"]
 			injected := b.Inject(fault, 0, zktest.OnOp("setData"))
-			_, err := conn.Set("/a", []byte("x"), -1)
-			require.Equal(t, zkconn.ErrConnectionClosed, err)
+			require.Equal(t, zkconn.ErrConnectionClosed, testbed.Err(conn.Set("/a", []byte("x"), -1)))
 			require.True(t, injected.Met())
 			steps(t, events, zk.StateHasSession)
-			after := b.Server.Requests().Requests["setData"]
-			require.LessOrEqual(t, after-before, 1)
+			require.LessOrEqual(t, b.Requests().Requests["setData"]-before, 1)
 		}
-		_, stat, err := conn.Get("/a")
-		require.NoError(t, err)
-		require.EqualValues(t, 1, stat.Version)
+		require.EqualValues(t, 1, testbed.ServerStat(t, b.Server, "/a").Version)
 	})
 }
 
@@ -263,13 +245,10 @@ func TestAProtectedNodeIsCreatedOnceWhateverIsLost(t *testing.T) {
 			path, err := conn.CreateProtectedEphemeralSequential("/a/n-", nil, world)
 			require.NoError(t, err)
 			require.True(t, injected.Met())
-			children, _, err := conn.Children("/a")
-			require.NoError(t, err)
+			children := testbed.ServerChildren(t, b.Server, "/a")
 			require.Len(t, children, 1)
 			require.Equal(t, "/a/"+children[0], path)
-			stat, err := b.Stat(path)
-			require.NoError(t, err)
-			require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
+			require.Equal(t, conn.SessionID(), testbed.ServerStat(t, b.Server, path).EphemeralOwner)
 		})
 	}
 }
@@ -278,13 +257,11 @@ func TestCredentialsStayForLaterConnections(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		conn, events := b.connect()
 		require.NoError(t, conn.AddAuth("digest", []byte("user:secret")))
-		_, err := conn.Create("/a", nil, 0, zkconn.DigestACL(zk.PermAll, "user", "secret"))
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(conn.Create("/a", nil, 0, zkconn.DigestACL(zk.PermAll, "user", "secret"))))
 		steps(t, events, zk.StateHasSession)
 		b.CutConnections()
 		steps(t, events, zk.StateHasSession)
-		_, _, err = conn.Get("/a")
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(conn.Get("/a")))
 		require.Equal(t, zkconn.ErrAuthFailed, conn.AddAuth("unknown", nil))
 	})
 }
@@ -300,8 +277,7 @@ func TestACallbackGetsAllEventsAndMayUseTheConn(t *testing.T) {
 				conn = <-connected
 			}
 			if e.Type == zk.EventNodeDataChanged {
-				_, _, err := conn.Get(e.Path)
-				assert.NoError(t, err)
+				assert.NoError(t, testbed.Err(conn.Get(e.Path)))
 				got <- e.Path
 			}
 		}))
@@ -309,9 +285,8 @@ func TestACallbackGetsAllEventsAndMayUseTheConn(t *testing.T) {
 		for i := range n {
 			path := fmt.Sprintf("/%d", i)
 			b.create(other, path)
-			b.getW(other, path)
-			_, err := other.Set(path, nil, -1)
-			require.NoError(t, err)
+			watches["get"](t, other, path)
+			require.NoError(t, testbed.Err(other.Set(path, nil, -1)))
 		}
 		require.Len(t, events, cap(events))
 		for i := range n {
@@ -336,13 +311,9 @@ func TestACallbackMayCloseTheConn(t *testing.T) {
 func TestCloseEndsTheSessionAndEveryCall(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		conn, _ := b.connect()
-		_, err := conn.Create("/e", nil, zk.FlagEphemeral, world)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(conn.Create("/e", nil, zk.FlagEphemeral, world)))
 		b.Block(zktest.OnPath("/slow"))
-		failed := testbed.Go(func() error {
-			_, _, err := conn.Get("/slow")
-			return err
-		})
+		failed := testbed.Go(func() error { return testbed.Err(conn.Get("/slow")) })
 		synctest.Wait()
 		conn.Close()
 		require.Equal(t, zkconn.ErrConnectionClosed, <-failed)
@@ -379,8 +350,7 @@ func TestDialAndConnectWithDialerOpenRealConnections(t *testing.T) {
 	use := func(conn *zkconn.Conn, _ <-chan zk.Event, err error) {
 		require.NoError(t, err)
 		defer conn.Close()
-		_, _, err = conn.Get("/")
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(conn.Get("/")))
 		require.NoError(t, conn.Client().WaitConnected(t.Context()))
 	}
 	use(zkconn.Connect(server.Servers(), 10*time.Second, zkconn.WithLogger(quiet{})))
@@ -452,8 +422,7 @@ func TestBadArgumentsOfConnect(t *testing.T) {
 func TestARequestThatIsTooLongIsNotSent(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		conn, _ := b.connect(zkconn.WithMaxConnBufferSize(2048), zkconn.WithMaxBufferSize(1))
-		_, err := conn.Create("/a", make([]byte, 2048), 0, world)
-		require.Equal(t, zkconn.ErrShortBuffer, err)
+		require.Equal(t, zkconn.ErrShortBuffer, testbed.Err(conn.Create("/a", make([]byte, 2048), 0, world)))
 		b.create(conn, "/a")
 	})
 }
@@ -479,15 +448,12 @@ func TestNilDataAreNull(t *testing.T) {
 		}
 		b.create(conn, "/ours")
 		is("/ours", nil)
-		_, err := conn.Set("/ours", []byte("x"), 0)
-		require.NoError(t, err)
-		_, err = conn.Set("/ours", nil, 0)
-		require.ErrorIs(t, err, zk.ErrBadVersion)
-		_, err = conn.Set("/ours", nil, 1)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(conn.Set("/ours", []byte("x"), 0)))
+		require.ErrorIs(t, testbed.Err(conn.Set("/ours", nil, 0)), zk.ErrBadVersion)
+		require.NoError(t, testbed.Err(conn.Set("/ours", nil, 1)))
 		is("/ours", nil)
-		_, err = conn.Multi(&zk.CreateRequest{Path: "/multi", Acl: zk.WorldACL(zk.PermAll)}, &zk.SetDataRequest{Path: "/ours", Version: -1})
-		require.NoError(t, err)
+		create := &zk.CreateRequest{Path: "/multi", Acl: world}
+		require.NoError(t, testbed.Err(conn.Multi(create, &zk.SetDataRequest{Path: "/ours", Version: -1})))
 		is("/multi", nil)
 		is("/ours", nil)
 		testbed.Create(t, conn.Client(), "/theirs", nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zkconn"
 	"github.com/gocurator/curator/zktest"
 )
@@ -33,8 +34,7 @@ func TestEachMemberBehindOneNameIsTried(t *testing.T) {
 				return near, far.Close()
 			}))
 		require.NoError(t, err)
-		_, _, err = conn.Exists("/")
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(conn.Exists("/")))
 		require.Equal(t, "10.0.0.2:2181", conn.Server(), "as go-zookeeper says it")
 		conn.Close()
 	}
@@ -46,8 +46,7 @@ func TestConnect_UnresolvableName(t *testing.T) {
 	conn, _, err := zkconn.Connect([]string{"zk.test"}, 10*time.Second, zkconn.WithLogger(quiet{}))
 	require.NoError(t, err)
 	defer conn.Close()
-	_, _, err = conn.Exists("/")
-	require.Equal(t, zkconn.ErrNoServer, err)
+	require.Equal(t, zkconn.ErrNoServer, testbed.Err(conn.Exists("/")))
 }
 
 // resolve has names resolved over connections of dial.

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // Tests of go-zookeeper about Conn and Lock, and their helpers. Left out are tests of Reconfig and
@@ -48,11 +50,11 @@ var replaced = strings.NewReplacer(
 // The tests are not copied into this repository, but read from the module and run with this
 // package's harness.
 func TestGoZookeepersOwnTests(t *testing.T) {
-	from := goZookeeper(t)
+	from := goZookeeper()
 	tests := slices.Concat(inVirtualTime, inRealTime)
 	var code strings.Builder
 	for _, name := range []string{"zk_test.go", "cluster_test.go", "lock_test.go", "conn_test.go", "tcp_server_test.go"} {
-		for _, d := range extracted(t, filepath.Join(from, name), slices.Concat(tests, helpers)) {
+		for _, d := range extracted(filepath.Join(from, name), slices.Concat(tests, helpers)) {
 			code.WriteString(replaced.Replace(d) + "\n\n")
 		}
 	}
@@ -75,12 +77,10 @@ func TestGoZookeepersOwnTests(t *testing.T) {
 	dir := t.TempDir()
 	generated := filepath.Join(dir, "theirs_test.go")
 	require.NoError(t, os.WriteFile(generated, []byte(header+")\n\n"+text), 0o600))
-	here, err := os.Getwd()
-	require.NoError(t, err)
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+	here := testbed.Must(os.Getwd())
+	overlay := testbed.Must(json.Marshal(map[string]any{"Replace": map[string]string{
 		filepath.Join(here, "testdata", "theirs", "theirs_test.go"): generated,
-	}})
-	require.NoError(t, err)
+	}}))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	out, err := exec.Command("go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-vet=off", "-count=1", "-v", "./testdata/theirs").CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -90,13 +90,10 @@ func TestGoZookeepersOwnTests(t *testing.T) {
 }
 
 // extracted are the declarations of a file with these names.
-func extracted(t *testing.T, file string, names []string) (list []string) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+func extracted(file string, names []string) (list []string) {
+	text := testbed.Must(os.ReadFile(file))
 	set := token.NewFileSet()
-	parsed, err := parser.ParseFile(set, file, text, parser.SkipObjectResolution)
-	require.NoError(t, err)
+	parsed := testbed.Must(parser.ParseFile(set, file, text, parser.SkipObjectResolution))
 	for _, d := range parsed.Decls {
 		name := ""
 		switch d := d.(type) {

@@ -18,8 +18,7 @@ func TestALoggerGetsWhatHappens(t *testing.T) {
 		loud, loudEvents := b.connect(zkconn.WithLogger(log.New(&all, "", 0)))
 		terse, terseEvents := b.connect(zkconn.WithLogger(log.New(&bad, "", 0)), zkconn.WithLogInfo(false))
 		for _, c := range []*zkconn.Conn{loud, terse} {
-			_, _, err := c.Get("/")
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(c.Get("/")))
 		}
 		require.Contains(t, all.String(), "level=INFO msg=connected server="+b.Addr())
 		require.NotContains(t, all.String(), "time=")

@@ -25,16 +25,11 @@ func (b *bench) reconnect(events <-chan zk.Event, between func()) {
 	steps(b.t, events, zk.StateDisconnected)
 	between()
 	b.RefuseConnections(false)
-	steps(b.t, drained(events), zk.StateHasSession)
-	synctest.Wait()
-}
-
-// drained returns the channel without its events, which would leave no room for later ones.
-func drained(events <-chan zk.Event) <-chan zk.Event {
-	for len(events) > 0 {
+	for len(events) > 0 { // they would leave no room for later ones
 		<-events
 	}
-	return events
+	steps(b.t, events, zk.StateHasSession)
+	synctest.Wait()
 }
 
 // Watches of existing and missing nodes.
@@ -44,12 +39,15 @@ var watches = map[string]watch{
 	"children": watchOf((*zkconn.Conn).ChildrenW),
 }
 
-type watch func(c *zkconn.Conn, path string) (<-chan zk.Event, error)
+// watch watches a node.
+type watch func(t *testing.T, c *zkconn.Conn, path string) <-chan zk.Event
 
 func watchOf[V any](read func(*zkconn.Conn, string) (V, *zk.Stat, <-chan zk.Event, error)) watch {
-	return func(c *zkconn.Conn, path string) (<-chan zk.Event, error) {
+	return func(t *testing.T, c *zkconn.Conn, path string) <-chan zk.Event {
+		t.Helper()
 		_, _, ch, err := read(c, path)
-		return ch, err
+		require.NoError(t, err)
+		return ch
 	}
 }
 
@@ -73,10 +71,8 @@ func TestAWatchSurvivesAReconnect(t *testing.T) {
 			virtualRun(t, test.name+" "+when, func(t *testing.T, b *bench) {
 				require.NoError(t, b.Create("/a", nil))
 				conn, events := b.connect()
-				ch, err := watches[test.watch](conn, test.path)
-				require.NoError(t, err)
-				second, err := watches[test.watch](conn, test.path)
-				require.NoError(t, err)
+				ch := watches[test.watch](t, conn, test.path)
+				second := watches[test.watch](t, conn, test.path)
 				change := func(now string) {
 					if when == now {
 						require.NoError(t, test.change(b))
@@ -123,9 +119,7 @@ func TestANodeThatWasReplacedIsSeen(t *testing.T) {
 	virtual(t, func(t *testing.T, b *bench) {
 		require.NoError(t, b.Create("/a", nil))
 		conn, events := b.connect()
-		data := b.getW(conn, "/a")
-		_, _, list, err := conn.ChildrenW("/a")
-		require.NoError(t, err)
+		data, list := watches["get"](t, conn, "/a"), watches["children"](t, conn, "/a")
 		steps(t, events, zk.StateHasSession)
 		b.reconnect(events, func() {
 			require.NoError(t, b.Delete("/a"))
@@ -143,7 +137,7 @@ func TestWatchesSurviveManyReconnects(t *testing.T) {
 		for i := range 100 {
 			path := fmt.Sprintf("/%d", i)
 			b.create(conn, path)
-			all = append(all, b.getW(conn, path))
+			all = append(all, watches["get"](t, conn, path))
 		}
 		steps(t, events, zk.StateHasSession)
 		for i := range 10 {
@@ -165,8 +159,7 @@ func TestAWatchSurvivesFaultsWhileItIsSetAgain(t *testing.T) {
 		virtualRun(t, name, func(t *testing.T, b *bench) {
 			require.NoError(t, b.Create("/a", nil))
 			conn, events := b.connect()
-			ch, err := watch(conn, "/a")
-			require.NoError(t, err)
+			ch := watch(t, conn, "/a")
 			steps(t, events, zk.StateHasSession)
 			b.CutConnections()
 			for _, fault := range []zktest.Fault{zktest.FailBefore, zktest.LoseReply} {
@@ -181,15 +174,13 @@ func TestAWatchSurvivesFaultsWhileItIsSetAgain(t *testing.T) {
 }
 
 // unreadable watches /a, whose owner then denies all others the permission to read it.
-func (b *bench) unreadable(conn *zkconn.Conn, events <-chan zk.Event, watch func(*zkconn.Conn, string) (<-chan zk.Event, error)) (<-chan zk.Event, *zkconn.Conn) {
+func (b *bench) unreadable(conn *zkconn.Conn, events <-chan zk.Event, watch watch) (<-chan zk.Event, *zkconn.Conn) {
 	b.create(conn, "/a")
-	ch, err := watch(conn, "/a")
-	require.NoError(b.t, err)
+	ch := watch(b.t, conn, "/a")
 	steps(b.t, events, zk.StateHasSession)
 	owner, _ := b.connect()
 	require.NoError(b.t, owner.AddAuth("digest", []byte("user:password")))
-	_, err = owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)
-	require.NoError(b.t, err)
+	require.NoError(b.t, testbed.Err(owner.SetACL("/a", zk.DigestACL(zk.PermAll, "user", "password"), -1)))
 	return ch, owner
 }
 
@@ -205,8 +196,7 @@ func TestAWatchOfANodeThatCannotBeReadAfterAReconnect(t *testing.T) {
 				time.Sleep(time.Minute) // virtual time, in which the watch must not end
 				require.Empty(t, ch)
 			}
-			_, err := owner.SetACL("/a", world, -1)
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(owner.SetACL("/a", world, -1)))
 			time.Sleep(time.Minute) // virtual time, in which the Conn reads the node again
 			require.Empty(t, ch)
 			require.NoError(t, b.Delete("/a"))
@@ -252,8 +242,7 @@ func TestAWatchEndsWithTheSessionAndTheConn(t *testing.T) {
 			virtualRun(t, name+" "+kind, func(t *testing.T, b *bench) {
 				conn, _ := b.connect()
 				b.create(conn, "/a")
-				ch, err := watch(conn, "/a")
-				require.NoError(t, err)
+				ch := watch(t, conn, "/a")
 				test.end(b, conn)
 				want := zk.Event{Type: zk.EventNotWatching, State: zk.StateDisconnected, Path: "/a", Err: test.want}
 				require.Equal(t, want, testbed.Receive(t, ch, "the end"))
@@ -267,13 +256,11 @@ func TestAWatchEndsWithTheSessionAndTheConn(t *testing.T) {
 // A client sees the event of a change before it sees the new data.
 func TestTheEventIsThereBeforeALaterAnswer(t *testing.T) {
 	conn, _ := ours(t, zktest.NewServer(t).Servers(), net.DialTimeout)
-	_, err := conn.Create("/a", nil, 0, world)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(conn.Create("/a", nil, 0, world)))
 	for range 1000 {
 		_, _, ch, err := conn.GetW("/a")
 		require.NoError(t, err)
-		_, err = conn.Set("/a", nil, -1)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(conn.Set("/a", nil, -1)))
 		require.Len(t, ch, 1)
 	}
 }
@@ -284,8 +271,7 @@ func TestTheEventChannelHasOneEventForAllWatchesOfANode(t *testing.T) {
 		conn, events := b.connect()
 		for _, watch := range watches {
 			for range 2 {
-				_, err := watch(conn, "/a")
-				require.NoError(t, err)
+				watch(t, conn, "/a")
 			}
 		}
 		steps(t, events, zk.StateHasSession)
@@ -305,7 +291,7 @@ func TestTheSessionIsOverBeforeItsWatchesAre(t *testing.T) {
 		virtualRun(t, name, func(t *testing.T, b *bench) {
 			conn, events := b.connect()
 			b.create(conn, "/a")
-			ch := b.getW(conn, "/a")
+			ch := watches["get"](t, conn, "/a")
 			session := testbed.Session(t, conn.Client())
 			testbed.Depend(t, session, connstate.LostEndsHold, func(error) {
 				time.Sleep(5 * time.Second) // virtual time: the end of the session is published later

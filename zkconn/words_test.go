@@ -15,8 +15,7 @@ import (
 // answering is the address of a server that answers each four-letter word with this text.
 func answering(t *testing.T, text string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 	t.Cleanup(func() { _ = l.Close() })
 	go func() { // ends with l
 		for {
@@ -89,9 +88,7 @@ func TestFourLetterWordsOfOddServers(t *testing.T) {
 		}
 	}
 	require.Equal(t, []bool{true}, zkconn.FLWRuok([]string{answering(t, "imok")}, time.Minute))
-	closed := testbed.Context(t)
-	l, err := new(net.ListenConfig).Listen(closed, "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	require.Equal(t, []bool{false}, zkconn.FLWRuok([]string{l.Addr().String()}, time.Minute))
+	closed := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
+	require.NoError(t, closed.Close())
+	require.Equal(t, []bool{false}, zkconn.FLWRuok([]string{closed.Addr().String()}, time.Minute))
 }
