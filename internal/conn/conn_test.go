@@ -36,9 +36,10 @@ func grant(timeout time.Duration) []byte {
 	return frame(&proto.ConnectResponse{Timeout: int32(timeout.Milliseconds()), Session: 7, Password: make([]byte, 16)})
 }
 
-// peer is the other end, played by a test.
+// peer is the other end of the client's connection, played by a test.
 type peer struct {
-	t *testing.T
+	t      *testing.T
+	client *Conn
 	net.Conn
 }
 
@@ -73,7 +74,6 @@ func open(t *testing.T, timeout time.Duration, h Handlers) (*Conn, *peer) {
 
 func start(t *testing.T, timeout time.Duration, h Handlers, near, far net.Conn) (*Conn, *peer) {
 	t.Helper()
-	p := &peer{t: t, Conn: far}
 	go func() {
 		if _, err := proto.ReadFrame(far, 1<<20); err == nil {
 			_, _ = far.Write(grant(timeout))
@@ -96,7 +96,7 @@ func start(t *testing.T, timeout time.Duration, h Handlers, near, far net.Conn) 
 		<-c.Done()
 		_ = far.Close()
 	})
-	return c, p
+	return c, &peer{t, c, far}
 }
 
 // overTCP returns both ends of a TCP connection.
@@ -111,25 +111,26 @@ func overTCP(t testing.TB) (near, far net.Conn) {
 	return near, far
 }
 
-// caller waits for the answer to one request.
-type caller chan error
-
-func (c caller) Reply(d *proto.Decoder, err error) { c <- err }
-
-func request(op proto.Op, body proto.Record) (*Request, caller) {
-	c := make(caller, 1)
-	return &Request{Op: op, Frame: body.Append(Begin(32)), Handler: c}, c
+func request(op proto.Op, body proto.Record) (*Request, outcome) {
+	answered := make(outcome, 1)
+	return &Request{Op: op, Frame: body.Append(Begin(32)), Handler: answered}, answered
 }
 
-func deletion() (*Request, caller) {
+func deletion() (*Request, outcome) {
 	return request(proto.OpDelete, &proto.VersionRequest{Path: "/a", Version: -1})
 }
 
+// send sends a request to the peer, which has not read it yet.
+func (p *peer) send(r *Request, answered outcome) outcome {
+	p.client.Send(r)
+	return answered
+}
+
 // sent sends a delete, which the peer reads.
-func (p *peer) sent(c *Conn) (xid int32, answered caller) {
-	r, answered := deletion()
-	c.Send(r)
+func (p *peer) sent() (xid int32, answered outcome) {
+	answered = p.send(deletion())
 	h, _ := p.next()
+	require.Equal(p.t, proto.OpDelete, h.Op)
 	return h.Xid, answered
 }
 
@@ -144,10 +145,8 @@ func TestRepliesAndEventsComeInTheOrderOfTheWire(t *testing.T) {
 		},
 	})
 	before := time.Now()
-	var last caller
 	for range 2 {
-		r, _ := deletion()
-		last = make(caller, 1)
+		r, last := deletion()
 		r.Handler = handlerFunc(func(_ *proto.Decoder, err error) {
 			order = append(order, "reply")
 			last <- err
@@ -236,8 +235,8 @@ func TestAnAnswerToSomethingElseEndsTheConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, p := open(t, 10*time.Second, Handlers{})
-			x1, first := p.sent(c)
-			x2, second := p.sent(c)
+			x1, first := p.sent()
+			x2, second := p.sent()
 			lie(p, x1, x2)
 			require.ErrorIs(t, <-first, zk.ErrConnectionClosed)
 			require.ErrorIs(t, <-second, zk.ErrConnectionClosed)
@@ -249,8 +248,8 @@ func TestAnAnswerToSomethingElseEndsTheConnection(t *testing.T) {
 
 func TestPingsMayBeAnsweredEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, p := open(t, 9*time.Second, Handlers{})
-		xid, waits := p.sent(c)
+		_, p := open(t, 9*time.Second, Handlers{})
+		xid, waits := p.sent()
 		ping, _ := p.next() // a third of the timeout later
 		require.Equal(t, proto.RequestHeader{Xid: proto.XidPing, Op: proto.OpPing}, ping)
 		p.reply(proto.XidPing, proto.OK)
@@ -268,9 +267,9 @@ func TestARefusalMayComeEarly(t *testing.T) {
 	} {
 		c, p := open(t, 10*time.Second, Handlers{})
 		var numbers []int32
-		var answers []caller
+		var answers []outcome
 		for range 3 {
-			xid, answer := p.sent(c)
+			xid, answer := p.sent()
 			numbers, answers = append(numbers, xid), append(answers, answer)
 		}
 		p.say(frame(&proto.ReplyHeader{Xid: numbers[1], Zxid: zxid, Code: code}))
@@ -293,8 +292,8 @@ func TestARefusalMayComeEarly(t *testing.T) {
 // missing.
 func TestARefusalWithATransactionDoesNotComeEarly(t *testing.T) {
 	c, p := open(t, 10*time.Second, Handlers{})
-	p.sent(c)
-	xid, answer := p.sent(c)
+	p.sent()
+	xid, answer := p.sent()
 	p.say(frame(&proto.ReplyHeader{Xid: xid, Zxid: 1, Code: proto.NoAuth}))
 	require.ErrorIs(t, <-answer, zk.ErrConnectionClosed)
 	require.ErrorIs(t, c.Err(), ErrOutOfOrder)
@@ -303,7 +302,7 @@ func TestARefusalWithATransactionDoesNotComeEarly(t *testing.T) {
 func TestCredentialsMayBeAnsweredEarlyAndAreNotifiedOfTheEnd(t *testing.T) {
 	var answers atomic.Int32
 	c, p := open(t, 10*time.Second, Handlers{Answered: func(Answer) error { answers.Add(1); return nil }})
-	xid, waits := p.sent(c)
+	xid, waits := p.sent()
 	credentials := func() outcome {
 		answered := make(outcome, 1)
 		c.Send(&Request{Op: proto.OpAuth, Frame: Begin(0), Handler: answered})
@@ -344,11 +343,9 @@ func TestAPingEachThirdAndSilenceForTwoThirdsIsTheEnd(t *testing.T) {
 }
 
 func TestSendingDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
-	c, _ := open(t, 10*time.Second, Handlers{})
-	r1, first := deletion()
-	r2, second := deletion()
-	c.Send(r1) // returns at once, or the test hangs
-	c.Send(r2)
+	c, p := open(t, 10*time.Second, Handlers{})
+	first := p.send(deletion()) // returns at once, or the test hangs
+	second := p.send(deletion())
 	c.Close(nil)
 	require.Error(t, <-first, "whoever waits hears of the end")
 	require.Error(t, <-second)
@@ -358,7 +355,7 @@ func TestAWriteThatCouldWaitIsLeftToTheLoop(t *testing.T) {
 	near, far := overTCP(t)
 	c, _ := start(t, time.Hour, Handlers{}, near, far)
 	const n = 50_000 // more than any buffer on the way has room for
-	answered := make(caller, n)
+	answered := make(outcome, n)
 	for range n {
 		r, _ := deletion()
 		r.Handler = answered
@@ -404,8 +401,7 @@ func TestWrittenIsCalledBeforeTheAnswer(t *testing.T) {
 
 func TestClosingTheSessionComesAfterEverythingElse(t *testing.T) {
 	c, p := open(t, 10*time.Second, Handlers{})
-	r, waits := deletion()
-	c.Send(r)
+	waits := p.send(deletion())
 	over := make(chan struct{})
 	go func() {
 		c.CloseSession(t.Context())
@@ -459,7 +455,7 @@ func BenchmarkRequest(b *testing.B) {
 	assert.NoError(b, err)
 	c.Start(Handlers{Answered: func(Answer) error { return nil }, Event: func(zk.Event, int64) {}, Ended: func() {}, Nudge: true})
 	body := &proto.VersionRequest{Path: "/a", Version: -1}
-	waits := make(caller, 1)
+	waits := make(outcome, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Send(&Request{Op: proto.OpDelete, Frame: body.Append(Begin(32)), Handler: waits})
@@ -472,9 +468,7 @@ func BenchmarkRequest(b *testing.B) {
 func TestDrainLetsOnlyTheLastRequestsPass(t *testing.T) {
 	c, p := open(t, 10*time.Second, Handlers{})
 	c.Drain()
-	r, refused := deletion()
-	c.Send(r)
-	require.ErrorIs(t, <-refused, zk.ErrNoServer)
+	require.ErrorIs(t, <-p.send(deletion()), zk.ErrNoServer)
 	r, waits := deletion()
 	r.Last = true
 	c.Send(r)
@@ -487,17 +481,14 @@ func TestDrainLetsOnlyTheLastRequestsPass(t *testing.T) {
 func TestARequestAfterTheEndFailsAfterEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
-		c, _ := open(t, 10*time.Second, Handlers{Ended: func() { <-ended }})
+		c, p := open(t, 10*time.Second, Handlers{Ended: func() { <-ended }})
 		c.Close(ErrSilent)
-		r, answered := deletion()
-		c.Send(r)
+		answered := p.send(deletion())
 		synctest.Wait()
 		require.Empty(t, answered, "holders do not know yet")
 		close(ended)
 		require.ErrorIs(t, <-answered, zk.ErrNoServer)
 		<-c.Done()
-		r, answered = deletion()
-		c.Send(r)
-		require.ErrorIs(t, <-answered, zk.ErrNoServer)
+		require.ErrorIs(t, <-p.send(deletion()), zk.ErrNoServer)
 	})
 }

@@ -14,11 +14,10 @@ import (
 // TestARequestThatIsTooLongIsNotSent: the length that servers compare is without the length prefix.
 func TestARequestThatIsTooLongIsNotSent(t *testing.T) {
 	r, _ := deletion()
-	c, p := open(t, 10*time.Second, Handlers{MaxRequest: len(r.Frame) - 4})
-	long, refused := request(proto.OpDelete, &proto.VersionRequest{Path: "/aa", Version: -1})
-	c.Send(long)
+	_, p := open(t, 10*time.Second, Handlers{MaxRequest: len(r.Frame) - 4})
+	refused := p.send(request(proto.OpDelete, &proto.VersionRequest{Path: "/aa", Version: -1}))
 	require.ErrorIs(t, <-refused, ErrTooLong)
-	xid, answered := p.sent(c)
+	xid, answered := p.sent()
 	require.EqualValues(t, 1, xid)
 	p.reply(xid, proto.OK)
 	require.NoError(t, <-answered)
