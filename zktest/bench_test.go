@@ -14,36 +14,24 @@ import (
 // The cost of a request must not depend on unrelated state. Each benchmark repeats one request
 // beside a large number of other objects.
 
-func inMemory(b *testing.B, opts ...zktest.Option) (*zktest.Server, *rawClient) {
-	s, err := zktest.Start(append(opts, zktest.WithInMemory())...)
-	require.NoError(b, err)
+// inMemory returns a client of a server in memory.
+func inMemory(b *testing.B, opts ...zktest.Option) *rawClient {
+	s := testbed.Must(zktest.Start(append(opts, zktest.WithInMemory())...))
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
-	return s, member(b, s)
-}
-
-func member(b *testing.B, s *zktest.Server) *rawClient {
-	conn, err := s.Dial("", "", 0)
-	require.NoError(b, err)
-	b.Cleanup(func() { conn.Close() })
-	c, err := dialRaw(conn, nil, 40*time.Second)
-	require.NoError(b, err)
-	return c
+	return resume(b, s, nil, 40*time.Second)
 }
 
 func do(b *testing.B, c *rawClient, op int32, body buffer) {
-	r, err := c.call(op, body)
-	require.NoError(b, err)
-	require.Zero(b, r.code)
+	require.Zero(b, ask(b, c, op, body).code)
 }
 
 // BenchmarkSetInACluster is a write through a follower.
 func BenchmarkSetInACluster(b *testing.B) {
 	for _, size := range []int{1, 3, 5} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			cluster, err := zktest.StartCluster(size, zktest.WithInMemory(), zktest.WithLag(0))
-			require.NoError(b, err)
+			cluster := testbed.Must(zktest.StartCluster(size, zktest.WithInMemory(), zktest.WithLag(0)))
 			b.Cleanup(func() { require.NoError(b, cluster.Close()) })
-			c := member(b, cluster.Members()[0])
+			c := resume(b, cluster.Members()[0], nil, 40*time.Second)
 			do(b, c, opCreate, create("/n", 0))
 			for b.Loop() {
 				do(b, c, opSetData, setBody("/n", ""))
@@ -56,7 +44,7 @@ func BenchmarkSetInACluster(b *testing.B) {
 func BenchmarkSetWithATimeline(b *testing.B) {
 	for name, opts := range map[string][]zktest.Option{"off": nil, "on": {zktest.WithTimeline()}} {
 		b.Run(name, func(b *testing.B) {
-			_, c := inMemory(b, opts...)
+			c := inMemory(b, opts...)
 			do(b, c, opCreate, create("/n", 0))
 			for b.Loop() {
 				do(b, c, opSetData, setBody("/n", ""))
@@ -66,7 +54,7 @@ func BenchmarkSetWithATimeline(b *testing.B) {
 }
 
 func BenchmarkListChildren(b *testing.B) {
-	_, c := inMemory(b)
+	c := inMemory(b)
 	do(b, c, opCreate, create("/p", 0))
 	for range 5_000 {
 		do(b, c, opCreate, create("/p/child-", 2))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -81,18 +82,15 @@ func TestWhatAClusterRefuses(t *testing.T) {
 		"lag": zktest.WithLag(-1), "latency": zktest.WithMemberLatency(-1), "election": zktest.WithElectionTime(0),
 		"sync timeout": zktest.WithSyncTimeout(0), "address": zktest.WithAddr("127.0.0.1:0"), "nil": nil,
 	} {
-		_, err := zktest.StartCluster(3, opt)
-		require.Error(t, err, name)
+		require.Error(t, testbed.Err(zktest.StartCluster(3, opt)), name)
 	}
 	for _, n := range []int{-1, 0, 128} {
-		_, err := zktest.StartCluster(n)
-		require.Error(t, err, n)
+		require.Error(t, testbed.Err(zktest.StartCluster(n)), n)
 	}
 	for _, opt := range []zktest.Option{
 		zktest.WithSeed(1), zktest.WithLag(0), zktest.WithMemberLatency(0), zktest.WithElectionTime(1), zktest.WithSyncTimeout(1),
 	} {
-		_, err := zktest.Start(opt)
-		require.ErrorContains(t, err, "applies only to a cluster")
+		require.ErrorContains(t, testbed.Err(zktest.Start(opt)), "applies only to a cluster")
 	}
 	c, stranger := zktest.NewCluster(t, 1), zktest.NewServer(t)
 	for _, s := range []*zktest.Server{nil, stranger} {
@@ -100,17 +98,14 @@ func TestWhatAClusterRefuses(t *testing.T) {
 		require.Error(t, c.Lag(s, 0))
 	}
 	require.Error(t, c.Lag(leader(t, c), -1))
-	_, err := c.DialContext(t.Context(), "", "nowhere:1")
-	require.Error(t, err)
+	require.Error(t, testbed.Err(c.DialContext(t.Context(), "", "nowhere:1")))
 	mustCreate(t, raw(t, leader(t, c), nil), "/alone", 0)
 	failing := &fakeT{}
 	require.Nil(t, zktest.NewCluster(failing, 0))
 	require.Contains(t, failing.failed, "number of members 0")
 	require.NoError(t, c.Close())
-	_, err = c.WaitLeader(t.Context())
-	require.ErrorIs(t, err, zktest.ErrClosed)
-	_, err = c.StopLeader()
-	require.ErrorIs(t, err, zktest.ErrNoLeader)
+	require.ErrorIs(t, testbed.Err(c.WaitLeader(t.Context())), zktest.ErrClosed)
+	require.ErrorIs(t, testbed.Err(c.StopLeader()), zktest.ErrNoLeader)
 }
 
 func TestClusterLikeKeeper(t *testing.T) {
@@ -127,8 +122,7 @@ func TestClusterLikeKeeper(t *testing.T) {
 func TestMemberOfASession(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		first, second := c.Members()[0], c.Members()[1]
-		_, err := c.MemberOf(1)
-		require.ErrorIs(t, err, zktest.ErrNoSession)
+		require.ErrorIs(t, testbed.Err(c.MemberOf(1)), zktest.ErrNoSession)
 		a := raw(t, first, nil)
 		is := func(want *zktest.Server) {
 			t.Helper()
@@ -143,8 +137,7 @@ func TestMemberOfASession(t *testing.T) {
 		require.NoError(t, moved.conn.Close())
 		require.NoError(t, a.conn.Close())
 		time.Sleep(time.Second)
-		_, err = c.MemberOf(a.id)
-		require.ErrorIs(t, err, zktest.ErrNoSession, "it lives, but nobody is connected")
+		require.ErrorIs(t, testbed.Err(c.MemberOf(a.id)), zktest.ErrNoSession, "it lives, but nobody is connected")
 	})
 }
 

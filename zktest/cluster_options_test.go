@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -13,8 +14,7 @@ import (
 func elections(t *testing.T, opts ...zktest.Option) (took []time.Duration) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		for range 10 {
-			lost, err := c.StopLeader()
-			require.NoError(t, err)
+			lost := testbed.Must(c.StopLeader())
 			began := time.Now()
 			elected(t, c)
 			took = append(took, time.Since(began))

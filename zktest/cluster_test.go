@@ -23,7 +23,7 @@ func virtual(t *testing.T, n int, test func(t *testing.T, c *zktest.Cluster), op
 }
 
 // ask sends a request, and returns its answer.
-func ask(t *testing.T, c *rawClient, op int32, body buffer) reply {
+func ask(t testing.TB, c *rawClient, op int32, body buffer) reply {
 	t.Helper()
 	r, err := c.call(op, body)
 	require.NoError(t, err)
@@ -71,8 +71,7 @@ func elected(t *testing.T, c *zktest.Cluster) *zktest.Server {
 // lose stops the leader, and returns the next one.
 func lose(t *testing.T, c *zktest.Cluster) (next *zktest.Server) {
 	t.Helper()
-	_, err := c.StopLeader()
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(c.StopLeader()))
 	return elected(t, c)
 }
 
@@ -100,13 +99,11 @@ func TestClusterOutlivesItsLeader(t *testing.T) {
 	virtual(t, 3, func(t *testing.T, c *zktest.Cluster) {
 		a, b := raw(t, leader(t, c), nil), raw(t, follower(t, c), nil)
 		mustCreate(t, a, "/owned", 1)
-		stopped, err := c.StopLeader()
-		require.NoError(t, err)
+		stopped := testbed.Must(c.StopLeader())
 		require.Equal(t, c.Members()[2], stopped, "the highest number decides among equals")
 		over(t, a)
 		over(t, b)
-		_, err = c.Leader()
-		require.ErrorIs(t, err, zktest.ErrNoLeader)
+		require.ErrorIs(t, testbed.Err(c.Leader()), zktest.ErrNoLeader)
 		next := elected(t, c)
 		require.Equal(t, c.Members()[1], next)
 		again := raw(t, next, a)
@@ -176,11 +173,9 @@ func TestClientThatKnowsMoreIsRefused(t *testing.T) {
 		a := raw(t, leader(t, c), nil)
 		a.seen = ask(t, a, opCreate, create("/n", 0)).zxid
 		connect := func() error {
-			conn, err := f.Dial("", "", 0)
-			require.NoError(t, err)
+			conn := testbed.Must(f.Dial("", "", 0))
 			defer conn.Close()
-			_, err = dialRaw(conn, a, 10*time.Second)
-			return err
+			return testbed.Err(dialRaw(conn, a, 10*time.Second))
 		}
 		require.Error(t, connect())
 		require.NoError(t, c.Lag(f, 0))
@@ -302,8 +297,7 @@ func TestSession_OnTheNextServer(t *testing.T) {
 		virtual(t, 1, func(t *testing.T, c *zktest.Cluster) {
 			first := leader(t, c)
 			check(t, first, first, func() *zktest.Server {
-				next, err := c.Add(t.Context())
-				require.NoError(t, err)
+				next := testbed.Must(c.Add(t.Context()))
 				require.NoError(t, c.Remove(t.Context(), first))
 				require.Equal(t, next, elected(t, c))
 				return next
@@ -366,8 +360,7 @@ func TestPausedLeaderIsReplacedAndCannotWrite(t *testing.T) {
 		set(t, b, "/n", "new")
 		old.Resume()
 		require.Equal(t, "", get(t, a, "/n"), "stale")
-		_, err := a.call(opSetData, setBody("/n", "late"))
-		require.Error(t, err)
+		require.Error(t, testbed.Err(a.call(opSetData, setBody("/n", "late"))))
 		require.Equal(t, "new", get(t, b, "/n"))
 		time.Sleep(time.Second)
 		require.Equal(t, next.Tree(), old.Tree())
@@ -383,8 +376,7 @@ func TestNoMajorityNoService(t *testing.T) {
 		members[2].Stop()
 		over(t, a)
 		time.Sleep(time.Hour)
-		_, err := members[1].Dial("", "", 0)
-		require.Error(t, err)
+		require.Error(t, testbed.Err(members[1].Dial("", "", 0)))
 		require.ErrorIs(t, c.ExpireSession(a.id), zktest.ErrNoLeader)
 		require.NoError(t, members[0].Restart())
 		require.Equal(t, a.id, raw(t, elected(t, c), a).id, "time stands still for sessions without a leader")
@@ -420,8 +412,7 @@ func TestWritesOfOneClientAreUnderWayTogether(t *testing.T) {
 			frames = append(frames, *new(buffer).bytes(b)...)
 		}
 		_, b := a.request(opGetData, watched("/n", false))
-		_, err := a.conn.Write(append(frames, *new(buffer).bytes(b)...))
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(a.conn.Write(append(frames, *new(buffer).bytes(b)...))))
 		for i := range 5 {
 			r, err := a.answer(a.xid - 5 + int32(i))
 			require.NoError(t, err)
@@ -459,10 +450,8 @@ func TestFollowerLearnsOfAnEpochWithItsFirstTransaction(t *testing.T) {
 		a = raw(t, next, a)
 		a.seen = ask(t, a, opPing, nil).zxid
 		third := c.Members()[slices.IndexFunc(c.Members(), func(m *zktest.Server) bool { return m != old && m != next })]
-		conn, err := third.Dial("", "", 0)
-		require.NoError(t, err)
-		_, err = dialRaw(conn, a, 10*time.Second)
-		require.Error(t, err, "before any transaction")
+		conn := testbed.Must(third.Dial("", "", 0))
+		require.Error(t, testbed.Err(dialRaw(conn, a, 10*time.Second)), "before any transaction")
 		require.NoError(t, conn.Close())
 		mustCreate(t, a, "/n", 0)
 		time.Sleep(time.Second)

@@ -49,8 +49,7 @@ func TestConformance(t *testing.T) {
 			servers: c.Servers(),
 			expire:  func(t *testing.T, id int64) { require.NoError(t, c.ExpireSession(id)) },
 			loseLeader: func(t *testing.T) func() {
-				lost, err := c.StopLeader()
-				require.NoError(t, err)
+				lost := testbed.Must(c.StopLeader())
 				elected(t, c)
 				return func() { require.NoError(t, lost.Restart()) }
 			},
@@ -178,11 +177,9 @@ func readsOwnWrites(t *testing.T, s system) {
 				frames = append(frames, *new(buffer).bytes(b)...)
 			}
 		}
-		_, err := c.conn.Write(frames)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(c.conn.Write(frames)))
 		for i := range 20 {
-			_, err := c.answer(c.xid - 39 + 2*int32(i))
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(c.answer(c.xid-39+2*int32(i))))
 			r, err := c.answer(c.xid - 38 + 2*int32(i))
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprint(i), (&cursor{b: r.body}).text())

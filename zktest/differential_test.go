@@ -652,8 +652,7 @@ func TestHandshakeIsTheSameAsARealServers(t *testing.T) {
 		open := func(old *rawClient, timeout time.Duration) *rawClient {
 			conn, err := net.Dial("tcp", address)
 			require.NoError(t, err)
-			c, err := dialRaw(conn, old, timeout)
-			require.NoError(t, err)
+			c := begin(t, conn, old, timeout)
 			seen = append(seen, fmt.Sprintf("asked for %v, got %d, session %v", timeout, c.timeout, c.id != 0))
 			return c
 		}

@@ -19,15 +19,11 @@ func TestAnAnswerWaitsForTheNextRequest(t *testing.T) {
 		"no more faults": func(_ *testing.T, s *zktest.Server, _ *rawClient) { s.ClearFaults() },
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
-			s := zktest.NewServer(t, zktest.WithInMemory())
-			c := raw(t, s, nil)
+			s, c := serve(t, zktest.WithInMemory())
 			lost := s.Inject(zktest.LoseWakeup, 1, zktest.OnCreate())
 			mustCreate(t, c, "/a", 0)
 			xid := send(t, c, opCreate, create("/b", 0))
-			answered := testbed.Go(func() error {
-				_, err := c.answer(xid)
-				return err
-			})
+			answered := testbed.Go(func() error { return testbed.Err(c.answer(xid)) })
 			synctest.Wait() // no reply arrives
 			require.Equal(t, "lose wake-up: create /b", lost.String())
 			require.True(t, s.Exists("/b"))

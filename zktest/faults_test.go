@@ -6,14 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
 func TestFaults_PrintThemselvesUntilTheyAreCleared(t *testing.T) {
 	s := zktest.NewServer(t)
 	require.Empty(t, s.Faults())
-	l, err := s.Listen("127.0.0.1:0", nil)
-	require.NoError(t, err)
+	l := testbed.Must(s.Listen("127.0.0.1:0", nil))
 	c := raw(t, s, nil)
 
 	lost := s.Inject(zktest.LoseWakeup, 1, zktest.OnPath("/a"))
@@ -40,8 +40,7 @@ func TestFaults_PrintThemselvesUntilTheyAreCleared(t *testing.T) {
 	s.ClearFaults()
 	gate.Open() // again
 	require.Empty(t, s.Faults())
-	_, err = c.answer(c.xid)
-	require.NoError(t, err, "a request that waited goes on")
+	require.NoError(t, testbed.Err(c.answer(c.xid)), "a request that waited goes on")
 	other := raw(t, s, nil)
 	mustCreate(t, other, "/a", 0)
 	mustCreate(t, other, "/a/b", 0) // would meet the fault

@@ -30,8 +30,7 @@ func TestKeeperCutsTheConnectionAtAnUnknownOperation(t *testing.T) {
 		"newest": {opCreateTTL, opWhoAmI},
 	} {
 		for op, body := range bodies {
-			s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithInMemory())
-			c := raw(t, s, nil)
+			s, c := serve(t, zktest.LikeKeeper(age), zktest.WithInMemory())
 			mustCreate(t, c, "/n", 0)
 			var lines []string
 			stop := s.Trace(func(e zktest.Event) { lines = append(lines, e.String()) })
@@ -69,8 +68,7 @@ func TestKeeperNeverRestoresASession(t *testing.T) {
 
 func TestChildrenOfTTLNodesAreRefusedByNewKeepers(t *testing.T) {
 	for _, age := range []string{"new", "newest"} {
-		s := zktest.NewServer(t, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-		c := raw(t, s, nil)
+		_, c := serve(t, zktest.LikeKeeper(age), zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 		require.Zero(t, ask(t, c, opCreateTTL, createTTL("/ttl", 5000)).code)
 		require.EqualValues(t, -8, ask(t, c, opCreate, create("/ttl/child", 0)).code)
 		require.EqualValues(t, -8, ask(t, c, opCreate, create("", 0)).code, "a path that is none")
@@ -85,8 +83,7 @@ func TestKeeperNewAnswersContainers(t *testing.T) {
 }
 
 func TestKeeperNewestMakesContainersAndShowsThemAsOwned(t *testing.T) {
-	s := zktest.NewServer(t, zktest.LikeKeeper("newest"))
-	c := raw(t, s, nil)
+	s, c := serve(t, zktest.LikeKeeper("newest"))
 	require.Zero(t, ask(t, c, opCreateContainer, create("/c", 4)).code)
 	require.EqualValues(t, math.MinInt64, testbed.ServerStat(t, s, "/c").EphemeralOwner)
 	mustCreate(t, c, "/c/child", 0) // it is not an ephemeral node
@@ -172,8 +169,7 @@ func TestKeeperReportsThePathOfARecursiveWatch(t *testing.T) {
 			[]string{"event 1 /w", "event 1 /w", "event 3 /w/a/b", "event 2 /w"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := zktest.NewServer(t, c.opts...)
-			client := raw(t, s, nil)
+			_, client := serve(t, c.opts...)
 			mustCreate(t, client, "/w", 0)
 			ask(t, client, opAddWatch, addWatch("/w", 1))
 			mustCreate(t, client, "/w/a", 0)
@@ -226,11 +222,9 @@ func TestAKeeperGivesNoPassword(t *testing.T) {
 }
 
 func TestSessionsAreRefusedAsByAKeeperWithoutALeader(t *testing.T) {
-	s := zktest.NewServer(t, zktest.LikeKeeper("old"))
-	before := raw(t, s, nil)
+	s, before := serve(t, zktest.LikeKeeper("old"))
 	s.RefuseSessions(true)
-	conn, err := s.Dial("", "", 0)
-	require.NoError(t, err)
+	conn := testbed.Must(s.Dial("", "", 0))
 	defer conn.Close()
 	c := &rawClient{conn: conn}
 	var b buffer
@@ -241,8 +235,7 @@ func TestSessionsAreRefusedAsByAKeeperWithoutALeader(t *testing.T) {
 	var want buffer
 	want.int(42).int(10_000).long(-1).bytes(make([]byte, 16))
 	require.Equal(t, []byte(want), record)
-	_, err = c.read()
-	require.Error(t, err, "it closes")
+	require.Error(t, testbed.Err(c.read()), "it closes")
 	require.Len(t, s.Sessions(), 1)
 	ping(t, before) // who has a session stays
 	s.RefuseSessions(false)

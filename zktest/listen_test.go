@@ -15,31 +15,21 @@ import (
 )
 
 // at opens a session at an address, or resumes one.
-func at(t interface {
-	require.TestingT
-	Helper()
-	Cleanup(func())
-}, addr string, old *rawClient,
-) *rawClient {
+func at(t tester, addr string, old *rawClient) *rawClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	c, err := dialRaw(conn, old, 10*time.Second)
-	require.NoError(t, err)
-	return c
+	return begin(t, conn, old, 10*time.Second)
 }
 
 func refused(t *testing.T, addr string) {
 	t.Helper()
-	_, err := net.Dial("tcp", addr)
-	require.Error(t, err)
+	require.Error(t, testbed.Err(net.Dial("tcp", addr)))
 }
 
 func TestAddressesStopAndComeBackOneByOne(t *testing.T) {
 	s := zktest.NewServer(t)
-	l, err := s.Listen("127.0.0.1:0", nil)
-	require.NoError(t, err)
+	l := testbed.Must(s.Listen("127.0.0.1:0", nil))
 	require.NotEqual(t, s.Addr(), l.Addr())
 	addr := l.Addr()
 	here, there := at(t, s.Addr(), nil), at(t, addr, nil)
@@ -61,17 +51,14 @@ func TestAddressesStopAndComeBackOneByOne(t *testing.T) {
 
 func TestAddressesStopAndComeBackWithTheServer(t *testing.T) {
 	s := zktest.NewServer(t)
-	both, err := s.Listen("127.0.0.1:0", nil)
-	require.NoError(t, err)
-	stopped, err := s.Listen("127.0.0.1:0", nil)
-	require.NoError(t, err)
+	both := testbed.Must(s.Listen("127.0.0.1:0", nil))
+	stopped := testbed.Must(s.Listen("127.0.0.1:0", nil))
 	c := at(t, both.Addr(), nil)
 	stopped.Stop()
 	s.Stop()
 	over(t, c)
 	refused(t, both.Addr())
-	late, err := s.Listen("127.0.0.1:0", nil)
-	require.NoError(t, err)
+	late := testbed.Must(s.Listen("127.0.0.1:0", nil))
 	refused(t, late.Addr())
 	require.NoError(t, s.Restart())
 	require.Equal(t, c.id, at(t, both.Addr(), c).id)
@@ -84,19 +71,16 @@ func TestAddressesStopAndComeBackWithTheServer(t *testing.T) {
 	require.NoError(t, s.Restart())
 	at(t, stopped.Addr(), nil)
 
-	_, err = s.Listen(both.Addr(), nil)
-	require.Error(t, err, "taken")
+	require.Error(t, testbed.Err(s.Listen(both.Addr(), nil)), "taken")
 	require.NoError(t, s.Close())
 	refused(t, both.Addr())
 	require.ErrorIs(t, both.Restart(), zktest.ErrClosed)
-	_, err = s.Listen("127.0.0.1:0", nil)
-	require.ErrorIs(t, err, zktest.ErrClosed)
+	require.ErrorIs(t, testbed.Err(s.Listen("127.0.0.1:0", nil)), zktest.ErrClosed)
 }
 
 func TestAServerInMemoryTakesTheAddressOfItsFirstListener(t *testing.T) {
 	s := zktest.NewServer(t, zktest.WithInMemory())
-	l, err := s.Listen("127.0.0.1:0", nil)
-	require.NoError(t, err)
+	l := testbed.Must(s.Listen("127.0.0.1:0", nil))
 	require.Equal(t, l.Addr(), s.Addr())
 	at(t, s.Addr(), nil)
 	raw(t, s, nil)
@@ -106,20 +90,14 @@ func TestAnAddressWithTLS(t *testing.T) {
 	s := zktest.NewServer(t)
 	web := httptest.NewTLSServer(nil) // its certificate is good for 127.0.0.1
 	defer web.Close()
-	l, err := s.Listen("127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
-	require.NoError(t, err)
-	conn, err := tls.Dial("tcp", l.Addr(), web.Client().Transport.(*http.Transport).TLSClientConfig)
-	require.NoError(t, err)
-	defer conn.Close()
-	c, err := dialRaw(conn, nil, 10*time.Second)
-	require.NoError(t, err)
+	l := testbed.Must(s.Listen("127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates}))
+	conn := testbed.Must(tls.Dial("tcp", l.Addr(), web.Client().Transport.(*http.Transport).TLSClientConfig))
+	c := begin(t, conn, nil, 10*time.Second)
 	mustCreate(t, c, "/over-tls", 0)
 	require.Equal(t, "/over-tls \"\"\n", s.Tree())
-	plain, err := net.Dial("tcp", l.Addr())
-	require.NoError(t, err)
+	plain := testbed.Must(net.Dial("tcp", l.Addr()))
 	defer plain.Close()
-	_, err = dialRaw(plain, nil, 10*time.Second)
-	require.Error(t, err)
+	require.Error(t, testbed.Err(dialRaw(plain, nil, 10*time.Second)))
 	l.Stop()
 	over(t, c)
 }
@@ -138,8 +116,7 @@ func TestLatencyIsTheSameForOneRequestAndForMany(t *testing.T) {
 			last = send(t, c, opGetData, watched("/a", false))
 		}
 		for xid := last - 9; xid <= last; xid++ {
-			_, err := c.answer(xid)
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(c.answer(xid)))
 		}
 		require.Equal(t, 100*time.Millisecond, time.Since(began), "what is sent at once is answered at once")
 	}, zktest.WithLatency(100*time.Millisecond))
@@ -186,18 +163,13 @@ func TestTheClockMovesOn(t *testing.T) {
 // asks for.
 func TestAClientOfAFrozenAddressReachesNothing(t *testing.T) {
 	s := zktest.NewServer(t)
-	l, err := s.Listen("127.0.0.1:0", nil)
-	require.NoError(t, err)
+	l := testbed.Must(s.Listen("127.0.0.1:0", nil))
 	frozen, other := at(t, l.Addr(), nil), at(t, s.Addr(), nil)
 	l.Freeze()
 	xid := send(t, frozen, opCreate, create("/n", 0))
-	again, err := net.Dial("tcp", l.Addr())
-	require.NoError(t, err)
+	again := testbed.Must(net.Dial("tcp", l.Addr()))
 	t.Cleanup(func() { again.Close() })
-	answered := testbed.Go(func() error {
-		_, err := dialRaw(again, nil, 10*time.Second)
-		return err
-	})
+	answered := testbed.Go(func() error { return testbed.Err(dialRaw(again, nil, 10*time.Second)) })
 	for range 20 {
 		ping(t, other)
 	}
@@ -205,8 +177,7 @@ func TestAClientOfAFrozenAddressReachesNothing(t *testing.T) {
 	require.Len(t, s.Sessions(), 2)
 	require.Empty(t, answered)
 	l.Thaw()
-	_, err = frozen.answer(xid)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(frozen.answer(xid)))
 	require.NoError(t, <-answered)
 	l.Freeze()
 	s.ClearFaults()

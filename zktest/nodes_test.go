@@ -26,8 +26,7 @@ func ping(t *testing.T, c *rawClient) {
 }
 
 func TestNodesAreMadeSetAndDeletedByTheTest(t *testing.T) {
-	s := zktest.NewServer(t)
-	c := raw(t, s, nil)
+	s, c := serve(t)
 	recursive(t, c, "/")
 	data := []byte("x")
 	require.NoError(t, s.Create("/a/b/c", data))
@@ -77,8 +76,7 @@ func TestFlushEmptiesTheServer(t *testing.T) {
 }
 
 func TestADumpCanBeLoaded(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
-	c := raw(t, s, nil)
+	s, c := serve(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	require.NoError(t, s.Create("/text", []byte("hello")))
 	require.NoError(t, s.Create("/binary", []byte{0xff, 0}))
 	require.NoError(t, s.Create("/empty", []byte{}))
@@ -94,8 +92,7 @@ func TestADumpCanBeLoaded(t *testing.T) {
 	limit(t, c, "/text", "count=9")
 
 	dump := s.Dump()
-	text, err := json.MarshalIndent(dump, "", " ")
-	require.NoError(t, err)
+	text := testbed.Must(json.MarshalIndent(dump, "", " "))
 	for _, want := range []string{`"text": "hello"`, `"data": "/wA="`, `"ttl": "5s"`, `"container": true`, `"sequence": 3`, `"id": "no:body"`, `"owner": "0x`} {
 		require.Contains(t, string(text), want)
 	}
@@ -135,7 +132,6 @@ func TestNodesThatAreWrongInJSON(t *testing.T) {
 	var n zktest.Node
 	require.NoError(t, json.Unmarshal([]byte(`{"path":"/a","ttl":"1m","owner":"0xff00000000000001"}`), &n))
 	require.Equal(t, zktest.Node{Path: "/a", TTL: time.Minute, Owner: -0xffffffffffffff}, n)
-	text, err := json.Marshal(n)
-	require.NoError(t, err)
+	text := testbed.Must(json.Marshal(n))
 	require.JSONEq(t, `{"path":"/a","ttl":"1m0s","owner":"0xff00000000000001"}`, string(text))
 }

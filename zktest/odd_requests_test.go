@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/zktest"
 )
@@ -20,7 +21,20 @@ import (
 // TestOddRequests compares the answers to requests that no correct client sends with a real
 // server's.
 func TestOddRequests(t *testing.T) {
-	eachServer(t, oddRequests, nil)
+	eachServer(t, func(t *testing.T, address, version string) {
+		if version == "" {
+			version = imageVersion(t, address)
+		}
+		for name, test := range map[string]func(*testing.T, string, string){
+			"addresses":       oddAddresses,
+			"vectors":         oddVectors,
+			"not UTF-8":       notUTF8,
+			"numbers of ping": numbersOfPing,
+			"nodes":           countedNodes,
+		} {
+			t.Run(name, func(t *testing.T) { test(t, address, version) })
+		}
+	}, nil)
 }
 
 // eachServer runs a test on a server of each version, and on a real one.
@@ -34,21 +48,6 @@ func eachServer(t *testing.T, test func(t *testing.T, address, version string), 
 		address := ensemble.New(t, ensemble.WithServers(1), ensemble.WithProperties(properties)).Servers()[0]
 		test(t, address, "")
 	})
-}
-
-func oddRequests(t *testing.T, address, version string) {
-	if version == "" {
-		version = imageVersion(t, address)
-	}
-	for name, test := range map[string]func(*testing.T, string, string){
-		"addresses":       oddAddresses,
-		"vectors":         oddVectors,
-		"not UTF-8":       notUTF8,
-		"numbers of ping": numbersOfPing,
-		"nodes":           countedNodes,
-	} {
-		t.Run(name, func(t *testing.T) { test(t, address, version) })
-	}
 }
 
 func oddAddresses(t *testing.T, address string, version string) {
@@ -157,8 +156,7 @@ func numbersOfPing(t *testing.T, address string, _ string) {
 		require.NoError(t, err, "ping with number %d", number)
 		require.Zero(t, answer.code)
 		require.NoError(t, c.write(append(*new(buffer).int(-9).int(opExists), watched("/", false)...)))
-		_, err = c.answer(-9)
-		require.NoError(t, err, "others keep the number that they have")
+		require.NoError(t, testbed.Err(c.answer(-9)), "others keep the number that they have")
 	}
 }
 
@@ -166,11 +164,9 @@ func countedNodes(t *testing.T, address string, _ string) {
 	c := dial(t, address)
 	count := func() (srvr, mntr int) {
 		_, after, _ := strings.Cut(wordAt(t, address, "srvr"), "Node count: ")
-		_, err := fmt.Sscan(after, &srvr)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(fmt.Sscan(after, &srvr)))
 		_, after, _ = strings.Cut(wordAt(t, address, "mntr"), "zk_znode_count\t")
-		_, err = fmt.Sscan(after, &mntr)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(fmt.Sscan(after, &mntr)))
 		return srvr, mntr
 	}
 	r := &cursor{b: ask(t, c, opAllChildren, pathOf("/")).body}
@@ -230,12 +226,9 @@ func monitorRows(t *testing.T, address string) map[string]string {
 func TestMonitorShowsUptime(t *testing.T) {
 	alone(t, func(t *testing.T, s *zktest.Server) {
 		uptime := func() string {
-			conn, err := s.Dial("", "", 0)
-			require.NoError(t, err)
-			_, err = io.WriteString(conn, "mntr")
-			require.NoError(t, err)
-			text, err := io.ReadAll(conn)
-			require.NoError(t, err)
+			conn := testbed.Must(s.Dial("", "", 0))
+			require.NoError(t, testbed.Err(io.WriteString(conn, "mntr")))
+			text := testbed.Must(io.ReadAll(conn))
 			_, after, _ := strings.Cut(string(text), "zk_uptime\t")
 			value, _, _ := strings.Cut(after, "\n")
 			return value
@@ -253,14 +246,12 @@ func TestMonitorShowsFileDescriptors(t *testing.T) {
 	}
 	s := zktest.NewServer(t)
 	number := func(row string) (n int) {
-		_, err := fmt.Sscan(monitorRows(t, s.Addr())[row], &n)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(fmt.Sscan(monitorRows(t, s.Addr())[row], &n)))
 		return n
 	}
 	before := number("zk_open_file_descriptor_count")
 	for i := range 100 {
-		f, err := os.Create(filepath.Join(t.TempDir(), fmt.Sprint(i)))
-		require.NoError(t, err)
+		f := testbed.Must(os.Create(filepath.Join(t.TempDir(), fmt.Sprint(i))))
 		defer f.Close()
 	}
 	require.GreaterOrEqual(t, number("zk_open_file_descriptor_count"), before+50) // other tests close some

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -66,8 +67,7 @@ func checkProperties(t *testing.T, address, _ string) {
 
 	long := dial(t, address)
 	assert.EqualValues(t, -101, ask(t, long, opExists, watched("/"+strings.Repeat("x", 4000), false)).code)
-	_, err = long.call(opExists, watched("/"+strings.Repeat("x", 4100), false))
-	assert.Error(t, err, "jute.maxbuffer")
+	assert.Error(t, testbed.Err(long.call(opExists, watched("/"+strings.Repeat("x", 4100), false))), "jute.maxbuffer")
 
 	// Nine connections are served, and no tenth. The server may notice late that others were
 	// closed.
@@ -84,8 +84,7 @@ func checkProperties(t *testing.T, address, _ string) {
 	for range 5 {
 		conn, err := net.Dial("tcp", address)
 		require.NoError(t, err)
-		_, err = dialRaw(conn, nil, conformanceTimeout)
-		assert.Error(t, err, "maxClientCnxns")
+		assert.Error(t, testbed.Err(dialRaw(conn, nil, conformanceTimeout)), "maxClientCnxns")
 		require.NoError(t, conn.Close())
 	}
 	for _, other := range others {
@@ -108,8 +107,7 @@ func TestBadPropertiesAreRefused(t *testing.T) {
 		assert.True(t, strings.HasPrefix(err.Error(), "zktest: "), "%v", err)
 		assert.Contains(t, err.Error(), name)
 		assert.NotContains(t, err.Error(), "\n")
-		_, err = zktest.StartCluster(1, zktest.WithProperties(map[string]string{name: value}))
-		assert.Error(t, err, bad)
+		assert.Error(t, testbed.Err(zktest.StartCluster(1, zktest.WithProperties(map[string]string{name: value}))), bad)
 	}
 }
 
@@ -126,14 +124,10 @@ func TestPropertiesTakeTheLaterValue(t *testing.T) {
 // count.
 func TestOneConnectionOfAHostMakesRoomForAnother(t *testing.T) {
 	s := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithProperties(map[string]string{"maxClientCnxns": "1"}))
-	first, err := s.Dial("", "", 0)
-	require.NoError(t, err)
-	_, err = s.Dial("", "", 0)
-	require.Error(t, err)
-	_, err = io.WriteString(first, "ruok")
-	require.NoError(t, err)
-	_, err = io.ReadAll(first) // the server has closed it
-	require.NoError(t, err)
+	first := testbed.Must(s.Dial("", "", 0))
+	require.Error(t, testbed.Err(s.Dial("", "", 0)))
+	require.NoError(t, testbed.Err(io.WriteString(first, "ruok")))
+	require.NoError(t, testbed.Err(io.ReadAll(first))) // the server has closed it
 	for {
 		if conn, err := s.Dial("", "", 0); err == nil {
 			require.NoError(t, conn.Close())

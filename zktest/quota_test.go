@@ -42,8 +42,7 @@ func usage(t *testing.T, s *zktest.Server, path string) string {
 }
 
 func TestQuotasAreCounted(t *testing.T) {
-	s := zktest.NewServer(t)
-	c := raw(t, s, nil)
+	s, c := serve(t)
 	createData(t, c, "/q", "abc")
 	createData(t, c, "/q/x", "12345")
 	createData(t, c, "/qq", "not below")
@@ -77,8 +76,7 @@ func TestQuotasAreCounted(t *testing.T) {
 }
 
 func TestTheNearestQuotaCounts(t *testing.T) {
-	s := zktest.NewServer(t)
-	c := raw(t, s, nil)
+	s, c := serve(t)
 	createData(t, c, "/a", "")
 	createData(t, c, "/a/b", "")
 	limit(t, c, "/a", "count=5")
@@ -89,8 +87,7 @@ func TestTheNearestQuotaCounts(t *testing.T) {
 }
 
 func TestHardQuotasAreEnforced(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"enforceQuota": "true"}))
-	c := raw(t, s, nil)
+	s, c := serve(t, zktest.WithProperties(map[string]string{"enforceQuota": "true"}))
 	createData(t, c, "/q", "abc")
 	limit(t, c, "/q", "count=1,bytes=1;byteHardLimit=10;countHardLimit=3")
 	require.Zero(t, createData(t, c, "/q/a", "12345"), "soft quotas refuse nothing")
@@ -122,8 +119,7 @@ func TestHardQuotasAreEnforced(t *testing.T) {
 }
 
 func TestAMultiIsMeasuredByWhatWasBefore(t *testing.T) {
-	s := zktest.NewServer(t, zktest.WithProperties(map[string]string{"enforceQuota": "true"}))
-	c := raw(t, s, nil)
+	s, c := serve(t, zktest.WithProperties(map[string]string{"enforceQuota": "true"}))
 	createData(t, c, "/q", "")
 	limit(t, c, "/q", "countHardLimit=2")
 	multi := func(paths ...string) {

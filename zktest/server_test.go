@@ -24,6 +24,13 @@ func alone(t *testing.T, test func(t *testing.T, s *zktest.Server), opts ...zkte
 	synctest.Test(t, func(t *testing.T) { test(t, zktest.NewServer(t, append(opts, zktest.WithInMemory())...)) })
 }
 
+// serve returns a server, and a client of it.
+func serve(t *testing.T, opts ...zktest.Option) (*zktest.Server, *rawClient) {
+	t.Helper()
+	s := zktest.NewServer(t, opts...)
+	return s, raw(t, s, nil)
+}
+
 // raw connects without a library.
 func raw(t *testing.T, s *zktest.Server, old *rawClient) *rawClient {
 	t.Helper()
@@ -31,10 +38,23 @@ func raw(t *testing.T, s *zktest.Server, old *rawClient) *rawClient {
 }
 
 // resume is raw for a timeout.
-func resume(t *testing.T, s *zktest.Server, old *rawClient, timeout time.Duration) *rawClient {
+func resume(t testing.TB, s *zktest.Server, old *rawClient, timeout time.Duration) *rawClient {
 	t.Helper()
 	conn, err := s.Dial("", "", 0)
 	require.NoError(t, err)
+	return begin(t, conn, old, timeout)
+}
+
+// tester is a test of any kind, also one of rapid.
+type tester interface {
+	require.TestingT
+	Helper()
+	Cleanup(func())
+}
+
+// begin begins or resumes a session over a connection, which is closed when the test ends.
+func begin(t tester, conn net.Conn, old *rawClient, timeout time.Duration) *rawClient {
+	t.Helper()
 	t.Cleanup(func() { conn.Close() })
 	c, err := dialRaw(conn, old, timeout)
 	require.NoError(t, err)
@@ -80,19 +100,16 @@ func TestFaults(t *testing.T) {
 		{zktest.ExpireBefore, false, false}, {zktest.ExpireAfter, true, false},
 	} {
 		t.Run(c.fault.String(), func(t *testing.T) {
-			s := zktest.NewServer(t)
-			client := raw(t, s, nil)
+			s, client := serve(t)
 			injected := s.Inject(c.fault, 1, zktest.OnOp("create"), zktest.OnPath("/n"), zktest.OnSession(client.id))
 			ping(t, client)
 			mustCreate(t, client, "/x", 0)
 			mustCreate(t, client, "/n0", 0)
 			require.False(t, injected.Met())
-			_, err := client.call(opCreate, create("/n1", 0))
-			require.Error(t, err, "no answer")
+			require.Error(t, testbed.Err(client.call(opCreate, create("/n1", 0))), "no answer")
 			require.True(t, injected.Met())
 			require.Equal(t, c.fault.String()+": create /n1", injected.String())
-			_, err = s.Get("/n1")
-			require.Equal(t, c.applied, err == nil)
+			require.Equal(t, c.applied, testbed.Err(s.Get("/n1")) == nil)
 			again := raw(t, s, client)
 			require.Equal(t, c.lives, again.id == client.id)
 			if c.lives {
@@ -148,8 +165,7 @@ func TestNothingComesInAnOrderToRelyOn(t *testing.T) {
 }
 
 func TestWhatAnOldConnectionSentIsLostWhenTheSessionMoves(t *testing.T) {
-	s := zktest.NewServer(t)
-	client := raw(t, s, nil)
+	s, client := serve(t)
 	gate := s.Block(zktest.OnPath("/late"))
 	send(t, client, opCreate, create("/late", 0))
 	<-gate.Arrived()
@@ -170,10 +186,8 @@ func TestStoppedServerComesBackWithDataAddressAndSessions(t *testing.T) { // CUR
 	s.Stop()
 	s.Stop()
 	over(t, client)
-	_, err := net.Dial("tcp", address)
-	require.Error(t, err)
-	_, err = s.Dial("", "", 0)
-	require.Error(t, err)
+	require.Error(t, testbed.Err(net.Dial("tcp", address)))
+	require.Error(t, testbed.Err(s.Dial("", "", 0)))
 	require.NoError(t, s.Restart())
 	require.Equal(t, address, s.Addr())
 	require.Equal(t, client.id, raw(t, s, client).id)
@@ -208,8 +222,7 @@ func TestFrozenServerGoesOnCountingAndAPausedOneDoesNot(t *testing.T) {
 		"paused": {(*zktest.Server).Pause, (*zktest.Server).Resume, true},
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
-			s := zktest.NewServer(t, zktest.WithInMemory())
-			client := raw(t, s, nil)
+			s, client := serve(t, zktest.WithInMemory())
 			c.stop(s)
 			time.Sleep(time.Minute) // virtual time: longer than the session timeout
 			require.Equal(t, c.lives, len(s.Sessions()) == 1)
@@ -266,8 +279,7 @@ func TestContainersThatWereNeverUsedAreReaped(t *testing.T) {
 func ptr(b buffer) *buffer { return &b }
 
 func TestSequenceNumbersEnd(t *testing.T) {
-	s := zktest.NewServer(t)
-	client := raw(t, s, nil)
+	s, client := serve(t)
 	mustCreate(t, client, "/q", 0)
 	require.NoError(t, s.SetSequence("/q", 2147483646))
 	require.Equal(t, "/q/a-2147483646", mustCreate(t, client, "/q/a-", 2))
@@ -279,8 +291,7 @@ func TestSequenceNumbersEnd(t *testing.T) {
 }
 
 func TestRequestsAreCountedAndTraced(t *testing.T) {
-	s := zktest.NewServer(t)
-	client := raw(t, s, nil)
+	s, client := serve(t)
 	var lines []string
 	stop := s.Trace(func(e zktest.Event) { lines = append(lines, e.String()) })
 	s.ResetCounts()
@@ -306,9 +317,10 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		"nil": nil, "address": zktest.WithAddr("nowhere"), "version": zktest.WithVersion("3.7"), "Keeper": zktest.LikeKeeper("young"),
 		"latency": zktest.WithLatency(0),
 	} {
-		_, err := zktest.Start(opt)
-		assert.Error(t, err, name)
+		assert.Error(t, testbed.Err(zktest.Start(opt)), name)
 	}
+	both := testbed.Err(zktest.Start(zktest.LikeKeeper("new"), zktest.WithVersion("3.9.6")))
+	assert.ErrorContains(t, both, "LikeKeeper", "a version of ZooKeeper")
 	failing := &fakeT{}
 	assert.Nil(t, zktest.NewServer(failing, nil))
 	assert.True(t, strings.Contains(failing.failed, "nil option"))
@@ -331,11 +343,9 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 0, 0, 0, 101, 0xff, 0xff, 0xff, 0xff}, true)
 	f.Add([]byte{0, 0, 0, 0}, false)
 	f.Fuzz(func(t *testing.T, record []byte, inSession bool) {
-		s, err := zktest.Start(zktest.WithInMemory())
-		require.NoError(t, err)
+		s := testbed.Must(zktest.Start(zktest.WithInMemory()))
 		defer s.Close()
-		conn, err := s.Dial("", "", 0)
-		require.NoError(t, err)
+		conn := testbed.Must(s.Dial("", "", 0))
 		defer conn.Close()
 		c := &rawClient{conn: conn}
 		if inSession {
@@ -356,16 +366,11 @@ func TestAHandshakeIsLostWithTheProcess(t *testing.T) {
 		"restart": func(*zktest.Server) {},
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
-			s := zktest.NewServer(t, zktest.WithInMemory())
-			c := raw(t, s, nil)
+			s, c := serve(t, zktest.WithInMemory())
 			var later atomic.Bool
 			gate := s.Block(zktest.OnOp("connect"), zktest.On(func(zktest.Request) bool { return !later.Swap(true) }))
-			late, err := s.Dial("", "", 0)
-			require.NoError(t, err)
-			refused := testbed.Go(func() error {
-				_, err := dialRaw(late, c, 10*time.Second)
-				return err
-			})
+			late := testbed.Must(s.Dial("", "", 0))
+			refused := testbed.Go(func() error { return testbed.Err(dialRaw(late, c, 10*time.Second)) })
 			<-gate.Arrived()
 			end(s)
 			require.NoError(t, s.Restart())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -46,8 +47,7 @@ func TestTimeline_OfAFailedTest(t *testing.T) {
 		path := regexp.MustCompile(`timeline: (\S+)`).FindStringSubmatch(o.log)
 		require.NotNil(t, path, o.log)
 		defer os.Remove(path[1])
-		page, err := os.ReadFile(path[1])
-		require.NoError(t, err)
+		page := testbed.Must(os.ReadFile(path[1]))
 		assert.Contains(t, string(page), "TestTimeline_OfAFailedTest")
 		assert.Contains(t, string(page), "freeze all sessions")
 

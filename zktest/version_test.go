@@ -151,8 +151,3 @@ func (c versionCase) events() string {
 	c.call(opPing, nil)
 	return fmt.Sprint(c.raw.events)
 }
-
-func TestVersionIsForZooKeeper(t *testing.T) {
-	_, err := zktest.Start(zktest.LikeKeeper("new"), zktest.WithVersion("3.9.6"))
-	require.ErrorContains(t, err, "LikeKeeper")
-}

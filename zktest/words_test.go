@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
 
@@ -23,8 +24,7 @@ func wordAt(t *testing.T, address, word string) string {
 	conn, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	defer conn.Close()
-	_, err = io.WriteString(conn, word)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(io.WriteString(conn, word)))
 	text, err := io.ReadAll(conn)
 	require.NoError(t, err)
 	return string(text)
@@ -56,8 +56,7 @@ func TestWordsShowSessionsAndWatches(t *testing.T) {
 }
 
 func TestWordsReset(t *testing.T) {
-	s := zktest.NewServer(t)
-	c := raw(t, s, nil)
+	s, c := serve(t)
 	require.Contains(t, word(t, s, "cons"), ",lop=SESS,")
 	mustCreate(t, c, "/a", 0)
 	text := word(t, s, "cons")
