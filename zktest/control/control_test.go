@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -41,8 +42,7 @@ func open(t *testing.T, server *zktest.Server, opts ...control.Option) *port {
 // ask sends a request, and returns the status and the JSON of the answer.
 func (p *port) ask(method, path, body string) (int, map[string]any) {
 	p.t.Helper()
-	request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, strings.NewReader(body))
-	require.NoError(p.t, err)
+	request := testbed.Must(http.NewRequestWithContext(p.t.Context(), method, p.url+path, strings.NewReader(body)))
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(p.t, err)
 	defer response.Body.Close()
@@ -72,7 +72,7 @@ func (p *port) do(method, path, body string) map[string]any {
 // client is a session of go-zookeeper's.
 func client(t *testing.T, servers ...string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(quiet{}))
+	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(log.New(io.Discard, "", 0)))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	for e := range events {
@@ -84,17 +84,12 @@ func client(t *testing.T, servers ...string) *zk.Conn {
 	return nil
 }
 
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-
 func id(conn *zk.Conn) string { return fmt.Sprintf("%#x", uint64(conn.SessionID())) }
 
 func TestSessionsAreShownAndExpired(t *testing.T) {
 	p := open(t, zktest.NewServer(t))
 	conn := client(t, p.server.Addr())
-	_, err := conn.Create("/mine", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(conn.Create("/mine", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))))
 	status := p.do("GET", "/status", "")
 	session := status["sessions"].([]any)[0].(map[string]any)
 	require.Equal(t, map[string]any{"session": id(conn), "timeout": "10s", "connected": true, "owns": []any{"/mine"}}, session)
@@ -110,8 +105,7 @@ func TestSessionsAreShownAndExpired(t *testing.T) {
 
 func TestAddressesStopAndRestart(t *testing.T) {
 	server := zktest.NewServer(t)
-	l, err := server.Listen("127.0.0.1:0", nil)
-	require.NoError(t, err)
+	l := testbed.Must(server.Listen("127.0.0.1:0", nil))
 	p := open(t, server, control.WithListeners(l))
 	listening := func() any {
 		return p.do("GET", "/status", "")["addresses"].([]any)[0].(map[string]any)["listening"]
@@ -120,8 +114,7 @@ func TestAddressesStopAndRestart(t *testing.T) {
 	p.do("POST", "/stop", `{"addr": "`+l.Addr()+`"}`)
 	require.Equal(t, false, listening())
 	p.do("POST", "/stop", "")
-	_, err = server.Dial("", "", 0)
-	require.Error(t, err)
+	require.Error(t, testbed.Err(server.Dial("", "", 0)))
 	p.do("POST", "/restart", "")
 	require.Equal(t, false, listening())
 	p.do("POST", "/restart", `{"addr": "`+l.Addr()+`"}`)
@@ -139,8 +132,7 @@ func TestInjectionsAreWaitedFor(t *testing.T) {
 	at := "/handles/" + handle["id"].(string)
 	require.Equal(t, false, p.do("GET", at+"?wait=1ms", "")["met"])
 	for _, path := range []string{"/x", "/n0", "/n1"} {
-		_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-		require.Equal(t, path == "/n1", err != nil, path)
+		require.Equal(t, path == "/n1", testbed.Err(conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))) != nil, path)
 	}
 	met := p.do("GET", at+"?wait=1m", "")
 	require.Equal(t, true, met["met"])
@@ -173,8 +165,7 @@ func TestGatesAndDelaysHoldRequestsUp(t *testing.T) {
 	}
 	delay := p.do("POST", "/delay", `{"by": "50ms", "ops": ["exists"]}`)["id"].(string)
 	began := time.Now()
-	_, _, err := conn.Exists("/")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(conn.Exists("/")))
 	require.GreaterOrEqual(t, time.Since(began), 50*time.Millisecond)
 	require.Equal(t, false, p.do("GET", "/handles/"+delay, "")["met"])
 	p.do("DELETE", "/handles/"+delay, "")
@@ -186,8 +177,7 @@ func TestGatesAndDelaysHoldRequestsUp(t *testing.T) {
 	p.do("POST", "/refuse", `{"connections": true, "sessions": true}`)
 	p.do("POST", "/pause", "")
 	p.do("POST", "/clear", "")
-	_, _, err = conn.Exists("/")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(conn.Exists("/")))
 	client(t, p.server.Addr())
 	require.Equal(t, http.StatusNotFound, p.status("GET", "/handles/4", ""))
 }
@@ -196,13 +186,9 @@ func TestLinksAreFrozenAndRefusedAndTheClockAdvances(t *testing.T) {
 	p := open(t, zktest.NewServer(t))
 	conn := client(t, p.server.Addr())
 	p.do("POST", "/freeze", `{"sessions": ["`+id(conn)+`"]}`)
-	answered := testbed.Go(func() error {
-		_, _, err := conn.Exists("/")
-		return err
-	})
+	answered := testbed.Go(func() error { return testbed.Err(conn.Exists("/")) })
 	other := client(t, p.server.Addr())
-	_, _, err := other.Exists("/")
-	require.NoError(t, err, "another session is served")
+	require.NoError(t, testbed.Err(other.Exists("/")), "another session is served")
 	require.Empty(t, answered)
 	p.do("POST", "/thaw", `{"sessions": ["`+id(conn)+`"]}`)
 	require.NoError(t, <-answered)
@@ -237,8 +223,7 @@ func TestNodes(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, p.status("GET", "/node?path=/a/b", ""))
 	p.do("POST", "/flush", "")
 	require.Equal(t, map[string]any{"nodes": []any{}}, p.do("GET", "/nodes", ""))
-	text, err := json.Marshal(dump)
-	require.NoError(t, err)
+	text := testbed.Must(json.Marshal(dump))
 	p.do("POST", "/nodes", string(text))
 	require.Equal(t, dump, p.do("GET", "/nodes", ""))
 }
@@ -249,10 +234,8 @@ func TestTraceIsAStreamOfLines(t *testing.T) {
 	response, err := http.Get(p.url + "/trace")
 	require.NoError(t, err)
 	defer response.Body.Close()
-	_, err = conn.Create("/a", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	_, _, err = conn.Get("/a")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(conn.Create("/a", nil, 0, zk.WorldACL(zk.PermAll))))
+	require.NoError(t, testbed.Err(conn.Get("/a")))
 	lines := bufio.NewScanner(response.Body)
 	for _, want := range []string{"create /a -> /a", "getData /a -> ok"} {
 		require.True(t, lines.Scan())

@@ -44,14 +44,12 @@ func find(t *testing.T, tl *zktest.Timeline, kind internal.Kind, text string) in
 func TestClient_ALossAndItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithTimeline())
-		_, err := cluster.WaitLeader(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(cluster.WaitLeader(t.Context())))
 		tl := cluster.Timeline()
 		locks := make(map[string]*mutex.Mutex)
 		for _, name := range []string{"holder", "waiter"} {
 			client := testbed.ClientOf(t, cluster, framework.WithSessionTimeout(4*time.Second), timeline.Client(tl, name))
-			locks[name], err = mutex.New(client, "/jobs")
-			require.NoError(t, err)
+			locks[name] = testbed.Must(mutex.New(client, "/jobs"))
 		}
 		hold := testbed.Acquire(t, locks["holder"])
 		next := testbed.Go(func() error {
