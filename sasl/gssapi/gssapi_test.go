@@ -95,13 +95,11 @@ func testAccess(t *testing.T, r *realm) {
 	owner := r.client(t, r.alice())
 	testbed.Create(t, owner, "/private", []byte("x"), framework.ACL([]zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice@EXAMPLE.COM"}}))
 	require.Equal(t, "x", testbed.Get(t, owner, "/private"))
-	_, _, err := r.client(t, r.bob()).Get(testbed.Context(t), "/private")
-	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.ErrorIs(t, testbed.Err(r.client(t, r.bob()).Get(testbed.Context(t), "/private")), zk.ErrNoAuth)
 }
 
 func testMutex(t *testing.T, r *realm) {
-	m, err := mutex.New(r.client(t, r.alice()), "/lock")
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(r.client(t, r.alice()), "/lock"))
 	for range 3 {
 		require.NoError(t, testbed.Acquire(t, m).Release())
 	}
@@ -136,7 +134,7 @@ func testWithoutKDC(t *testing.T, r *realm) {
 	require.NoError(t, session.Err())
 
 	other := r.connect(t, r.bob(), framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
-	_, _, err := other.Get(testbed.Context(t), "/")
+	err := testbed.Err(other.Get(testbed.Context(t), "/"))
 	require.ErrorIs(t, err, zk.ErrNoServer)
 	require.NotErrorIs(t, err, zk.ErrAuthFailed)
 	require.ErrorContains(t, err, "ticket of bob@EXAMPLE.COM for zookeeper/zoo.test")

@@ -95,8 +95,7 @@ func (r *realm) write(t *testing.T, name, text string) string {
 
 // options returns the options of a mechanism in this realm.
 func (r *realm) options(more ...Option) []Option {
-	host := func(context.Context, string) (string, error) { return "zoo.test", nil }
-	return append([]Option{WithConfig(r.config), WithHost(host)}, more...)
+	return append([]Option{WithConfig(r.config), WithHost(named("zoo.test"))}, more...)
 }
 
 func (r *realm) keytab(user string) string { return filepath.Join(r.dir, user+".keytab") }
