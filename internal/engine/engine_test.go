@@ -23,8 +23,7 @@ func TestAnswersAndEventsOfALinkComeInOneOrder(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := engine.Of(w.Client(framework.WithNamespace("ns")))
 		require.Equal(t, "/ns/a", c.Real("/a"))
-		l, err := c.Link(t.Context())
-		require.NoError(t, err)
+		l := testbed.Must(c.Link(t.Context()))
 		again, err := c.Link(t.Context())
 		require.NoError(t, err)
 		require.True(t, l == again, "the same connection")
@@ -56,8 +55,7 @@ func TestAnswersAndEventsOfALinkComeInOneOrder(t *testing.T) {
 		w.Server.CutConnections()
 		<-l.Down()
 		require.ErrorIs(t, engine.Ask(t.Context(), l.CatchUp), zk.ErrNoServer)
-		next, err := c.Link(t.Context())
-		require.NoError(t, err)
+		next := testbed.Must(c.Link(t.Context()))
 		require.False(t, l == next)
 	})
 }
