@@ -81,8 +81,7 @@ func nothing(context.Context) error { return nil }
 
 func create(mode framework.Mode) func(context.Context, *framework.Client) error {
 	return func(ctx context.Context, client *framework.Client) error {
-		_, err := client.Create(ctx, "/x/n", nil, framework.As(mode), framework.Protected())
-		return err
+		return testbed.Err(client.Create(ctx, "/x/n", nil, framework.As(mode), framework.Protected()))
 	}
 }
 
@@ -150,10 +149,8 @@ func newScene(t *testing.T) *scene {
 	s := &scene{server: zktest.NewServer(t, zktest.WithInMemory(), zktest.WithLatency(latency))}
 	require.NoError(t, s.server.Create("/x", nil))
 	require.NoError(t, s.server.Create("/x/old", nil))
-	var err error
-	s.client, err = framework.New(s.server.Servers(), framework.WithDialer(s.server.DialContext), framework.WithExpirationPercent(50),
-		framework.WithSessionTimeout(10*time.Second), framework.WithLogger(slog.New(slog.NewTextHandler(&s.log, nil))))
-	require.NoError(t, err)
+	s.client = testbed.ClientOf(t, s.server, framework.WithExpirationPercent(50), framework.WithSessionTimeout(10*time.Second),
+		framework.WithLogger(slog.New(slog.NewTextHandler(&s.log, nil))))
 	s.session = testbed.Session(t, s.client)
 	return s
 }
@@ -268,12 +265,10 @@ const falseLine = "might not have been deleted"
 // held are calls after which the client has a node, or a waiter has one.
 var held = map[string]func(ctx context.Context, client *framework.Client) error{
 	"kept node": func(ctx context.Context, client *framework.Client) error {
-		_, err := node.Keep(ctx, client, "/x/n", nil)
-		return err
+		return testbed.Err(node.Keep(ctx, client, "/x/n", nil))
 	},
 	"member": func(ctx context.Context, client *framework.Client) error {
-		_, err := node.Join(ctx, client, "/x", "m", nil)
-		return err
+		return testbed.Err(node.Join(ctx, client, "/x", "m", nil))
 	},
 	"registration": func(ctx context.Context, client *framework.Client) error {
 		_, err := testbed.Must(discovery.New[any](client, "/x")).Register(ctx, discovery.Instance[any]{Name: "s", Address: "h", Port: 1})
@@ -288,16 +283,13 @@ var held = map[string]func(ctx context.Context, client *framework.Client) error{
 		return nil
 	},
 	"lease": func(ctx context.Context, client *framework.Client) error {
-		_, err := testbed.Must(semaphore.New(client, "/x", 2)).Acquire(ctx)
-		return err
+		return testbed.Err(testbed.Must(semaphore.New(client, "/x", 2)).Acquire(ctx))
 	},
 	"term": func(ctx context.Context, client *framework.Client) error {
-		_, err := testbed.Must(leader.New(client, "/x")).Campaign(ctx)
-		return err
+		return testbed.Err(testbed.Must(leader.New(client, "/x")).Campaign(ctx))
 	},
 	"entry": func(ctx context.Context, client *framework.Client) error {
-		_, err := testbed.Must(barrier.NewDouble(client, "/x/b", 1)).Enter(ctx)
-		return err
+		return testbed.Err(testbed.Must(barrier.NewDouble(client, "/x/b", 1)).Enter(ctx))
 	},
 	"waiting entry": func(ctx context.Context, client *framework.Client) error {
 		d := testbed.Must(barrier.NewDouble(client, "/x/b", 2))
