@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // TestBugs_NameExistingTests requires that each command in the tables of BUGS.md and of the
@@ -44,8 +46,7 @@ func TestPages_NameFilesThatExist(t *testing.T) {
 		fmt.Fprintf(&files, "/%s\n", filepath.ToSlash(path))
 		return err
 	}))
-	pages, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
+	pages := testbed.Must(filepath.Glob("docs/*.md"))
 	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
 		for _, name := range regexp.MustCompile("`([a-z_/0-9]+\\.go)`").FindAllStringSubmatch(read(t, page), -1) {
 			assert.Contains(t, files.String(), "/"+name[1]+"\n", "%s names a file", page)

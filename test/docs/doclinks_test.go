@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
@@ -84,8 +86,7 @@ func TestLinks_InComments(t *testing.T) {
 		for _, file := range parsed {
 			all = append(all, file.Comments...)
 		}
-		p, err := doc.NewFromFiles(files, parsed, folder, doc.AllDecls)
-		require.NoError(t, err)
+		p := testbed.Must(doc.NewFromFiles(files, parsed, folder, doc.AllDecls))
 		for _, comment := range all {
 			comments++
 			for line := range strings.Lines(string(p.Text(comment.Text()))) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
+	"github.com/gocurator/curator/internal/wait"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
 )
@@ -38,44 +39,30 @@ func TestLock_CutOffFromAllServers(t *testing.T) {
 		},
 		"curator": func(t *testing.T, server *zktest.Server, between *network) <-chan struct{} {
 			dial := between.dial(server)
-			client, err := framework.New(server.Servers(), framework.WithSessionTimeout(timeout),
+			client := newClient(t, server, framework.WithSessionTimeout(timeout),
 				framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return dial("", "", 0) }))
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = client.Close() })
 			m := testbed.Must(mutex.New(client, "/billing/nightly"))
-			hold := testbed.Must(m.Acquire(t.Context()))
-			return hold.Done()
+			return testbed.Acquire(t, m).Done()
 		},
 	} {
 		testbed.RunVirtual(t, name, func(t *testing.T) {
 			server, between := zktest.NewServer(t, zktest.WithInMemory()), &network{}
 			lost := hold(t, server, between)
-			client := testbed.Must(framework.New(server.Servers(), framework.WithDialer(server.DialContext)))
-			defer client.Close()
+			client := newClient(t, server, framework.WithDialer(server.DialContext))
 			other := testbed.Must(mutex.New(client, "/billing/nightly"))
 			between.cut(true)
 			next := testbed.Must(other.Acquire(t.Context()))
 			if name == "curator" {
-				require.True(t, closed(lost), "two holders")
+				require.True(t, wait.Closed(lost), "two holders")
 				return
 			}
 			time.Sleep(time.Hour) // virtual time, in which no event may arrive
 			require.NoError(t, next.Err())
-			require.False(t, closed(lost), "go-zookeeper reports the expiry without a server")
+			require.False(t, wait.Closed(lost), "go-zookeeper reports the expiry without a server")
 			between.cut(false)
 			<-lost
 			require.NoError(t, next.Release())
 		})
-	}
-}
-
-// closed reports whether c is closed.
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -19,19 +19,8 @@ func TestRollingRestart(t *testing.T) {
 	testbed.RunVirtual(t, "of three servers", func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		ctx := testbed.Context(t)
-		leader := testbed.Must(cluster.WaitLeader(ctx))
-		var followers []*zktest.Server
-		for _, s := range cluster.Members() {
-			if s != leader {
-				followers = append(followers, s)
-			}
-		}
-		client := func(servers []string) *framework.Client {
-			client := testbed.Must(framework.New(servers, framework.WithDialer(cluster.DialContext)))
-			t.Cleanup(func() { _ = client.Close() })
-			return client
-		}
-		holder, waiter := client(cluster.Servers()), client(cluster.Servers())
+		leader, followers := testbed.Leader(t, cluster)
+		holder, waiter := testbed.ClientOf(t, cluster), testbed.ClientOf(t, cluster)
 		ended := 0
 		lasting := testbed.Must(mutex.New(holder, "/lasting", lock.WithErrorPolicy(connstate.LostEndsHold)))
 		last := testbed.Must(lasting.Acquire(ctx))
@@ -47,7 +36,8 @@ func TestRollingRestart(t *testing.T) {
 				require.ErrorIs(t, hold.Err(), framework.ErrSuspended)
 			}
 			require.NoError(t, member.Restart())
-			require.NoError(t, client(member.Servers()).WaitConnected(ctx), "it serves again")
+			visitor := testbed.NewClient(t, member.Servers(), framework.WithDialer(cluster.DialContext))
+			require.NoError(t, visitor.WaitConnected(ctx), "it serves again")
 			require.NoError(t, holder.WaitConnected(ctx))
 			if on != member && member != leader {
 				require.NoError(t, hold.Err())

@@ -31,8 +31,7 @@ func TestRows_Elections(t *testing.T) {
 	ctx := testbed.Context(t)
 	e := testbed.Must(leader.New(client, "/latch", leader.WithID("host-7")))
 	require.Equal(t, "host-7", e.ID())
-	_, err := e.Leader(ctx)
-	require.ErrorIs(t, err, leader.ErrNoLeader)
+	require.ErrorIs(t, testbed.Err(e.Leader(ctx)), leader.ErrNoLeader)
 
 	term := testbed.Must(e.Campaign(ctx))
 	require.NoError(t, term.Err())
@@ -46,8 +45,7 @@ func TestRows_Elections(t *testing.T) {
 
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	_, err = e.Campaign(short)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, testbed.Err(e.Campaign(short)), context.DeadlineExceeded)
 	require.Len(t, testbed.Must(e.Participants(ctx)), 1, "who gave up has gone")
 	require.NoError(t, term.Release())
 	require.Error(t, term.Context().Err())
@@ -71,10 +69,8 @@ func TestRows_LeaderSelector(t *testing.T) {
 	terms := 0
 	err = e.Run(ctx, func(in context.Context, term *leader.Term) error {
 		terms++
-		_, err := m.TryAcquire(ctx)
-		require.ErrorIs(t, err, lock.ErrNotAcquired, "a leader selector is a mutex")
-		_, err = m.TryAcquire(in)
-		require.ErrorIs(t, err, lock.ErrHeld, "the caller leads")
+		require.ErrorIs(t, testbed.Err(m.TryAcquire(ctx)), lock.ErrNotAcquired, "a leader selector is a mutex")
+		require.ErrorIs(t, testbed.Err(m.TryAcquire(in)), lock.ErrHeld, "the caller leads")
 		if terms < 3 {
 			return nil // autoRequeue
 		}
@@ -122,8 +118,7 @@ func TestRows_Caches(t *testing.T) {
 		require.EqualValues(t, 0, child.Stat.Version)
 	}
 	testbed.Eventually(t, func() bool { fresh, _ := c.Current(); return fresh }, "the cache is current")
-	values := testbed.Must(cache.NewValues(c, cache.JSON[struct{ N int }]))
-	require.NotNil(t, values)
+	require.NotNil(t, testbed.Must(cache.NewValues(c, cache.JSON[struct{ N int }])))
 
 	var kinds []cache.Kind
 	loaded := false
@@ -171,8 +166,7 @@ func TestRows_Nodes(t *testing.T) {
 		_, err := node.Keep(short, other, "/kept", nil, node.WithIfTaken(node.Wait))
 		return err
 	})
-	_, err := node.Keep(ctx, other, "/kept", nil, node.WithIfTaken(node.Fail))
-	require.ErrorIs(t, err, node.ErrTaken)
+	require.ErrorIs(t, testbed.Err(node.Keep(ctx, other, "/kept", nil, node.WithIfTaken(node.Fail))), node.ErrTaken)
 	second := testbed.Must(node.Keep(ctx, other, "/kept", []byte("3"), node.WithIfTaken(node.Replace)))
 	require.NoError(t, n.Close())
 	require.NoError(t, second.Close())
@@ -190,7 +184,7 @@ func TestRows_Nodes(t *testing.T) {
 	require.True(t, server.Exists("/ttl"), "Close deletes nothing")
 
 	testbed.Create(t, client, "/closed", nil, framework.ACL([]zk.ACL{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}}))
-	err = patiently(t, ctx, zk.ErrNoAuth, func(short context.Context) error {
+	err := patiently(t, ctx, zk.ErrNoAuth, func(short context.Context) error {
 		_, err := node.Keep(short, client, "/closed/n", nil)
 		return err
 	})
@@ -267,8 +261,7 @@ func TestRows_ServiceDiscovery(t *testing.T) {
 		require.Equal(t, id, i.ID)
 	}
 	filter := func(i *discovery.Instance[Meta]) bool { return i.ID != id }
-	_, err = w.Pick(discovery.RoundRobin, filter)
-	require.ErrorIs(t, err, discovery.ErrNoInstance)
+	require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin, filter)), discovery.ErrNoInstance)
 	w.ReportError(i)
 	require.NoError(t, d.Unregister(ctx, "orders", id))
 	for list := range w.Observe(ctx) {
@@ -276,8 +269,7 @@ func TestRows_ServiceDiscovery(t *testing.T) {
 			break
 		}
 	}
-	_, err = w.Pick(discovery.RoundRobin)
-	require.ErrorIs(t, err, discovery.ErrNoInstance)
+	require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin)), discovery.ErrNoInstance)
 	springs := testbed.Must(discovery.New[discovery.Metadata](client, "/services"))
 	for _, i := range []discovery.Instance[discovery.Metadata]{discovery.Spring("s", "h", 1, nil), discovery.Dubbo("d", "h", 1, nil)} {
 		reg := testbed.Must(springs.Register(ctx, i))
@@ -309,13 +301,11 @@ func TestRows_SharedValuesAndBarriers(t *testing.T) {
 		break
 	}
 	count := testbed.Must(shared.Int32(client, "/n"))
-	_, _, err = count.Get(ctx)
-	require.ErrorIs(t, err, shared.ErrBadValue)
+	require.ErrorIs(t, testbed.Err(count.Get(ctx)), shared.ErrBadValue)
 	raw := testbed.Must(shared.Bytes(client, "/n"))
 	require.NoError(t, raw.Set(ctx, []byte("{}")))
 	text := testbed.Must(shared.JSON[map[string]string](client, "/n"))
-	_, _, err = text.Get(ctx)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(text.Get(ctx)))
 
 	b := testbed.Must(barrier.New(client, "/barrier"))
 	require.NoError(t, b.Set(ctx))

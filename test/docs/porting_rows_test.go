@@ -77,17 +77,14 @@ func TestRows_Client(t *testing.T) {
 	require.NoError(t, client.WaitConnected(ctx))
 	defer func() { require.NoError(t, client.Shutdown(ctx)) }()
 	require.Equal(t, connstate.Connected, client.State())
-	secure := testbed.Must(framework.New([]string{server.Addr()}, framework.WithTLS(&tls.Config{})))
-	defer secure.Close()
+	secure := newClient(t, server, framework.WithTLS(&tls.Config{}))
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, secure.WaitConnected(short), context.DeadlineExceeded, "the server does not speak TLS")
 
 	_, err = framework.New([]string{server.Addr()}, framework.WithTLSFiles("no such file", "", ""))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	unknown, err := framework.New([]string{server.Addr()}, framework.WithSASL(sasl.DigestMD5("user", "secret")))
-	require.NoError(t, err)
-	defer unknown.Close()
+	unknown := newClient(t, server, framework.WithSASL(sasl.DigestMD5("user", "secret")))
 	require.ErrorIs(t, unknown.WaitConnected(ctx), zk.ErrAuthFailed, "the server has no users")
 
 	other := testbed.Must(client.Namespace("other"))
@@ -96,10 +93,8 @@ func TestRows_Client(t *testing.T) {
 	missing := testbed.Must(client.Namespace("missing"))
 	_, _, err = missing.Children(ctx, "/")
 	require.ErrorIs(t, err, zk.ErrNoNode, "Java's client makes the namespace for every operation")
-	_, err = missing.Create(ctx, "/a/n", nil)
-	require.ErrorIs(t, err, zk.ErrNoNode)
-	_, err = missing.Multi(ctx, &zk.CreateRequest{Path: "/n"})
-	require.ErrorIs(t, err, zk.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(missing.Create(ctx, "/a/n", nil)), zk.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(missing.Multi(ctx, &zk.CreateRequest{Path: "/n"})), zk.ErrNoNode)
 
 	states := make(chan connstate.State, 10)
 	remove := testbed.Must(client.Listen(func(s connstate.State) { states <- s }))
@@ -109,19 +104,16 @@ func TestRows_Client(t *testing.T) {
 		assert.Equal(t, want, <-states)
 	}
 	remove()
-	_, err = client.In(session).Create(ctx, "/n", nil)
-	require.ErrorIs(t, err, framework.ErrSessionLost)
+	require.ErrorIs(t, testbed.Err(client.In(session).Create(ctx, "/n", nil)), framework.ErrSessionLost)
 	require.NoError(t, client.Close())
-	_, _, err = client.Get(ctx, "/n")
-	require.ErrorIs(t, err, framework.ErrClosed)
+	require.ErrorIs(t, testbed.Err(client.Get(ctx, "/n")), framework.ErrClosed)
 }
 
 func TestRows_Operations(t *testing.T) {
 	server := zktest.NewServer(t, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true"}))
 	servers, chroot, err := framework.ParseConnectString(server.Addr() + "/chroot")
 	require.NoError(t, err)
-	client := testbed.Must(framework.New(servers, framework.WithNamespace(chroot), framework.WithEnsembleTracking()))
-	defer client.Close()
+	client := testbed.NewClient(t, servers, framework.WithNamespace(chroot), framework.WithEnsembleTracking())
 	ctx := testbed.Context(t)
 	testbed.Create(t, client, "/set", []byte("1"), framework.PersistentParents(), framework.OrSet())
 	testbed.Create(t, client, "/set", []byte("2"), framework.OrSet())
@@ -184,8 +176,7 @@ func TestRows_Operations(t *testing.T) {
 	data, _, err = compressed.Get(ctx, client, path)
 	require.NoError(t, err)
 	require.Equal(t, "4", string(data))
-	_, _, _, err = compressed.GetW(ctx, client, path)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(compressed.GetW(ctx, client, path)))
 
 	_, _, gone, err := client.ExistsW(ctx, path)
 	require.NoError(t, err)
@@ -260,8 +251,7 @@ func TestRows_Locks(t *testing.T) {
 	hold := testbed.Must(m.Acquire(ctx))
 	require.NoError(t, hold.Err())
 	other := testbed.Must(mutex.New(newClient(t, server), "/mutex"))
-	_, err = other.TryAcquire(ctx)
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(other.TryAcquire(ctx)), lock.ErrNotAcquired)
 	err = patiently(t, ctx, lock.ErrNotAcquired, func(short context.Context) error {
 		_, err := other.Acquire(short)
 		return err
@@ -306,15 +296,13 @@ func TestRows_Locks(t *testing.T) {
 	require.Equal(t, 5, testbed.Must(pool.Max(ctx)))
 	group = testbed.Must(pool.AcquireN(ctx, 3))
 	require.NoError(t, count.Set(ctx, 2))
-	_, err = pool.TryAcquire(ctx)
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(pool.TryAcquire(ctx)), lock.ErrNotAcquired)
 	require.NoError(t, group.Err(), "a lower count ends no hold")
 	require.NoError(t, group.Release())
 
 	l := testbed.Must(rwlock.New(client, "/rwlock"))
 	reading := testbed.Must(l.Read().Acquire(ctx))
-	_, err = l.Write().Acquire(reading.Context())
-	require.ErrorIs(t, err, rwlock.ErrUpgrade)
+	require.ErrorIs(t, testbed.Err(l.Write().Acquire(reading.Context())), rwlock.ErrUpgrade)
 	require.NoError(t, reading.Release())
 	writing := testbed.Must(l.Write().Acquire(ctx))
 	reading = testbed.Must(l.Downgrade(writing.Context()))
@@ -366,8 +354,7 @@ func TestRows_Tests(t *testing.T) {
 	require.NoError(t, client.WaitConnected(testbed.Context(t)))
 
 	cluster := zktest.NewCluster(t, 3)
-	client = testbed.Must(framework.New(cluster.Servers()))
-	defer client.Close()
+	client = testbed.NewClient(t, cluster.Servers())
 	members := cluster.Members()
 	require.NoError(t, cluster.Lag(members[0], time.Millisecond))
 	require.NoError(t, cluster.Partition(members[0]))
@@ -401,30 +388,21 @@ func TestTraps(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server, framework.WithDefaultData([]byte("host:pid")))
 	ctx := testbed.Context(t)
-	text := func(path string) string {
-		data, _, err := client.Get(ctx, path)
-		require.NoError(t, err)
-		return string(data)
-	}
-
 	t.Run("nil data", func(t *testing.T) {
 		testbed.Create(t, client, "/nil", nil)
-		require.Empty(t, text("/nil"))
+		require.Empty(t, testbed.Get(t, client, "/nil"))
 		testbed.Set(t, client, "/nil", nil)
-		require.Empty(t, text("/nil"))
+		require.Empty(t, testbed.Get(t, client, "/nil"))
 		testbed.Must(client.Multi(ctx, &zk.CreateRequest{Path: "/multi"}))
-		require.Empty(t, text("/multi"))
+		require.Empty(t, testbed.Get(t, client, "/multi"))
 	})
 	t.Run("version 0", func(t *testing.T) {
 		testbed.Create(t, client, "/version", nil)
-		_, err := client.Multi(ctx, &zk.SetDataRequest{Path: "/version"})
-		require.NoError(t, err, "it was never changed")
+		require.NoError(t, testbed.Err(client.Multi(ctx, &zk.SetDataRequest{Path: "/version"})), "it was never changed")
 		for _, op := range []any{&zk.SetDataRequest{Path: "/version"}, &zk.DeleteRequest{Path: "/version"}, &zk.CheckVersionRequest{Path: "/version"}} {
-			_, err := client.Multi(ctx, op)
-			require.ErrorIs(t, err, zk.ErrBadVersion)
+			require.ErrorIs(t, testbed.Err(client.Multi(ctx, op)), zk.ErrBadVersion)
 		}
-		_, err = client.Multi(ctx, framework.CheckOp("/version"), framework.SetOp("/version", nil), framework.DeleteOp("/version"))
-		require.NoError(t, err)
+		testbed.Must(client.Multi(ctx, framework.CheckOp("/version"), framework.SetOp("/version", nil), framework.DeleteOp("/version")))
 	})
 	t.Run("containers vanish", func(t *testing.T) {
 		for dir, opt := range map[string]framework.CreateOption{"/containers": framework.ContainerParents(), "/persistent": framework.PersistentParents()} {
@@ -439,17 +417,14 @@ func TestTraps(t *testing.T) {
 		// What Java's LeaderSelector makes.
 		testbed.Create(t, client, "/leader/lock-", nil, framework.ContainerParents(), framework.Protected(), framework.As(framework.EphemeralSequential))
 		m := testbed.Must(mutex.New(client, "/leader"))
-		_, err := m.TryAcquire(ctx)
-		require.ErrorIs(t, err, lock.ErrNotAcquired, "it takes part in the election")
+		require.ErrorIs(t, testbed.Err(m.TryAcquire(ctx)), lock.ErrNotAcquired, "it takes part in the election")
 	})
 	t.Run("contexts and releases", func(t *testing.T) {
 		m := testbed.Must(mutex.New(client, "/lock", lock.WithReentry()))
 		hold := testbed.Must(m.Acquire(ctx))
 		other := testbed.Must(mutex.New(client, "/lock"))
-		_, err := other.Acquire(hold.Context())
-		require.ErrorIs(t, err, lock.ErrHeld)
-		_, err = other.TryAcquire(lock.Outside(hold.Context()))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorIs(t, testbed.Err(other.Acquire(hold.Context())), lock.ErrHeld)
+		require.ErrorIs(t, testbed.Err(other.TryAcquire(lock.Outside(hold.Context()))), lock.ErrNotAcquired)
 		again := make(chan error, 1)
 		go func() { // ends with ctx
 			h, err := m.Acquire(hold.Context())
@@ -461,8 +436,7 @@ func TestTraps(t *testing.T) {
 		require.NoError(t, <-again, "re-entered from another goroutine")
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		defer cancel()
-		_, err = m.Acquire(short)
-		require.ErrorIs(t, err, context.DeadlineExceeded, "it waits for itself")
+		require.ErrorIs(t, testbed.Err(m.Acquire(short)), context.DeadlineExceeded, "it waits for itself")
 		require.NoError(t, hold.Release())
 		require.ErrorIs(t, hold.Release(), lock.ErrReleased)
 
@@ -496,14 +470,11 @@ func TestTraps(t *testing.T) {
 		require.EqualValues(t, 8, n)
 	})
 	t.Run("no server", func(t *testing.T) {
-		lonely, err := framework.New([]string{"127.0.0.1:1"}, framework.WithConnectionTimeout(50*time.Millisecond), framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
-		require.NoError(t, err)
-		defer lonely.Close()
+		lonely := testbed.NewClient(t, []string{"127.0.0.1:1"}, framework.WithConnectionTimeout(50*time.Millisecond),
+			framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
 		require.ErrorIs(t, nightly(ctx, lonely, func(context.Context) error { return nil }), zk.ErrNoServer)
-		patient := testbed.Must(framework.New([]string{"127.0.0.1:1"}))
-		defer patient.Close()
-		m := testbed.Must(mutex.New(patient, "/lock"))
-		err = patiently(t, ctx, zk.ErrNoServer, func(short context.Context) error {
+		m := testbed.Must(mutex.New(testbed.NewClient(t, []string{"127.0.0.1:1"}), "/lock"))
+		err := patiently(t, ctx, zk.ErrNoServer, func(short context.Context) error {
 			_, err := m.Acquire(short)
 			return err
 		})
