@@ -169,14 +169,12 @@ func TestAServerThatDoesNotAnswer(t *testing.T) {
 	defer l.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err := ask(ctx, l.Addr().String())
-	assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	assert.ErrorIs(t, testbed.Err(ask(ctx, l.Addr().String())), os.ErrDeadlineExceeded)
 }
 
 func TestOneServerHasNoRole(t *testing.T) {
 	s := &servers{addresses: zktest.NewServer(t).Servers()}
-	_, err := s.forClients(t.Context(), atLeader)
-	assert.ErrorContains(t, err, "none of")
+	assert.ErrorContains(t, testbed.Err(s.forClients(t.Context(), atLeader)), "none of")
 	o := options{rounds: 1, turn: time.Millisecond, out: t.TempDir(), run: regexp.MustCompile("at the leader$")}
 	require.NoError(t, o.measure(t.Context(), s, "1"))
 	assert.Equal(t, "# Servers: 1\n", string(testbed.Must(os.ReadFile(filepath.Join(o.out, "bench-1.md")))))
@@ -261,7 +259,6 @@ func TestWhatAPeerSays(t *testing.T) {
 	m := testbed.Must(turn(`7 1000 500 2 30 40\n`))
 	assert.Equal(t, measure{cycles: 7, took: 1000, client: 500, givenUp: 2, handOffs: []time.Duration{30, 40}}, m)
 	for _, text := range []string{``, `7 1000 500\n`, `Exception in thread\n`} {
-		_, err := turn(text)
-		assert.Error(t, err, text)
+		assert.Error(t, testbed.Err(turn(text)), text)
 	}
 }

@@ -98,7 +98,6 @@ func TestCachesTableHasMediansOfRounds(t *testing.T) {
 func TestACachePeerThatFailsSaysWhy(t *testing.T) {
 	s := &servers{addresses: zktest.NewServer(t).Servers()}
 	for _, line := range []string{"fly", "load", "load no-path", "follow end", "delays"} {
-		_, err := ourCaches(t, s).ask(line)
-		assert.ErrorContains(t, err, fmt.Sprintf("%q", line), line)
+		assert.ErrorContains(t, testbed.Err(ourCaches(t, s).ask(line)), fmt.Sprintf("%q", line), line)
 	}
 }

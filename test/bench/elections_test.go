@@ -92,12 +92,10 @@ func TestACandidateThatFailsSaysWhy(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, line := range []string{"fly", "join", "join no-path", "lead", "resign"} {
 		for _, who := range []string{"ours", "floor"} {
-			_, err := candidateFor(t, who, server).ask(line)
-			assert.ErrorContains(t, err, `"`+line+`"`, who)
+			assert.ErrorContains(t, testbed.Err(candidateFor(t, who, server).ask(line)), `"`+line+`"`, who)
 		}
 	}
-	_, err := candidateFor(t, "nobody", server).ask("lead")
-	assert.ErrorContains(t, err, `unknown candidate "nobody"`)
+	assert.ErrorContains(t, testbed.Err(candidateFor(t, "nobody", server).ask("lead")), `unknown candidate "nobody"`)
 }
 
 // TestOnlyACandidateIsKilled looks at processes by their command lines.
