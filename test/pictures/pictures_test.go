@@ -20,6 +20,7 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/lock"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
@@ -43,13 +44,11 @@ func play(t *testing.T, file, title string, scene func(s *stage), opts ...zktest
 		cluster := zktest.NewCluster(t, 3, slices.Concat([]zktest.Option{
 			zktest.WithInMemory(), zktest.WithTimeline(), zktest.WithProperties(map[string]string{"tickTime": "500"}),
 		}, opts)...)
-		_, err := cluster.WaitLeader(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(cluster.WaitLeader(t.Context())))
 		s := &stage{t, cluster}
 		if *dir != "" { // deferred: a broken library fails the scene, and its picture is wanted
 			defer func() {
-				f, err := os.Create(filepath.Join(*dir, file+*suffix+".svg"))
-				require.NoError(t, err)
+				f := testbed.Must(os.Create(filepath.Join(*dir, file+*suffix+".svg")))
 				require.NoError(t, s.Timeline().WriteSVG(f, title))
 				require.NoError(t, f.Close())
 			}()
