@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/internal/test/matrix"
+	"github.com/gocurator/curator/internal/test/testbed"
 )
 
 // TestMain sets the garbage collector for cells, which allocate much and keep little.
@@ -64,16 +64,14 @@ func TestMatrix(t *testing.T) {
 func TestTable_HasAllRecipes(t *testing.T) {
 	root := filepath.Join("..", "..")
 	for _, parent := range []string{"recipes", "discovery"} {
-		entries, err := os.ReadDir(filepath.Join(root, parent))
-		require.NoError(t, err)
+		entries := testbed.Must(os.ReadDir(filepath.Join(root, parent)))
 		for _, e := range entries {
 			name := parent + "/" + e.Name()
 			if !e.IsDir() || e.Name() == "internal" || e.Name() == "testdata" {
 				continue
 			}
 			if slices.Contains(elsewhere, name) {
-				text, err := os.ReadFile(filepath.Join(root, name, "matrix_test.go"))
-				require.NoError(t, err)
+				text := testbed.Must(os.ReadFile(filepath.Join(root, name, "matrix_test.go")))
 				assert.Contains(t, string(text), "matrix.Run(t, ", name)
 				continue
 			}
@@ -97,8 +95,7 @@ func TestExceptions_AreDocumented(t *testing.T) {
 		if e.Known != "" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join("..", "..", e.Page))
-		require.NoError(t, err)
+		text := testbed.Must(os.ReadFile(filepath.Join("..", "..", e.Page)))
 		assert.Contains(t, words(string(text)), words(e.Sentence), "%s does not say so", e.Page)
 	}
 }
