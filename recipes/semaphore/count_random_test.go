@@ -34,8 +34,7 @@ const (
 func TestASharedCountAtRandom(t *testing.T) {
 	for seed := range uint64(testlevel.Pick(5, 2, 100)) {
 		testbed.RunVirtual(t, fmt.Sprint(seed), func(t *testing.T) {
-			w := newSharedWorld(t, seed)
-			w.run(t)
+			newSharedWorld(t, seed).run(t)
 		})
 	}
 }
@@ -96,9 +95,7 @@ func (w *sharedWorld) run(t *testing.T) {
 	users.Wait()
 	time.Sleep(2 * time.Second) // virtual time: given-up nodes are deleted in the background
 	for _, path := range []string{"/pool/leases", "/pool/locks"} {
-		children, err := w.cluster.Members()[0].Children(path)
-		require.NoError(t, err)
-		require.Empty(t, children, path)
+		require.Empty(t, testbed.Must(w.cluster.Members()[0].Children(path)), path)
 	}
 }
 
@@ -106,11 +103,8 @@ func (w *sharedWorld) run(t *testing.T) {
 func (w *sharedWorld) semaphore(t *testing.T) *semaphore.Semaphore {
 	policies := []connstate.ErrorPolicy{connstate.SuspendedEndsHold, connstate.LostEndsHold}
 	client := w.client(t, framework.WithErrorPolicy(policies[w.rand.IntN(len(policies))]))
-	session := testbed.Session(t, client)
-	w.sessions = append(w.sessions, session.ID())
-	s, err := semaphore.NewShared(client, "/pool", "/max")
-	require.NoError(t, err)
-	return s
+	w.sessions = append(w.sessions, testbed.Session(t, client).ID())
+	return testbed.Must(semaphore.NewShared(client, "/pool", "/max"))
 }
 
 // use takes one or two leases again and again.

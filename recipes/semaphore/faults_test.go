@@ -43,7 +43,7 @@ func eachRequest(t *testing.T, shared, used bool, test func(t *testing.T, s scen
 func contender(t *testing.T, client *framework.Client, shared bool) *semaphore.Semaphore {
 	t.Helper()
 	if !shared {
-		return fixedOn(t, client, faultPath, 2)
+		return fixedOn(client, faultPath, 2)
 	}
 	s, _ := sharedOn(t, client, faultPath, faultPath+"-max", 2)
 	return s

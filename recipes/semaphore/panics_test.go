@@ -22,17 +22,14 @@ func TestAcquireN_PanicOfAUsersFunctionLeavesNoLease(t *testing.T) {
 			}
 			return zk.WorldACL(zk.PermAll)
 		}))
-		s := fixedOn(t, c, "/semaphore", 3)
+		s := fixedOn(c, "/semaphore", 3)
 		free := func() {
 			t.Helper()
-			all, err := s.TryAcquireN(t.Context(), 3)
-			require.NoError(t, err)
-			release(t, all)
+			release(t, testbed.Must(s.TryAcquireN(t.Context(), 3)))
 		}
 		free()
 		for n := int32(1); ; n++ {
-			busy, err := s.AcquireN(t.Context(), 2)
-			require.NoError(t, err)
+			busy := testbed.Must(s.AcquireN(t.Context(), 2))
 			var p any
 			done := make(chan struct{})
 			left.Store(n)

@@ -38,9 +38,8 @@ func TestEachLeaseIsReportedOnce(t *testing.T) {
 			NotAcquired: func(_ context.Context, e lock.NotAcquiredEvent) { note("not acquired", e.Path, 0) },
 			Ended:       func(_ context.Context, e lock.EndedEvent) { note("ended", e.Path, 0) },
 		}))
-		s := fixedOn(t, client, "/pool", 2)
-		all, err := s.AcquireN(t.Context(), 2)
-		require.NoError(t, err)
+		s := fixedOn(client, "/pool", 2)
+		all := testbed.Must(s.AcquireN(t.Context(), 2))
 		refused(t, s)
 		next := start(t, t.Context(), s, 1, 1)
 		time.Sleep(time.Minute) // virtual time, which it waits

@@ -68,14 +68,11 @@ func TestOneLease(t *testing.T) {
 func newSemaphore(t *testing.T, bed *testbed.Bed, path string, max int, opts ...lock.Option) (*semaphore.Semaphore, *framework.Client) {
 	t.Helper()
 	client := bed.Client(t)
-	return fixedOn(t, client, path, max, opts...), client
+	return fixedOn(client, path, max, opts...), client
 }
 
-func fixedOn(t *testing.T, client *framework.Client, path string, max int, opts ...lock.Option) *semaphore.Semaphore {
-	t.Helper()
-	s, err := semaphore.New(client, path, max, opts...)
-	require.NoError(t, err)
-	return s
+func fixedOn(client *framework.Client, path string, max int, opts ...lock.Option) *semaphore.Semaphore {
+	return testbed.Must(semaphore.New(client, path, max, opts...))
 }
 
 // several returns n semaphores at a path, each with its own client.
@@ -98,14 +95,11 @@ func newShared(t *testing.T, bed *testbed.Bed, path string, seed int32) (*semaph
 // sharedOn returns a semaphore with a shared count, which is seed unless it is set already.
 func sharedOn(t *testing.T, client *framework.Client, path, countPath string, seed int32) (*semaphore.Semaphore, *shared.Value[int32]) {
 	t.Helper()
-	count, err := shared.Int32(client, countPath)
-	require.NoError(t, err)
+	count := testbed.Must(shared.Int32(client, countPath))
 	if err := count.CompareAndSwap(testbed.Context(t), shared.Version{}, seed); err != nil {
 		require.ErrorIs(t, err, shared.ErrChanged)
 	}
-	s, err := semaphore.NewShared(client, path, countPath)
-	require.NoError(t, err)
-	return s, count
+	return testbed.Must(semaphore.NewShared(client, path, countPath)), count
 }
 
 func acquire(t *testing.T, s *semaphore.Semaphore) *lock.Hold {
@@ -212,8 +206,7 @@ func granted(t *testing.T, c <-chan acquiring) *lock.Group {
 // refused requires that a try does not acquire.
 func refused(t *testing.T, s *semaphore.Semaphore) {
 	t.Helper()
-	_, err := s.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(s.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
 }
 
 // contend lets each semaphore acquire n leases repeatedly, and counts the leases in use.
@@ -256,7 +249,7 @@ func sharedPath(t *testing.T, bed *testbed.Bed) {
 	client, path := bed.Client(t), testbed.Path(t)
 	var all []*semaphore.Semaphore
 	for range 20 {
-		all = append(all, fixedOn(t, client, path, 3))
+		all = append(all, fixedOn(client, path, 3))
 	}
 	contend(t, all, 3, 3, func(i int) int { return 1 + i%3 })
 	one, two, three := acquire(t, all[0]), acquire(t, all[1]), acquire(t, all[2])
@@ -319,11 +312,10 @@ func allOrNone(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	s, client := newSemaphore(t, bed, path, 3)
 	other, otherClient := newSemaphore(t, bed, path, 3)
-	group, err := s.AcquireN(testbed.Context(t), 2)
-	require.NoError(t, err)
+	group := testbed.Must(s.AcquireN(testbed.Context(t), 2))
 	require.Len(t, group.Holds(), 2)
 
-	_, err = other.TryAcquireN(testbed.Context(t), 2)
+	_, err := other.TryAcquireN(testbed.Context(t), 2)
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	waiter := start(t, ctx, other, 2, 1)
@@ -340,15 +332,12 @@ func allOrNone(t *testing.T, bed *testbed.Bed) {
 	require.ErrorIs(t, group.Err(), lock.ErrReleased)
 	require.Error(t, group.Release(), "one of them was released before")
 	testbed.CatchUp(t, otherClient)
-	group, err = other.TryAcquireN(testbed.Context(t), 3)
-	require.NoError(t, err)
+	group = testbed.Must(other.TryAcquireN(testbed.Context(t), 3))
 	release(t, group)
 	empty(t, client, path)
 
-	_, err = s.AcquireN(testbed.Context(t), 4)
-	require.ErrorIs(t, err, semaphore.ErrTooMany)
-	_, err = s.TryAcquireN(testbed.Context(t), 4)
-	require.ErrorIs(t, err, semaphore.ErrTooMany)
+	require.ErrorIs(t, testbed.Err(s.AcquireN(testbed.Context(t), 4)), semaphore.ErrTooMany)
+	require.ErrorIs(t, testbed.Err(s.TryAcquireN(testbed.Context(t), 4)), semaphore.ErrTooMany)
 }
 
 func bothGetAll(t *testing.T, bed *testbed.Bed) {
@@ -362,8 +351,7 @@ func doesNotOvertake(t *testing.T, bed *testbed.Bed) {
 	first, client := newSemaphore(t, bed, path, 2)
 	second, _ := newSemaphore(t, bed, path, 2)
 	release(t, acquire(t, second)) // it has found the semaphore free
-	queue, err := mutex.New(bed.Client(t), path+"/locks")
-	require.NoError(t, err)
+	queue := testbed.Must(mutex.New(bed.Client(t), path+"/locks"))
 	slow := testbed.Acquire(t, queue)
 	testbed.CatchUp(t, client)
 	refused(t, first)
@@ -386,20 +374,17 @@ func doesNotOvertake(t *testing.T, bed *testbed.Bed) {
 func notReentrant(t *testing.T, bed *testbed.Bed) {
 	s, _ := newSemaphore(t, bed, testbed.Path(t), 2)
 	one := acquire(t, s)
-	two, err := s.Acquire(one.Context())
-	require.NoError(t, err)
+	two := testbed.Must(s.Acquire(one.Context()))
 	require.NotEqual(t, one.Path(), two.Path())
-	_, err = s.TryAcquire(two.Context())
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(s.TryAcquire(two.Context())), lock.ErrNotAcquired)
 	ctx, cancel := context.WithTimeout(two.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = s.Acquire(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, testbed.Err(s.Acquire(ctx)), context.DeadlineExceeded)
 	release(t, one)
 	require.NoError(t, two.Err(), "each lease stands alone")
 	release(t, two)
 	for _, max := range []int{1, 2} {
-		_, err = semaphore.New(bed.Client(t), "/s", max, lock.WithReentry())
+		_, err := semaphore.New(bed.Client(t), "/s", max, lock.WithReentry())
 		require.ErrorIs(t, err, framework.ErrBadArgument)
 		testbed.OneOp(t, err, "semaphore", "/s")
 	}
@@ -408,8 +393,7 @@ func notReentrant(t *testing.T, bed *testbed.Bed) {
 func participants(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	bystander, client := newSemaphore(t, bed, path, 2)
-	ps, err := bystander.Participants(testbed.Context(t))
-	require.NoError(t, err)
+	ps := testbed.Must(bystander.Participants(testbed.Context(t)))
 	require.Empty(t, ps, "the path is missing")
 	var holds []*lock.Hold
 	for _, data := range []string{"one", "two"} {
@@ -423,7 +407,7 @@ func participants(t *testing.T, bed *testbed.Bed) {
 		waiters = append(waiters, start(t, ctx, other, 1, i+1))
 	}
 	testbed.CatchUp(t, client)
-	ps, err = bystander.Participants(testbed.Context(t))
+	ps, err := bystander.Participants(testbed.Context(t))
 	require.NoError(t, err)
 	require.Len(t, ps, 4)
 	for i, p := range ps {
@@ -440,8 +424,7 @@ func participants(t *testing.T, bed *testbed.Bed) {
 	release(t, holds[1])
 	testbed.CatchUp(t, client)
 	waiting(t, bystander, 0)
-	ps, err = bystander.Participants(testbed.Context(t))
-	require.NoError(t, err)
+	ps = testbed.Must(bystander.Participants(testbed.Context(t)))
 	require.Len(t, ps, 1)
 	require.Equal(t, holds[0].Path(), ps[0].Path)
 	release(t, holds[0])
@@ -465,11 +448,9 @@ func raising(t *testing.T, bed *testbed.Bed) {
 }
 
 func lowering(t *testing.T, bed *testbed.Bed) {
-	ctx := testbed.Context(t)
-	path := testbed.Path(t)
-	s, count, client := newShared(t, bed, path, 2)
+	s, count, client := newShared(t, bed, testbed.Path(t), 2)
 	one, two := acquire(t, s), acquire(t, s)
-	require.NoError(t, count.Set(ctx, 1))
+	require.NoError(t, count.Set(testbed.Context(t), 1))
 	testbed.CatchUp(t, client)
 	require.NoError(t, one.Err())
 	require.NoError(t, two.Err())
@@ -502,9 +483,7 @@ func draining(t *testing.T, bed *testbed.Bed) {
 		cancel()
 		require.ErrorIs(t, testbed.Receive(t, second, "the end of waiting").err, context.Canceled)
 		undecided(t, waiter)
-		max, err := s.Max(ctx)
-		require.NoError(t, err)
-		require.Zero(t, max)
+		require.Zero(t, testbed.Must(s.Max(ctx)))
 		require.NoError(t, count.Set(ctx, 2))
 		release(t, granted(t, waiter))
 		require.Equal(t, "\x00\x00\x00\x02", testbed.Get(t, client, count.Path()), "as Java writes it")
@@ -564,33 +543,28 @@ func TestBadArguments(t *testing.T) {
 		testbed.OneOp(t, err, "shared value", path)
 	}
 	for _, max := range []int{0, -1} {
-		_, err := semaphore.New(client, "/a", max)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.ErrorIs(t, testbed.Err(semaphore.New(client, "/a", max)), framework.ErrBadArgument)
 	}
-	_, err := semaphore.NewShared(nil, "/a", "/b")
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(semaphore.NewShared(nil, "/a", "/b")), framework.ErrBadArgument)
 	for _, countPath := range []string{"/a", "/a/leases", "/a/leases/max"} {
-		_, err = semaphore.NewShared(client, "/a", countPath)
+		_, err := semaphore.NewShared(client, "/a", countPath)
 		require.ErrorIs(t, err, framework.ErrBadArgument, "it would be in the way")
 		testbed.OneOp(t, err, "semaphore", "/a")
 	}
-	_, err = semaphore.NewShared(client, "/a", "/ab")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(semaphore.NewShared(client, "/a", "/ab")))
 }
 
 func TestNoLeaseAtAllIsRefusedBeforeAnythingIsSent(t *testing.T) { // CUR-SEM-11
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		fixed := fixedOn(t, client, "/pool", 1)
+		fixed := fixedOn(client, "/pool", 1)
 		counted, _ := sharedOn(t, client, "/shared", "/max", 1)
 		synctest.Wait() // the mark of the count is deleted in the background
 		w.Server.ResetCounts()
 		for _, s := range []*semaphore.Semaphore{fixed, counted} {
 			for _, n := range []int{0, -1} {
-				_, err := s.AcquireN(t.Context(), n)
-				require.ErrorIs(t, err, framework.ErrBadArgument)
-				_, err = s.TryAcquireN(t.Context(), n)
-				require.ErrorIs(t, err, framework.ErrBadArgument)
+				require.ErrorIs(t, testbed.Err(s.AcquireN(t.Context(), n)), framework.ErrBadArgument)
+				require.ErrorIs(t, testbed.Err(s.TryAcquireN(t.Context(), n)), framework.ErrBadArgument)
 			}
 		}
 		require.Empty(t, w.Server.Requests().Requests)
@@ -616,8 +590,7 @@ func TestManyLeases(t *testing.T) {
 	server := zktest.NewServer(t)
 	s, _ := newSemaphore(t, testbed.On(server), "/pool", 100)
 	other, _ := newSemaphore(t, testbed.On(server), "/pool", 100)
-	group, err := s.AcquireN(testbed.Context(t), 100)
-	require.NoError(t, err)
+	group := testbed.Must(s.AcquireN(testbed.Context(t), 100))
 	server.ResetCounts()
 	waiter := begin(testbed.Context(t), other, 1)
 	nodes(t, server, "/pool/leases", 101)
@@ -632,7 +605,7 @@ func TestManyLeases(t *testing.T) {
 // TestOneWaitsAtTheLeases requires that a release wakes one waiter of many.
 func TestOneWaitsAtTheLeases(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, world *testbed.World) {
-		s := fixedOn(t, world.Client(), "/pool", 2)
+		s := fixedOn(world.Client(), "/pool", 2)
 		one, two := acquire(t, s), acquire(t, s)
 		var waiters []<-chan acquiring
 		for i := range 10 {
@@ -695,8 +668,7 @@ func TestCountThatFellInTheQueueIsKnownAtItsFront(t *testing.T) {
 	client, other := bed.Client(t), bed.Client(t)
 	_, count := sharedOn(t, other, "/pool", "/max", 2)
 	s, _ := sharedOn(t, client, "/pool", "/max", 2)
-	queue, err := mutex.New(client, "/pool/locks")
-	require.NoError(t, err)
+	queue := testbed.Must(mutex.New(client, "/pool/locks"))
 	hold := acquire(t, s)
 	front := testbed.Acquire(t, queue)
 	waiter := begin(ctx, s, 1)

@@ -30,10 +30,10 @@ import (
 func TestCloseEndsAWaitAtOnce(t *testing.T) {
 	for _, pauses := range []bool{false, true} {
 		testbed.RunWorld(t, fmt.Sprint("pauses ", pauses), func(t *testing.T, w *testbed.World) {
-			hold := acquire(t, fixedOn(t, w.Client(), "/pool", 1))
+			hold := acquire(t, fixedOn(w.Client(), "/pool", 1))
 			client := w.Client(framework.WithRetryPolicy(retry.Forever(time.Hour)))
 			session := testbed.Session(t, client)
-			waiter := start(t, t.Context(), fixedOn(t, client, "/pool", 1), 1, 1)
+			waiter := start(t, t.Context(), fixedOn(client, "/pool", 1), 1, 1)
 			synctest.Wait()
 			if pauses {
 				require.NoError(t, w.Server.ExpireSession(session.ID()))
@@ -77,10 +77,10 @@ func TestManyLeasesAreGivenUpAsSoonAsOne(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		const max = 31
 		client := w.Client(framework.WithSessionTimeout(40 * time.Second))
-		hold := acquire(t, fixedOn(t, w.Client(), "/pool", max))
+		hold := acquire(t, fixedOn(w.Client(), "/pool", max))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		waiter := start(t, ctx, fixedOn(t, client, "/pool", max), max, 1) // it has all leases but one
+		waiter := start(t, ctx, fixedOn(client, "/pool", max), max, 1) // it has all leases but one
 		synctest.Wait()
 		w.Server.Freeze(testbed.Session(t, client).ID())
 		began := time.Now()
@@ -100,16 +100,13 @@ func TestAcquireN_WaitsForTheSharedMaximum(t *testing.T) {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 			var log testbed.Output
 			client := w.Client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-			count, err := shared.Int32(client, "/max")
-			require.NoError(t, err)
+			count := testbed.Must(shared.Int32(client, "/max"))
 			if low >= 0 {
 				require.NoError(t, count.Set(t.Context(), low))
 			}
-			s, err := semaphore.NewShared(client, "/pool", "/max")
-			require.NoError(t, err)
+			s := testbed.Must(semaphore.NewShared(client, "/pool", "/max"))
 
-			ctx := testbed.Timeout(t, time.Minute)
-			_, err = s.AcquireN(ctx, 3)
+			_, err := s.AcquireN(testbed.Timeout(t, time.Minute), 3)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorIs(t, err, lock.ErrNotAcquired)
 			require.ErrorContains(t, err, reason)
@@ -152,7 +149,7 @@ func TestWhyWaitingWasUselessIsReturned(t *testing.T) {
 func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		of := func(policy connstate.ErrorPolicy) *semaphore.Semaphore {
-			return fixedOn(t, w.Client(framework.WithErrorPolicy(policy)), "/pool", 2)
+			return fixedOn(w.Client(framework.WithErrorPolicy(policy)), "/pool", 2)
 		}
 		holder, first, second := of(connstate.LostEndsHold), of(connstate.SuspendedEndsHold), of(connstate.LostEndsHold)
 		hold := acquire(t, holder)
@@ -177,7 +174,7 @@ func TestWhoLosesALeaseWhileItWaitsForTheNextKeepsItsPlace(t *testing.T) {
 func TestPauseWithoutAServerSaysSo(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		policy := framework.WithRetryPolicy(retry.NTimes(3, time.Minute))
-		s := fixedOn(t, w.Client(framework.WithSessionTimeout(4*time.Second), policy), "/semaphore", 1)
+		s := fixedOn(w.Client(framework.WithSessionTimeout(4*time.Second), policy), "/semaphore", 1)
 		acquire(t, s) // it ends with its session, too
 		time.AfterFunc(time.Second, w.Server.Stop)
 		_, err := s.Acquire(testbed.Timeout(t, 20*time.Second))
@@ -215,7 +212,7 @@ func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM
 			_ = hold.Release() // in an outage it is lost
 		}
 		for range 6 {
-			s := fixedOn(t, bed.Client(t, framework.WithDialer(cluster.DialContext)), "/pool", 1)
+			s := fixedOn(bed.Client(t, framework.WithDialer(cluster.DialContext)), "/pool", 1)
 			workers.Go(func() {
 				for ctx.Err() == nil {
 					worker(s)
@@ -253,8 +250,7 @@ func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM
 func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold))
-		group, err := fixedOn(t, client, "/pool", 2).AcquireN(t.Context(), 2)
-		require.NoError(t, err)
+		group := testbed.Must(fixedOn(client, "/pool", 2).AcquireN(t.Context(), 2))
 		w.Server.Freeze(group.Holds()[0].Session().ID())
 		testbed.Receive(t, group.Done(), "word of the loss")
 		testbed.Session(t, client) // the next session
@@ -274,9 +270,9 @@ func TestNodesOfALostSessionStayUntilRelease(t *testing.T) {
 func TestGivingUp_BetweenTheQueueAndTheLeases(t *testing.T) {
 	for patience := 3 * time.Second; patience < 6*time.Second; patience += 50 * time.Millisecond {
 		testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-			first := acquire(t, fixedOn(t, w.Client(), "/pool", 1))
-			second := start(t, t.Context(), fixedOn(t, w.Client(), "/pool", 1), 1, 1)
-			third := fixedOn(t, w.Client(), "/pool", 1)
+			first := acquire(t, fixedOn(w.Client(), "/pool", 1))
+			second := start(t, t.Context(), fixedOn(w.Client(), "/pool", 1), 1, 1)
+			third := fixedOn(w.Client(), "/pool", 1)
 			time.Sleep(2 * time.Second) // virtual time
 			time.AfterFunc(4*time.Second, func() { _ = first.Release() })
 			_, err := third.Acquire(testbed.Timeout(t, patience))
