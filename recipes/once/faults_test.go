@@ -78,11 +78,9 @@ func TestAnyRequestFailing(t *testing.T) {
 			testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 				s.Spare(true)
 				testbed.Create(t, s.Other, counterPath, []byte{})
-				subject, other := newOnce(t, s.Subject, faultPath, c.opts...), newOnce(t, s.Other, faultPath, c.opts...)
+				subject, other := newOnce(s.Subject, faultPath, c.opts...), newOnce(s.Other, faultPath, c.opts...)
 				if c.held {
-					m, err := mutex.New(s.Other, faultPath)
-					require.NoError(t, err)
-					hold := testbed.Acquire(t, m)
+					hold := testbed.Acquire(t, testbed.Must(mutex.New(s.Other, faultPath)))
 					time.AfterFunc(time.Second, func() { assert.NoError(t, hold.Release()) })
 				}
 				s.Spare(false)
@@ -107,8 +105,7 @@ func TestAnyRequestFailing(t *testing.T) {
 				if !s.Expires {
 					require.NoError(t, err, "one lost request or reply does not fail a call, with this policy")
 				}
-				_, err = other.Do(testbed.Context(t), "key", count.increment(t, s.Other))
-				require.NoError(t, err)
+				require.NoError(t, testbed.Err(other.Do(testbed.Context(t), "key", count.increment(t, s.Other))))
 				committedOnce(t, s.Server)
 				testbed.Eventually(t, func() bool {
 					children, err := s.Server.Children(faultPath)
@@ -133,7 +130,7 @@ func TestRecordingIsRepeated(t *testing.T) {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			client := w.Client(framework.WithRetryPolicy(retry.Never()))
 			require.NoError(t, w.Server.Create(counterPath, nil))
-			o := newOnce(t, client, faultPath)
+			o := newOnce(client, faultPath)
 			ran(t, o, "before")
 			var faults []*zktest.Injection
 			for range 7 {
@@ -154,7 +151,7 @@ func TestRecordingIsRepeated(t *testing.T) {
 // client connect again later.
 func TestRecordingOutlastsASuspension(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		o := newOnce(t, w.Client(framework.WithErrorPolicy(connstate.LostEndsHold)), faultPath)
+		o := newOnce(w.Client(framework.WithErrorPolicy(connstate.LostEndsHold)), faultPath)
 		ran(t, o, "before")
 		r, err := o.Do(testbed.Context(t), "key", func(context.Context) error {
 			w.Server.RefuseConnections(true)
@@ -201,7 +198,7 @@ func TestRecordingAfterTheSession(t *testing.T) {
 	} {
 		testbed.RunWorld(t, c.name, func(t *testing.T, w *testbed.World) {
 			client, second := w.Client(), w.Client()
-			o, other := newOnce(t, client, faultPath, once.WithKeep(3)), newOnce(t, second, faultPath, once.WithKeep(3))
+			o, other := newOnce(client, faultPath, once.WithKeep(3)), newOnce(second, faultPath, once.WithKeep(3))
 			ran(t, other, "before")
 			mine, theirs := testbed.Session(t, client), testbed.Session(t, second)
 			before, work := 0, succeed
@@ -257,7 +254,7 @@ func TestRecordingWhoseRecordCannotBeReadAgain(t *testing.T) {
 	for _, fault := range testbed.Faults {
 		testbed.RunWorld(t, fault.String(), func(t *testing.T, w *testbed.World) {
 			client := w.Client(framework.WithRetryPolicy(retry.Never()))
-			o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+			o, other := newOnce(client, faultPath), newOnce(w.Client(), faultPath)
 			ran(t, other, "before")
 			mine := zktest.OnSession(testbed.Session(t, client).ID())
 			var read *zktest.Injection
@@ -285,7 +282,7 @@ func TestRecordingWhoseRecordCannotBeReadAgain(t *testing.T) {
 func TestALostLockIsNotRecorded(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+		o, other := newOnce(client, faultPath), newOnce(w.Client(), faultPath)
 		s := testbed.Session(t, client)
 		r, err := o.Do(testbed.Context(t), "key", func(ctx context.Context) error {
 			require.NoError(t, w.Server.ExpireSession(s.ID()))
@@ -307,7 +304,7 @@ func TestALateLossIsNotRecorded(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		require.NoError(t, w.Server.Create(counterPath, nil))
-		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+		o, other := newOnce(client, faultPath), newOnce(w.Client(), faultPath)
 		ran(t, o, "before")
 		var first, second counter
 		increment := first.increment(t, client)
@@ -319,8 +316,7 @@ func TestALateLossIsNotRecorded(t *testing.T) {
 			// The first client does not notice in time, as a suspended process.
 			w.Server.Freeze(mine)
 			require.NoError(t, w.Server.Delete(hold.Path()))
-			_, err = other.Do(testbed.Context(t), "key", second.increment(t, w.Client()))
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(other.Do(testbed.Context(t), "key", second.increment(t, w.Client()))))
 			time.AfterFunc(time.Second, func() { w.Server.Thaw(mine) })
 			return nil
 		})
@@ -334,20 +330,19 @@ func TestALateLossIsNotRecorded(t *testing.T) {
 // holds the lock for a minute: the waiters return before.
 func TestWaitersNoticeASuccessAtOnce(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		runner := newOnce(t, w.Client(), faultPath)
+		runner := newOnce(w.Client(), faultPath)
 		ran(t, runner, "before")
-		m, err := mutex.New(w.Client(), faultPath)
-		require.NoError(t, err)
+		m := testbed.Must(mutex.New(w.Client(), faultPath))
 		const n = 5
 		notified := make(chan time.Time, n)
 		var held sync.WaitGroup
-		_, err = runner.Do(testbed.Context(t), "key", func(context.Context) error {
+		_, err := runner.Do(testbed.Context(t), "key", func(context.Context) error {
 			held.Go(func() {
 				assert.NoError(t, m.Do(context.Background(), func(context.Context) error { time.Sleep(time.Minute); return nil }))
 			})
 			time.Sleep(time.Second) // virtual time, until it is in the queue
 			for range n {
-				o := newOnce(t, w.Client(), faultPath)
+				o := newOnce(w.Client(), faultPath)
 				go func() {
 					r, err := o.Do(context.Background(), "key", never(t))
 					assert.NoError(t, err)
@@ -373,7 +368,7 @@ func TestWaitersNoticeASuccessAtOnce(t *testing.T) {
 func TestASuccessBetweenTheLookAndTheLock(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+		o, other := newOnce(client, faultPath), newOnce(w.Client(), faultPath)
 		ran(t, other, "before")
 		gate := w.Server.Block(zktest.OnCreate(), zktest.OnSession(testbed.Session(t, client).ID()))
 		called := testbed.Go(func() error {
@@ -392,7 +387,7 @@ func TestASuccessBetweenTheLookAndTheLock(t *testing.T) {
 func TestClosingTheClient(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client(framework.WithErrorPolicy(connstate.LostEndsHold))
-		o := newOnce(t, client, faultPath)
+		o := newOnce(client, faultPath)
 		ran(t, o, "before")
 		r, err := o.Do(testbed.Context(t), "key", func(context.Context) error {
 			w.Server.RefuseConnections(true)
@@ -403,8 +398,7 @@ func TestClosingTheClient(t *testing.T) {
 		})
 		require.ErrorIs(t, err, framework.ErrClosed)
 		require.True(t, r.Ran)
-		_, err = o.Do(testbed.Context(t), "other", never(t))
-		require.ErrorIs(t, err, framework.ErrClosed)
+		require.ErrorIs(t, testbed.Err(o.Do(testbed.Context(t), "other", never(t))), framework.ErrClosed)
 	})
 }
 
@@ -421,15 +415,14 @@ func TestObserversThatPanic(t *testing.T) {
 					panic("observer")
 				}
 			}}))
-			o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+			o, other := newOnce(client, faultPath), newOnce(w.Client(), faultPath)
 			left.Store(int32(n + 1))
 			func() {
 				defer func() { met = recover() != nil }()
 				_, _ = o.Do(testbed.Context(t), "key", succeed)
 			}()
 			left.Store(-1)
-			_, err := other.Do(testbed.Context(t), "key", succeed)
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(other.Do(testbed.Context(t), "key", succeed)))
 			require.Equal(t, 1, recorded(w.Server, "key"))
 		})
 	}

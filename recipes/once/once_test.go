@@ -57,14 +57,11 @@ type (
 func newJob(t *testing.T, bed *testbed.Bed, opts ...once.Option) (o *once.Once, client *framework.Client, path string) {
 	t.Helper()
 	client, path = bed.Client(t), testbed.Path(t)
-	return newOnce(t, client, path, opts...), client, path
+	return newOnce(client, path, opts...), client, path
 }
 
-func newOnce(t *testing.T, client *framework.Client, path string, opts ...once.Option) *once.Once {
-	t.Helper()
-	o, err := once.New(client, path, opts...)
-	require.NoError(t, err)
-	return o
+func newOnce(client *framework.Client, path string, opts ...once.Option) *once.Once {
+	return testbed.Must(once.New(client, path, opts...))
 }
 
 // succeed is a function of a job that only succeeds.
@@ -113,9 +110,8 @@ func records(t *testing.T, o *once.Once) []once.Record {
 // refused requires that neither Do nor TryDo calls its function, and returns the error of Do.
 func refused(t *testing.T, o *once.Once, key string, want error) error {
 	t.Helper()
-	_, err := o.TryDo(testbed.Context(t), key, never(t))
-	require.ErrorIs(t, err, want)
-	_, err = o.Do(testbed.Context(t), key, never(t))
+	require.ErrorIs(t, testbed.Err(o.TryDo(testbed.Context(t), key, never(t))), want)
+	_, err := o.Do(testbed.Context(t), key, never(t))
 	require.ErrorIs(t, err, want)
 	testbed.OneOp(t, err, "do", o.Path())
 	return err
@@ -137,7 +133,7 @@ func aFleetRunsOnce(t *testing.T, bed *testbed.Bed) {
 		var fleet sync.WaitGroup
 		records := make([]once.Record, 5)
 		for i := range records {
-			o := newOnce(t, bed.Client(t, framework.WithDefaultData(fmt.Append(nil, "member ", i))), path)
+			o := newOnce(bed.Client(t, framework.WithDefaultData(fmt.Append(nil, "member ", i))), path)
 			fleet.Go(func() {
 				var err error
 				records[i], err = o.Do(testbed.Context(t), key, func(context.Context) error {
@@ -169,17 +165,14 @@ func aFleetRunsOnce(t *testing.T, bed *testbed.Bed) {
 
 func aMutexExcludes(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	m, err := mutex.New(bed.Client(t), path)
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(bed.Client(t), path))
 	hold := testbed.Acquire(t, m)
-	o := newOnce(t, bed.Client(t), path)
-	_, err = o.TryDo(testbed.Context(t), "a", never(t))
-	require.ErrorIs(t, err, once.ErrRunning)
+	o := newOnce(bed.Client(t), path)
+	require.ErrorIs(t, testbed.Err(o.TryDo(testbed.Context(t), "a", never(t))), once.ErrRunning)
 	require.NoError(t, hold.Release())
 	testbed.CatchUp(t, bed.Client(t))
-	_, err = o.Do(testbed.Context(t), "a", func(ctx context.Context) error {
-		_, err := m.TryAcquire(testbed.Context(t))
-		assert.ErrorIs(t, err, lock.ErrNotAcquired)
+	_, err := o.Do(testbed.Context(t), "a", func(ctx context.Context) error {
+		assert.ErrorIs(t, testbed.Err(m.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
 		return nil
 	})
 	require.NoError(t, err)
@@ -188,8 +181,8 @@ func aMutexExcludes(t *testing.T, bed *testbed.Bed) {
 
 func tryDoNamesTheRunner(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
-	runner := newOnce(t, bed.Client(t), path, once.WithLock(lock.WithData([]byte("host-7:42"))))
-	other := newOnce(t, bed.Client(t), path)
+	runner := newOnce(bed.Client(t), path, once.WithLock(lock.WithData([]byte("host-7:42"))))
+	other := newOnce(bed.Client(t), path)
 	r, err := runner.Do(testbed.Context(t), "a", func(ctx context.Context) error {
 		_, err := other.TryDo(testbed.Context(t), "b", never(t))
 		testbed.OneOp(t, err, "try", path)
@@ -230,8 +223,7 @@ func aCanceledCallIsNotRecorded(t *testing.T, bed *testbed.Bed) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.False(t, r.Ran)
 	noLock(t, client, path)
-	_, err = o.Do(ctx, "a", never(t))
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, testbed.Err(o.Do(ctx, "a", never(t))), context.Canceled)
 	ran(t, o, "a")
 }
 
@@ -277,8 +269,7 @@ func commitsOnce(t *testing.T, bed *testbed.Bed) {
 	require.False(t, testbed.Exists(t, client, target+"-new"))
 	require.ErrorIs(t, once.Commit(after, &zk.DeleteRequest{Path: target, Version: -1}), lock.ErrReleased)
 	require.ErrorIs(t, once.Commit(testbed.Context(t), &zk.DeleteRequest{Path: target, Version: -1}), framework.ErrBadArgument)
-	_, err = once.Hold(testbed.Context(t))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(once.Hold(testbed.Context(t))), framework.ErrBadArgument)
 }
 
 func refusedCommit(t *testing.T, bed *testbed.Bed) {
@@ -319,8 +310,7 @@ func foreignData(t *testing.T, bed *testbed.Bed) {
 	for i, text := range []string{"", "127.0.0.1", "{}", `{"n":-1,"done":[]}`, `{"n":1}`, `{"n":"1","done":[]}`, `[]`, `{"n":1,"done":{}}`, `null`} {
 		testbed.Create(t, client, path+"/once", []byte(text), framework.ContainerParents(), framework.OrSet())
 		refused(t, o, "a", once.ErrBadValue)
-		_, err := o.Records(testbed.Context(t))
-		require.ErrorIs(t, err, once.ErrBadValue, text)
+		require.ErrorIs(t, testbed.Err(o.Records(testbed.Context(t))), once.ErrBadValue, text)
 		require.ErrorIs(t, o.Forget(testbed.Context(t), "a"), once.ErrBadValue, text)
 		require.ErrorIs(t, o.Run(testbed.Context(t), once.Every(time.Hour), func(context.Context, time.Time) error { return nil }), once.ErrBadValue)
 		require.Equal(t, text, testbed.Get(t, client, path+"/once"))
@@ -344,11 +334,11 @@ func unknownFieldsStay(t *testing.T, bed *testbed.Bed) {
 func noRightToWrite(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	owner := bed.Client(t, framework.WithAuth("digest", []byte("owner:secret")))
-	ran(t, newOnce(t, owner, path), "before")
+	ran(t, newOnce(owner, path), "before")
 	testbed.SetACL(t, owner, path+"/once", append(zk.WorldACL(zk.PermRead), zk.AuthACL(zk.PermAll)...))
 	client := bed.Client(t)
 	for _, opts := range [][]once.Option{nil, {once.WithMinInterval(time.Nanosecond)}} {
-		o := newOnce(t, client, path, opts...)
+		o := newOnce(client, path, opts...)
 		done(t, o, "before")
 		for range 2 {
 			require.ErrorContains(t, refused(t, o, "a", zk.ErrNoAuth), `write node "once"`)
@@ -357,17 +347,17 @@ func noRightToWrite(t *testing.T, bed *testbed.Bed) {
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	}
 	noLock(t, client, path)
-	ran(t, newOnce(t, owner, path), "a")
+	ran(t, newOnce(owner, path), "a")
 
 	// A record that the client creates itself, and is not permitted to write.
 	path = testbed.Path(t)
 	readers := bed.Client(t, framework.WithACLProvider(func(string) []zk.ACL { return zk.WorldACL(zk.PermAll &^ zk.PermWrite) }))
-	refused(t, newOnce(t, readers, path), "a", zk.ErrNoAuth)
+	refused(t, newOnce(readers, path), "a", zk.ErrNoAuth)
 }
 
 func minInterval(t *testing.T, bed *testbed.Bed) {
 	patient, client, path := newJob(t, bed, once.WithMinInterval(time.Hour))
-	hasty := newOnce(t, client, path, once.WithMinInterval(time.Nanosecond))
+	hasty := newOnce(client, path, once.WithMinInterval(time.Nanosecond))
 	ran(t, patient, "a")
 	done(t, patient, "a")
 	err := refused(t, patient, "b", once.ErrTooSoon)
@@ -381,7 +371,7 @@ func minInterval(t *testing.T, bed *testbed.Bed) {
 
 func concurrentWrites(t *testing.T, bed *testbed.Bed) {
 	o, client, path := newJob(t, bed)
-	operator := newOnce(t, bed.Client(t), path)
+	operator := newOnce(bed.Client(t), path)
 	ran(t, o, "a")
 	ran(t, o, "b")
 	r, err := o.Do(testbed.Context(t), "c", func(ctx context.Context) error {
@@ -413,23 +403,22 @@ func concurrentWrites(t *testing.T, bed *testbed.Bed) {
 func compressing(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	client := bed.Client(t, framework.WithCompression())
-	o := newOnce(t, client, path)
+	o := newOnce(client, path)
 	text := strings.Repeat("compressed ", 100)
 	_, err := o.Do(testbed.Context(t), "a", func(ctx context.Context) error {
 		return once.Commit(ctx, &zk.CreateRequest{Path: path + "-result", Data: []byte(text)})
 	})
 	require.NoError(t, err)
 	require.Equal(t, text, testbed.Get(t, client, path+"-result"))
-	done(t, newOnce(t, bed.Client(t), path), "a")
+	done(t, newOnce(bed.Client(t), path), "a")
 }
 
 func TestNewRefusesBadArguments(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := testbed.On(server).Client(t)
 	small := testbed.On(server).Client(t, framework.WithMaxRequest(50_000))
-	_, err := once.New(small, "/job", once.WithKeep(50))
-	require.NoError(t, err)
-	_, err = once.New(client, "/job", once.WithKeep(1000), once.WithLock(lock.WithMaxLeases(1), lock.WithMaxHold(time.Hour), lock.WithLockDelay(time.Second)))
+	require.NoError(t, testbed.Err(once.New(small, "/job", once.WithKeep(50))))
+	_, err := once.New(client, "/job", once.WithKeep(1000), once.WithLock(lock.WithMaxLeases(1), lock.WithMaxHold(time.Hour), lock.WithLockDelay(time.Second)))
 	require.NoError(t, err)
 	for _, c := range []struct {
 		client *framework.Client
@@ -459,8 +448,7 @@ func TestNewRefusesBadArguments(t *testing.T) {
 
 func TestBadArguments(t *testing.T) {
 	server := zktest.NewServer(t)
-	client := testbed.On(server).Client(t)
-	o := newOnce(t, client, "/job")
+	o := newOnce(testbed.On(server).Client(t), "/job")
 	require.Equal(t, "/job", o.Path())
 	for _, key := range []string{"", strings.Repeat("x", 256), strings.Repeat("x", 1<<20), "a\nb", "a\x00", "\xff"} {
 		for op, do := range map[string]call{"do": o.Do, "try": o.TryDo} {
@@ -470,11 +458,9 @@ func TestBadArguments(t *testing.T) {
 			require.Less(t, len(err.Error()), 500)
 		}
 	}
-	_, err := o.Do(t.Context(), "a", nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(o.Do(t.Context(), "a", nil)), framework.ErrBadArgument)
 	var none context.Context
-	_, err = o.Do(none, "a", never(t))
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(o.Do(none, "a", never(t))), framework.ErrBadArgument)
 	require.ErrorIs(t, o.Run(t.Context(), nil, func(context.Context, time.Time) error { return nil }), framework.ErrBadArgument)
 	require.ErrorIs(t, o.Run(t.Context(), once.Every(time.Hour), nil), framework.ErrBadArgument)
 	require.False(t, server.Exists("/job"), "no request was sent")
@@ -492,10 +478,9 @@ func TestTheLargestRecordFits(t *testing.T) {
 		}
 	}
 	require.Greater(t, keep, 20)
-	o := newOnce(t, client, "/job", once.WithKeep(keep))
+	o := newOnce(client, "/job", once.WithKeep(keep))
 	for i := range keep + 2 {
-		r := ran(t, o, fmt.Sprint(i, strings.Repeat(`"`, 253)))
-		require.NotContains(t, r.By, "\n")
+		require.NotContains(t, ran(t, o, fmt.Sprint(i, strings.Repeat(`"`, 253))).By, "\n")
 	}
 	require.Greater(t, len(testbed.ServerData(t, server, "/job/once")), 15_000, "the limit is not generous")
 }

@@ -36,10 +36,9 @@ func TestEntriesThatDelayNothing(t *testing.T) {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			record := `{"n":2,"done":[{"key":"a","by":"x","id":"i","at":"1999-12-31T00:00:00Z"},` + c.newest + `]}`
 			require.NoError(t, w.Server.Create(faultPath+"/once", []byte(record)))
-			o := newOnce(t, w.Client(), faultPath, once.WithMinInterval(time.Minute))
+			o := newOnce(w.Client(), faultPath, once.WithMinInterval(time.Minute))
 			if c.future {
-				_, err := o.Do(testbed.Context(t), "key", never(t))
-				require.ErrorContains(t, err, "1m0s left")
+				require.ErrorContains(t, testbed.Err(o.Do(testbed.Context(t), "key", never(t))), "1m0s left")
 				time.Sleep(time.Minute) // virtual time: what the error says is left
 			}
 			ran(t, o, "key")
@@ -55,7 +54,7 @@ func TestEntriesThatDelayNothing(t *testing.T) {
 func TestNoRoomIsFoundBeforeTheFunction(t *testing.T) {
 	const limit = 20_000
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		o := newOnce(t, w.Client(framework.WithMaxRequest(limit)), faultPath, once.WithKeep(10))
+		o := newOnce(w.Client(framework.WithMaxRequest(limit)), faultPath, once.WithKeep(10))
 		require.NoError(t, w.Server.Create(faultPath+"/once", []byte(`{"n":0,"done":[]}`)))
 		refused := 0
 		for size := limit - 1000; size < limit+100; size += 10 {
@@ -80,7 +79,7 @@ func TestNoRoomIsFoundBeforeTheFunction(t *testing.T) {
 func TestForgetRemovesOneSuccess(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+		o, other := newOnce(client, faultPath), newOnce(w.Client(), faultPath)
 		ran(t, other, "key")
 		mine := zktest.OnSession(testbed.Session(t, client).ID())
 		lost := w.Server.Inject(zktest.LoseReply, 0, zktest.OnOp("setData"), mine)
@@ -102,7 +101,7 @@ func TestNumbersStartAgain(t *testing.T) {
 		"with a delay": {once.WithLock(lock.WithLockDelay(time.Second))},
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
-			o := newOnce(t, w.Client(framework.WithCompression()), faultPath, opts...)
+			o := newOnce(w.Client(framework.WithCompression()), faultPath, opts...)
 			a := ran(t, o, "a")
 			since := time.Now()
 			time.Sleep(time.Minute) // virtual time between two successes
@@ -121,11 +120,8 @@ func TestNumbersStartAgain(t *testing.T) {
 				time.Sleep(time.Minute) // virtual time between two successes
 				require.NoError(t, w.Server.SetSequence(faultPath, next))
 				if next == 1<<30 { // not while another contender is in the queue
-					m, err := mutex.New(w.Client(), faultPath)
-					require.NoError(t, err)
-					hold := testbed.Acquire(t, m)
-					_, err = o.TryDo(testbed.Context(t), "c", never(t))
-					require.ErrorIs(t, err, once.ErrRunning)
+					hold := testbed.Acquire(t, testbed.Must(mutex.New(w.Client(), faultPath)))
+					require.ErrorIs(t, testbed.Err(o.TryDo(testbed.Context(t), "c", never(t))), once.ErrRunning)
 					require.NoError(t, hold.Release())
 				} else {
 					_, err := o.Do(testbed.Context(t), "c", never(t))
@@ -147,7 +143,7 @@ func TestNumbersStartAgain(t *testing.T) {
 // runs.
 func TestNumbersStartAgainBetweenFirings(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		o := newOnce(t, w.Client(), faultPath)
+		o := newOnce(w.Client(), faultPath)
 		var c calls
 		run := func(d time.Duration) {
 			require.ErrorIs(t, o.Run(testbed.Timeout(t, d), once.Every(time.Hour), c.job(t, 0)), context.DeadlineExceeded)

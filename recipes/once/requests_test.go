@@ -57,8 +57,8 @@ func TestRequests(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		tr := newTrace(w.Server)
-		o := newOnce(t, client, "/job")
-		timed := newOnce(t, client, "/job", once.WithMinInterval(time.Millisecond))
+		o := newOnce(client, "/job")
+		timed := newOnce(client, "/job", once.WithMinInterval(time.Millisecond))
 		key := 0
 		do := func(call call) []string {
 			time.Sleep(2 * time.Second) // virtual time: a path that is used soon again is not listed
@@ -84,7 +84,7 @@ func TestRequests(t *testing.T) {
 		}
 
 		// A record that changes between the first look and the lock: one more.
-		other := newOnce(t, w.Client(), "/job")
+		other := newOnce(w.Client(), "/job")
 		gate := w.Server.Block(zktest.OnCreate())
 		tr.take()
 		result := testbed.Go(func() error {
@@ -118,10 +118,8 @@ func TestRequestsOfAFleet(t *testing.T) {
 				var mutexes []*mutex.Mutex
 				for range n {
 					client := w.Client(lock.WithObserver(lock.Observer{}))
-					jobs = append(jobs, newOnce(t, client, "/job"))
-					m, err := mutex.New(client, "/mutex")
-					require.NoError(t, err)
-					mutexes = append(mutexes, m)
+					jobs = append(jobs, newOnce(client, "/job"))
+					mutexes = append(mutexes, testbed.Must(mutex.New(client, "/mutex")))
 				}
 				tr := newTrace(w.Server)
 				fleet := func(call func(i int)) []string {

@@ -19,11 +19,7 @@ import (
 
 func TestEvery(t *testing.T) {
 	next := once.Every(time.Hour)
-	at := func(text string) time.Time {
-		parsed, err := time.Parse(time.RFC3339Nano, text)
-		require.NoError(t, err)
-		return parsed
-	}
+	at := func(text string) time.Time { return testbed.Must(time.Parse(time.RFC3339Nano, text)) }
 	for from, want := range map[string]string{
 		"2026-11-28T10:00:00Z":           "2026-11-28T11:00:00Z",
 		"2026-11-28T09:59:59.999999999Z": "2026-11-28T10:00:00Z",
@@ -94,7 +90,7 @@ func TestALongRunLeadsToOneCall(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		var c calls
 		for range 3 {
-			defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Minute), c.job(t, 150*time.Second))()
+			defer run(t, newOnce(w.Client(), "/job"), once.Every(time.Minute), c.job(t, 150*time.Second))()
 		}
 		time.Sleep(9*time.Minute + time.Second)
 		// 00:01 runs until 00:03:30, 00:03 until 00:06, 00:06 until 00:08:30, 00:08 until 00:11.
@@ -108,13 +104,13 @@ func TestAnOutageLeadsToOneCall(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		var c calls
 		client := w.Client()
-		stop := run(t, newOnce(t, client, "/job"), once.Every(time.Minute), c.job(t, time.Second))
+		stop := run(t, newOnce(client, "/job"), once.Every(time.Minute), c.job(t, time.Second))
 		time.Sleep(90 * time.Second)
 		require.Equal(t, []string{"00:01"}, c.take())
 		stop()
 		require.NoError(t, client.Close())
 		time.Sleep(100 * time.Hour)
-		defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Minute), c.job(t, time.Second))()
+		defer run(t, newOnce(w.Client(), "/job"), once.Every(time.Minute), c.job(t, time.Second))()
 		time.Sleep(10 * time.Second)
 		require.Equal(t, []string{"04:01"}, c.take())
 		w.Server.RefuseConnections(true)
@@ -132,19 +128,19 @@ func TestMissedFirings(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		var c calls
 		options := []once.Option{once.WithMissed(10 * time.Minute)}
-		stop := run(t, newOnce(t, w.Client(), "/job", options...), once.Every(time.Hour), c.job(t, time.Second))
+		stop := run(t, newOnce(w.Client(), "/job", options...), once.Every(time.Hour), c.job(t, time.Second))
 		time.Sleep(61 * time.Minute)
 		require.Equal(t, []string{"01:00"}, c.take())
 		stop()
 		time.Sleep(90 * time.Minute) // 02:31
-		stop = run(t, newOnce(t, w.Client(), "/job", options...), once.Every(time.Hour), c.job(t, time.Second))
+		stop = run(t, newOnce(w.Client(), "/job", options...), once.Every(time.Hour), c.job(t, time.Second))
 		time.Sleep(20 * time.Minute)
 		require.Empty(t, c.take(), "it is too late for 02:00")
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, []string{"03:00"}, c.take())
 		stop()
 		time.Sleep(65 * time.Minute) // 04:06
-		defer run(t, newOnce(t, w.Client(), "/job", options...), once.Every(time.Hour), c.job(t, time.Second))()
+		defer run(t, newOnce(w.Client(), "/job", options...), once.Every(time.Hour), c.job(t, time.Second))()
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"04:00"}, c.take())
 	})
@@ -156,7 +152,7 @@ func TestRestartsMoreFrequentThanFirings(t *testing.T) {
 		var c calls
 		client := w.Client()
 		for range 10 {
-			stop := run(t, newOnce(t, client, "/job"), once.Every(time.Minute), c.job(t, time.Second))
+			stop := run(t, newOnce(client, "/job"), once.Every(time.Minute), c.job(t, time.Second))
 			time.Sleep(50 * time.Second)
 			stop()
 			time.Sleep(10*time.Second + 100*time.Millisecond)
@@ -170,14 +166,14 @@ func TestOthersTakeOver(t *testing.T) {
 		first := w.Client()
 		var c calls
 		began := make(chan struct{}, 1)
-		stop := run(t, newOnce(t, first, "/job"), once.Every(time.Hour), func(ctx context.Context, _ time.Time) error {
+		stop := run(t, newOnce(first, "/job"), once.Every(time.Hour), func(ctx context.Context, _ time.Time) error {
 			began <- struct{}{}
 			<-ctx.Done()
 			return nil
 		})
 		defer stop()
 		<-began
-		defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Hour), c.job(t, time.Second))()
+		defer run(t, newOnce(w.Client(), "/job"), once.Every(time.Hour), c.job(t, time.Second))()
 		time.Sleep(time.Minute)
 		require.Empty(t, c.take())
 		require.NoError(t, w.Server.ExpireSession(testbed.Session(t, first).ID()))
@@ -192,7 +188,7 @@ func TestFailuresBackOff(t *testing.T) {
 		var failures atomic.Int32
 		fail := func(context.Context, time.Time) error { failures.Add(1); return errors.New("bad") }
 		for range 3 {
-			defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Hour), fail)()
+			defer run(t, newOnce(w.Client(), "/job"), once.Every(time.Hour), fail)()
 		}
 		time.Sleep(time.Hour + time.Second/2)
 		require.EqualValues(t, 3, failures.Swap(0), "each tries at once")
@@ -212,7 +208,7 @@ func TestFailuresBackOff(t *testing.T) {
 func TestRunPassesAPanicOn(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		o := newOnce(t, client, "/job")
+		o := newOnce(client, "/job")
 		require.PanicsWithValue(t, "oops", func() {
 			_ = o.Run(context.Background(), once.Every(time.Minute), func(context.Context, time.Time) error { panic("oops") })
 		})
@@ -223,7 +219,7 @@ func TestRunPassesAPanicOn(t *testing.T) {
 		all.Wait()
 		noLock(t, client, "/job")
 		var c calls
-		defer run(t, newOnce(t, w.Client(), "/job"), once.Every(time.Minute), c.job(t, 0))()
+		defer run(t, newOnce(w.Client(), "/job"), once.Every(time.Minute), c.job(t, 0))()
 		time.Sleep(time.Minute)
 		require.NotEmpty(t, c.take())
 	})
@@ -232,7 +228,7 @@ func TestRunPassesAPanicOn(t *testing.T) {
 func TestErrorsOfRun(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
-		o := newOnce(t, client, "/job")
+		o := newOnce(client, "/job")
 		never := func(context.Context, time.Time) error { assert.Fail(t, "called"); return nil }
 		for _, next := range []func(time.Time) time.Time{
 			once.Every(0), once.Every(-1),
@@ -261,7 +257,7 @@ func TestErrorsOfRun(t *testing.T) {
 func TestTheServersClockDecides(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		var c calls
-		o := newOnce(t, w.Client(), "/job")
+		o := newOnce(w.Client(), "/job")
 		f := func(_ context.Context, firing time.Time) error { c.add(firing); return nil }
 		defer run(t, o, once.Every(time.Hour), f)()
 		time.Sleep(time.Minute)
@@ -290,7 +286,7 @@ func TestFiringsInAnyOrderOfRestarts(t *testing.T) {
 			all.Go(func() {
 				for j := range 6 {
 					ctx := testbed.Timeout(t, time.Duration(7*i+13*j+5)*6*time.Second)
-					err := newOnce(t, client, "/job").Run(ctx, once.Every(time.Minute), f)
+					err := newOnce(client, "/job").Run(ctx, once.Every(time.Minute), f)
 					assert.ErrorIs(t, err, context.DeadlineExceeded)
 				}
 			})
@@ -307,7 +303,7 @@ func TestFiringsInAnyOrderOfRestarts(t *testing.T) {
 // a call that begins later does.
 func TestForgetBesideRun(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		o := newOnce(t, w.Client(), "/job")
+		o := newOnce(w.Client(), "/job")
 		var c calls
 		defer run(t, o, once.Every(time.Hour), c.job(t, 0))()
 		time.Sleep(90 * time.Minute) // virtual time: the firing of 01:00 is over
@@ -319,7 +315,7 @@ func TestForgetBesideRun(t *testing.T) {
 		require.Empty(t, c.take())
 
 		later := testbed.Timeout(t, 10*time.Minute)
-		require.ErrorIs(t, newOnce(t, w.Client(), "/job").Run(later, once.Every(time.Hour), c.job(t, 0)), context.DeadlineExceeded)
+		require.ErrorIs(t, newOnce(w.Client(), "/job").Run(later, once.Every(time.Hour), c.job(t, 0)), context.DeadlineExceeded)
 		require.Equal(t, []string{"01:00"}, c.take())
 		time.Sleep(30 * time.Minute) // virtual time: the firing of 02:00 is over
 		require.Equal(t, []string{"02:00"}, c.take())
@@ -331,7 +327,7 @@ func TestRun_InAViewOfALostSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		session := testbed.Session(t, client)
-		o := newOnce(t, client.In(session), faultPath)
+		o := newOnce(client.In(session), faultPath)
 		fired := make(chan time.Time, 1)
 		done := testbed.Go(func() error {
 			return o.Run(t.Context(), once.Every(time.Minute), func(_ context.Context, firing time.Time) error {

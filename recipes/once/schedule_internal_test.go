@@ -15,8 +15,7 @@ import (
 // firing is not due, and waits.
 func TestAFastClientWaits(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		o, err := New(w.Client(), "/job")
-		require.NoError(t, err)
+		o := testbed.Must(New(w.Client(), "/job"))
 		called := 0
 		r := &runner{Once: o, next: Every(time.Hour), f: func(_ context.Context, firing time.Time) error {
 			called++
@@ -26,14 +25,11 @@ func TestAFastClientWaits(t *testing.T) {
 		require.NoError(t, r.begin(testbed.Context(t)))
 		time.Sleep(50 * time.Minute)
 		r.clock.then = r.clock.then.Add(20 * time.Minute)
-		again, err := r.step(context.Background())
-		require.NoError(t, err)
-		require.False(t, again)
+		require.False(t, testbed.Must(r.step(context.Background())))
 		require.Zero(t, called)
 		require.WithinDuration(t, time.Now(), r.clock.now(), time.Second, "it has learned the time")
 		for called == 0 {
-			_, err := r.step(context.Background())
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(r.step(context.Background())))
 		}
 		require.Zero(t, time.Now().Minute())
 	})

@@ -41,7 +41,7 @@ func TestAnyRequestOfAWaiterFailing(t *testing.T) {
 
 func waiterWorld(t *testing.T, w *testbed.World, runner string, others int, fault zktest.Fault, n int) (met bool) {
 	client := w.Client()
-	first := newOnce(t, client, faultPath)
+	first := newOnce(client, faultPath)
 	ran(t, first, "before")
 	session := testbed.Session(t, client)
 	key := "key"
@@ -66,7 +66,7 @@ func waiterWorld(t *testing.T, w *testbed.World, runner string, others int, faul
 	<-begun
 	var count counter
 	wait := func(client *framework.Client) {
-		o := newOnce(t, client, faultPath)
+		o := newOnce(client, faultPath)
 		all.Go(func() {
 			_, err := o.Do(context.Background(), "key", func(context.Context) error {
 				count.calls.Add(1)
@@ -98,8 +98,7 @@ func waiterWorld(t *testing.T, w *testbed.World, runner string, others int, faul
 	met = injected.Met()
 	w.Server.ClearFaults()
 	all.Wait()
-	_, err := first.Do(testbed.Context(t), "key", succeed)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(first.Do(testbed.Context(t), "key", succeed)))
 	require.Equal(t, 1, recorded(w.Server, "key"))
 	if runner == "succeeds" {
 		require.Zero(t, count.calls.Load())
@@ -121,7 +120,7 @@ func TestCancelingAtAnyRequest(t *testing.T) {
 					testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 						require.NoError(t, w.Server.Create(counterPath, nil))
 						client := w.Client()
-						o, other := newOnce(t, client, faultPath), newOnce(t, w.Client(), faultPath)
+						o, other := newOnce(client, faultPath), newOnce(w.Client(), faultPath)
 						seen := 0
 						nth := zktest.On(func(zktest.Request) bool { seen++; return seen == n+1 })
 						hold := w.Server.Block
