@@ -26,7 +26,7 @@ const faultPath = "/deep/down/election"
 func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 	testbed.EachRequest(t, func(t *testing.T, s *testbed.Scenario) {
 		c := scenario{
-			s, electionOn(t, s.Subject, faultPath, leader.WithID("subject")), electionOn(t, s.Other, faultPath, leader.WithID("other")),
+			s, electionOn(s.Subject, faultPath, leader.WithID("subject")), electionOn(s.Other, faultPath, leader.WithID("other")),
 		}
 		test(t, c)
 		c.finish(t)
@@ -37,8 +37,7 @@ func eachRequest(t *testing.T, test func(t *testing.T, s scenario)) {
 // the subject remains.
 func (s scenario) finish(t *testing.T) {
 	t.Helper()
-	term := campaign(t, s.other)
-	require.NoError(t, term.Release())
+	require.NoError(t, campaign(t, s.other).Release())
 	testbed.Eventually(t, func() bool {
 		children, err := s.Server.Children(faultPath)
 		return err != nil || len(children) == 0
@@ -49,8 +48,7 @@ func (s scenario) finish(t *testing.T) {
 // session that is expired by force gives no warning, so its leader may be notified later.
 func (s scenario) checkAlone(t *testing.T, term *leader.Term) {
 	t.Helper()
-	ctx := testbed.Timeout(t, 30*time.Millisecond)
-	second, err := s.other.Campaign(ctx)
+	second, err := s.other.Campaign(testbed.Timeout(t, 30*time.Millisecond))
 	if err != nil {
 		require.ErrorIs(t, testbed.Listed(t, s.other, "Campaign", err), context.DeadlineExceeded)
 		return
@@ -97,8 +95,7 @@ func TestWaitingCampaignWithAnyRequestFailing(t *testing.T) {
 func TestCancelledCampaignWithAnyRequestFailing(t *testing.T) { // etcd #21128 leaves its key
 	eachRequest(t, func(t *testing.T, s scenario) {
 		ahead := campaign(t, s.other)
-		ctx := testbed.Timeout(t, 30*time.Millisecond)
-		_, err := s.subject.Campaign(ctx)
+		_, err := s.subject.Campaign(testbed.Timeout(t, 30*time.Millisecond))
 		require.ErrorIs(t, testbed.Listed(t, s.subject, "Campaign", err), context.DeadlineExceeded)
 		require.NoError(t, ahead.Err())
 		require.NoError(t, ahead.Release())

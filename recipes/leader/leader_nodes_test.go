@@ -40,11 +40,11 @@ func selectorNodes(t *testing.T, bed *testbed.Bed) {
 func nodes(t *testing.T, bed *testbed.Bed, name, first string, opts ...leader.Option) {
 	path := testbed.Path(t)
 	client := bed.Client(t, framework.WithDefaultData([]byte("default")))
-	e := electionOn(t, client, path, opts...)
+	e := electionOn(client, path, opts...)
 	a := campaign(t, e)
 	require.Equal(t, first, a.ID())
 	ctx, cancel := context.WithCancel(testbed.Context(t))
-	c := campaigning(t, ctx, electionOn(t, client, path, append(opts, leader.WithID("host-7"))...), 2)
+	c := campaigning(t, ctx, electionOn(client, path, append(opts, leader.WithID("host-7"))...), 2)
 	require.Equal(t, map[string]string{name + "0000000000": first, name + "0000000001": "host-7"}, children(t, client, path))
 	require.Equal(t, []string{first, "host-7"}, ids(participants(t, e, 2)))
 	cancel()
@@ -55,13 +55,11 @@ func nodes(t *testing.T, bed *testbed.Bed, name, first string, opts ...leader.Op
 func twoElections(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	client := bed.Client(t)
-	latch, selector := electionOn(t, client, path, leader.WithID("l")), electionOn(t, client, path, leader.WithID("s"), leader.WithSelector())
+	latch, selector := electionOn(client, path, leader.WithID("l")), electionOn(client, path, leader.WithID("s"), leader.WithSelector())
 	a, b := campaign(t, latch), campaign(t, selector)
 	for e, id := range map[*leader.Election]string{latch: "l", selector: "s"} {
 		require.Equal(t, []string{id}, ids(participants(t, e, 1)))
-		who, err := e.Leader(testbed.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, id, who.ID)
+		require.Equal(t, id, testbed.Must(e.Leader(testbed.Context(t))).ID)
 	}
 	require.NoError(t, a.Release())
 	noLeader(t, latch)
@@ -71,11 +69,9 @@ func twoElections(t *testing.T, bed *testbed.Bed) {
 func selectorIsAMutex(t *testing.T, bed *testbed.Bed) {
 	path := testbed.Path(t)
 	e, client := newElection(t, bed, path, leader.WithSelector())
-	m, err := mutex.New(client, path)
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, path))
 	term := campaign(t, e)
-	_, err = m.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(m.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
 	require.NoError(t, term.Release())
 	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 }
@@ -101,13 +97,11 @@ func guard(t *testing.T, bed *testbed.Bed) {
 
 	third := campaign(t, e)
 	set := framework.SetOp(data, []byte("third"))
-	_, err := third.Multi(ctx, set)
-	require.NoError(t, err)
-	_, err = second.Multi(ctx, set)
+	require.NoError(t, testbed.Err(third.Multi(ctx, set)))
+	_, err := second.Multi(ctx, set)
 	require.ErrorIs(t, err, framework.ErrLost)
 	testbed.OneOp(t, err, "multi", second.Path())
-	_, err = third.ReleaseWith(ctx, framework.SetOp(data, []byte("resigned")))
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(third.ReleaseWith(ctx, framework.SetOp(data, []byte("resigned")))))
 	require.ErrorIs(t, third.Err(), lock.ErrReleased)
 	require.Equal(t, "resigned", testbed.Get(t, client, data))
 	participants(t, e, 0)
@@ -137,11 +131,10 @@ func TestBadArgumentsAreRefusedAtOnce(t *testing.T) { // CUR-LDR-09
 		"empty path element": {client, "/a//b", leader.WithSelector(), framework.ErrBadPath},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := leader.New(c.client, c.path, c.opt)
-			require.ErrorIs(t, err, c.want)
+			require.ErrorIs(t, testbed.Err(leader.New(c.client, c.path, c.opt)), c.want)
 		})
 	}
-	e := electionOn(t, client, "/election")
+	e := electionOn(client, "/election")
 	require.ErrorIs(t, e.Run(t.Context(), nil), framework.ErrBadArgument)
 	require.ErrorIs(t, e.Lead(t.Context(), nil), framework.ErrBadArgument)
 }

@@ -59,14 +59,11 @@ func TestElection(t *testing.T) {
 func newElection(t *testing.T, bed *testbed.Bed, path string, opts ...leader.Option) (*leader.Election, *framework.Client) {
 	t.Helper()
 	client := bed.Client(t)
-	return electionOn(t, client, path, opts...), client
+	return electionOn(client, path, opts...), client
 }
 
-func electionOn(t *testing.T, client *framework.Client, path string, opts ...leader.Option) *leader.Election {
-	t.Helper()
-	e, err := leader.New(client, path, opts...)
-	require.NoError(t, err)
-	return e
+func electionOn(client *framework.Client, path string, opts ...leader.Option) *leader.Election {
+	return testbed.Must(leader.New(client, path, opts...))
 }
 
 func campaign(t *testing.T, e *leader.Election) *leader.Term {
@@ -141,8 +138,7 @@ func token(t *testing.T, term *leader.Term) int64 {
 // noLeader checks that an election has no leader.
 func noLeader(t *testing.T, e *leader.Election, why ...any) {
 	t.Helper()
-	_, err := e.Leader(testbed.Context(t))
-	require.ErrorIs(t, err, leader.ErrNoLeader, why...)
+	require.ErrorIs(t, testbed.Err(e.Leader(testbed.Context(t))), leader.ErrNoLeader, why...)
 }
 
 // onlyOwner is an ACL that permits nothing to other clients.
@@ -160,7 +156,7 @@ func inOrder(t *testing.T, bed *testbed.Bed) {
 	client := bed.Client(t) // one for all, as in Java's test
 	var queue []<-chan result
 	for i := range 5 {
-		e := electionOn(t, client, path, leader.WithID(fmt.Sprint(i)))
+		e := electionOn(client, path, leader.WithID(fmt.Sprint(i)))
 		queue = append(queue, campaigning(t, testbed.Context(t), e, i+1))
 	}
 	for i, c := range queue {
@@ -234,10 +230,9 @@ func refusedGetsTheError(t *testing.T, bed *testbed.Bed) {
 	owner := bed.Client(t, framework.WithAuth("digest", []byte("me:secret")))
 	testbed.Create(t, owner, dir, nil, onlyOwner)
 	e, _ := newElection(t, bed, path)
-	_, err := e.Campaign(testbed.Context(t))
-	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.ErrorIs(t, testbed.Err(e.Campaign(testbed.Context(t))), zk.ErrNoAuth)
 	require.ErrorIs(t, e.Run(testbed.Context(t), func(context.Context, *leader.Term) error { return errEnough }), zk.ErrNoAuth)
-	require.NoError(t, campaign(t, electionOn(t, owner, path)).Release())
+	require.NoError(t, campaign(t, electionOn(owner, path)).Release())
 }
 
 func sameParticipants(t *testing.T, bed *testbed.Bed) {
@@ -265,8 +260,7 @@ func sameParticipants(t *testing.T, bed *testbed.Bed) {
 		for i, p := range ps {
 			require.Equal(t, i == 0, p.Leads)
 		}
-		who, err := e.Leader(ctx)
-		require.NoError(t, err)
+		who := testbed.Must(e.Leader(ctx))
 		require.Equal(t, ps[0], who)
 		require.Equal(t, token(t, first), who.Token)
 	}
@@ -357,8 +351,7 @@ func joinsAgain(t *testing.T, bed *testbed.Bed) {
 }
 
 func regain(t *testing.T, bed *testbed.Bed) {
-	path := testbed.Path(t)
-	e, client := newElection(t, bed, path)
+	e, client := newElection(t, bed, testbed.Path(t))
 	var tokens []int64
 	err := e.Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
 		token, err := term.FencingToken(ctx)
@@ -424,7 +417,7 @@ func TestSessionThatEndsDuringALookIsNoDeadEnd(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		second := w.campaigning(ctx, w.election())
 		client := w.client()
-		third := w.campaigning(t.Context(), electionOn(t, client, "/election"))
+		third := w.campaigning(t.Context(), electionOn(client, "/election"))
 		old := w.session(client)
 		gate := w.server.Block(zktest.OnSession(old), zktest.OnPath("/election"))
 		cancel() // the third looks again
@@ -452,8 +445,7 @@ func TestCandidatesKeepTheirNodesWhenOthersGo(t *testing.T) {
 		second := w.campaigning(ctx, w.election())
 		third := w.campaigning(t.Context(), w.election())
 		fourth := w.campaigning(t.Context(), w.election())
-		before, err := w.election().Participants(t.Context())
-		require.NoError(t, err)
+		before := testbed.Must(w.election().Participants(t.Context()))
 		w.server.ResetCounts()
 		cancel()
 		givenUp(t, second, context.Canceled)
@@ -474,7 +466,7 @@ func TestCandidatesKeepTheirNodesWhenOthersGo(t *testing.T) {
 func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithErrorPolicy(connstate.LostEndsHold))
-		e := electionOn(t, client, "/election", leader.WithID("the same"))
+		e := electionOn(client, "/election", leader.WithID("the same"))
 		old := campaign(t, e)
 		id := w.session(client)
 		allow := func(perms int32) { testbed.SetACL(t, w.client(), "/election", zk.WorldACL(perms)) }
@@ -489,8 +481,7 @@ func TestOldNodeOfOurOwnIsSomebodyElses(t *testing.T) {
 		synctest.Wait()
 		require.True(t, w.server.Exists(old.Path()))
 		waiting(t, c)
-		who, err := electionOn(t, w.client(), "/election").Leader(t.Context())
-		require.NoError(t, err)
+		who := testbed.Must(electionOn(w.client(), "/election").Leader(t.Context()))
 		require.Equal(t, id, who.SessionID, "the old one is still the first")
 		allow(zk.PermAll)
 		term := elected(t, c) // when the server ends the old session
@@ -562,8 +553,7 @@ func TestProofBelongsToItsTerm(t *testing.T) {
 		third := campaign(t, e)
 
 		require.Equal(t, early, token(t, first))
-		_, err := second.FencingToken(t.Context())
-		require.ErrorIs(t, err, lock.ErrReleased, "it was never asked for")
+		require.ErrorIs(t, testbed.Err(second.FencingToken(t.Context())), lock.ErrReleased, "it was never asked for")
 		require.Greater(t, token(t, third), early)
 		paths := map[string]bool{first.Path(): true, second.Path(): true, third.Path(): true}
 		require.Len(t, paths, 3)
@@ -603,14 +593,13 @@ func TestLeaderAfterAnExpiryLeadsInALivingSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		first := campaign(t, w.election())
 		client := w.client()
-		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
+		c := w.campaigning(t.Context(), electionOn(client, "/election"))
 		old := w.session(client)
 		require.NoError(t, w.server.ExpireSession(old))
 		require.NoError(t, first.Release()) // at the same moment
 		term := elected(t, c)
 		require.NoError(t, term.Err())
-		stat := testbed.ServerStat(t, w.server, term.Path())
-		require.Equal(t, w.session(client), stat.EphemeralOwner)
+		require.Equal(t, w.session(client), testbed.ServerStat(t, w.server, term.Path()).EphemeralOwner)
 		require.NoError(t, term.Release())
 	})
 }
@@ -642,13 +631,12 @@ func TestErrorsThatCannotHealAreReturned(t *testing.T) {
 		e := w.election()
 		require.NoError(t, campaign(t, e).Release())
 		require.NoError(t, w.server.SetSequence("/election", -2147483648))
-		_, err := e.Campaign(t.Context())
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.ErrorIs(t, testbed.Err(e.Campaign(t.Context())), lock.ErrSequenceExhausted)
 		w.soon()
 		require.Empty(t, w.nodes())
 
 		testbed.SetACL(t, w.client(), "/", zk.WorldACL(zk.PermRead))
-		_, err = electionOn(t, w.client(), "/other").Campaign(t.Context())
+		_, err := electionOn(w.client(), "/other").Campaign(t.Context())
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.False(t, errors.Is(err, context.Canceled))
 	})
@@ -679,12 +667,12 @@ func TestAnErrorNamesOneOperationAndOnePath(t *testing.T) {
 		testbed.OneOp(t, err, "election", "/election")
 
 		client := w.client()
-		term := campaign(t, electionOn(t, client, "/other"))
+		term := campaign(t, electionOn(client, "/other"))
 		require.NoError(t, client.Close())
 		testbed.OneOp(t, term.Release(), "release", term.Path())
 		_, err = term.FencingToken(t.Context())
 		testbed.OneOp(t, err, "fencing token", term.Path())
-		_, err = electionOn(t, client, "/other").Campaign(t.Context())
+		_, err = electionOn(client, "/other").Campaign(t.Context())
 		testbed.OneOp(t, err, "campaign", "/other")
 	})
 }

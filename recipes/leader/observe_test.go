@@ -125,8 +125,8 @@ func TestObserverCatchesUpInANewSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
 		leaders := w.client()
-		term := campaign(t, electionOn(t, leaders, "/election"))
-		o := observe(t, testbed.Context(t), electionOn(t, client, "/election"))
+		term := campaign(t, electionOn(leaders, "/election"))
+		o := observe(t, testbed.Context(t), electionOn(client, "/election"))
 		require.Equal(t, term.Path(), o.state().Leader.Path)
 		old, others := w.session(client), w.session(leaders)
 		var first atomic.Value // the operation of the first request
@@ -153,7 +153,7 @@ func TestObserverIsNotWokenByWhoWaits(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
 		term := campaign(t, w.election())
-		o := observe(t, t.Context(), electionOn(t, client, "/election"))
+		o := observe(t, t.Context(), electionOn(client, "/election"))
 		require.True(t, o.state().Elected)
 		next := testbed.Go(o.state)
 		synctest.Wait()
@@ -187,7 +187,7 @@ func TestAnObserverReportsALossAlsoWhenItHasToLook(t *testing.T) {
 			path := term.Path()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			o := observe(t, ctx, electionOn(t, client, "/election"))
+			o := observe(t, ctx, electionOn(client, "/election"))
 			require.Equal(t, path, o.state().Leader.Path)
 			gate := w.server.Block(zktest.OnSession(w.session(client)), zktest.OnOp("getChildren", "getChildren2"))
 			require.NoError(t, term.Release())
@@ -222,7 +222,7 @@ func TestARecursiveWatchOfOurOwnMakesNothingStale(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, candidate := w.client(), w.election()
 		require.NoError(t, campaign(t, candidate).Release()) // the path exists
-		o := observe(t, testbed.Context(t), electionOn(t, client, "/election"))
+		o := observe(t, testbed.Context(t), electionOn(client, "/election"))
 		require.Equal(t, leader.State{}, o.state())
 		testbed.AddWatch(t, client, "/election", framework.WatchRecursive, func(zk.Event) {})
 		c := testbed.Go(func() result {

@@ -37,7 +37,7 @@ func TestTheFirstThatCanBeReadLeads(t *testing.T) {
 	} {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			client := w.client()
-			e := electionOn(t, client, "/election")
+			e := electionOn(client, "/election")
 			first := campaign(t, w.election(leader.WithID("first")))
 			second := w.campaigning(t.Context(), w.election(leader.WithID("second")))
 			meanwhile := func(happens func()) <-chan leader.Participant {
@@ -69,7 +69,7 @@ func TestTheFirstThatCanBeReadLeads(t *testing.T) {
 func TestAPathWithOtherNodesOnlyHasNoLeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
-		e := electionOn(t, client, "/election")
+		e := electionOn(client, "/election")
 		for _, name := range []string{"lock-0000000000", "latch-", "latch-x", "latch-12", "other"} {
 			testbed.Create(t, client, "/election/"+name, nil, framework.PersistentParents())
 		}
@@ -86,15 +86,12 @@ func TestAPathWithOtherNodesOnlyHasNoLeader(t *testing.T) {
 func TestNumbersAtTheirEndAreAnError(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
-		e := electionOn(t, client, "/election")
+		e := electionOn(client, "/election")
 		testbed.Create(t, client, "/election/x-latch--2147483648", nil, framework.PersistentParents())
-		_, err := e.Leader(t.Context())
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
-		_, err = e.Participants(t.Context())
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.ErrorIs(t, testbed.Err(e.Leader(t.Context())), lock.ErrSequenceExhausted)
+		require.ErrorIs(t, testbed.Err(e.Participants(t.Context())), lock.ErrSequenceExhausted)
 		require.ErrorIs(t, observe(t, t.Context(), e).end(), lock.ErrSequenceExhausted)
-		_, err = e.Campaign(t.Context())
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.ErrorIs(t, testbed.Err(e.Campaign(t.Context())), lock.ErrSequenceExhausted)
 	})
 }
 
@@ -113,7 +110,7 @@ func TestObserverDoesNotMissWhoComesWhileItSetsItsWatch(t *testing.T) {
 			}
 			gate := w.server.Block(zktest.OnSession(w.session(client)), watch)
 			state := testbed.Go(func() leader.State {
-				return observe(t, testbed.Context(t), electionOn(t, client, "/election")).state()
+				return observe(t, testbed.Context(t), electionOn(client, "/election")).state()
 			})
 			testbed.Receive(t, gate.Arrived(), "the watch")
 			term := campaign(t, candidate)

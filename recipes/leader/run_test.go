@@ -48,7 +48,7 @@ func TestNodeStaysUntilTheWorkHasReturned(t *testing.T) {
 	} {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			var log journal
-			e, other := electionOn(t, w.client(log.logger()), "/election"), w.election()
+			e, other := electionOn(w.client(log.logger()), "/election"), w.election()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var term *leader.Term
@@ -141,7 +141,7 @@ func TestRunGoesOn(t *testing.T) {
 			var log journal
 			client := w.client(log.logger())
 			terms := 0
-			err := electionOn(t, client, "/election").Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
+			err := electionOn(client, "/election").Run(testbed.Context(t), func(ctx context.Context, term *leader.Term) error {
 				if terms++; terms > 3 {
 					return errEnough
 				}
@@ -202,7 +202,7 @@ func TestRunReturns(t *testing.T) {
 			ctx, cancel := context.WithCancel(testbed.Context(t))
 			defer cancel()
 			terms := 0
-			err := electionOn(t, client, "/election").Run(ctx, func(ctx context.Context, _ *leader.Term) error {
+			err := electionOn(client, "/election").Run(ctx, func(ctx context.Context, _ *leader.Term) error {
 				terms++
 				return c.f(w, client, cancel, ctx)
 			})
@@ -221,7 +221,7 @@ func TestRunReturns(t *testing.T) {
 func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
-		e := electionOn(t, client, "/election")
+		e := electionOn(client, "/election")
 		terms := 0
 		work := func(err error) func(context.Context, *leader.Term) error {
 			return func(context.Context, *leader.Term) error {
@@ -237,8 +237,7 @@ func TestLeadIsOneTerm(t *testing.T) { // CUR-LDR-13, without the option
 			<-ctx.Done()
 			return nil
 		}), framework.ErrLost, "the loss is returned")
-		ctx := testbed.Cancelled(t)
-		require.ErrorIs(t, e.Lead(ctx, work(nil)), context.Canceled)
+		require.ErrorIs(t, e.Lead(testbed.Cancelled(t), work(nil)), context.Canceled)
 		require.Equal(t, 2, terms)
 		w.soon()
 		require.Empty(t, w.nodes())
@@ -279,8 +278,7 @@ func TestTermHasTheValuesOfTheCampaignsContextAndNotItsEnd(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		type key struct{}
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		e := w.election()
-		term := elected(t, campaigns(ctx, e))
+		term := elected(t, campaigns(ctx, w.election()))
 		cancel()
 		synctest.Wait()
 		require.NoError(t, term.Err())
@@ -303,7 +301,7 @@ func TestWhatTheWorkSaysBesideTheEndOfItsContext(t *testing.T) {
 	} {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			var log journal
-			e := electionOn(t, w.client(log.logger()), "/election")
+			e := electionOn(w.client(log.logger()), "/election")
 			ctx, cancel := context.WithCancel(testbed.Context(t))
 			defer cancel()
 			terms := 0
@@ -392,7 +390,7 @@ func TestALogThatStandsStillDoesNotKeepTheNode(t *testing.T) {
 			log := stuck{at, make(chan struct{})}
 			goOn := sync.OnceFunc(func() { close(log.goOn) })
 			defer goOn()
-			e := electionOn(t, w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), "/election")
+			e := electionOn(w.client(framework.WithLogger(slog.New(slog.NewTextHandler(log, nil)))), "/election")
 			finish, lost := make(chan struct{}), make(chan struct{})
 			ended := testbed.Go(func() error {
 				return e.Lead(t.Context(), func(_ context.Context, term *leader.Term) error {
@@ -466,16 +464,14 @@ func TestATermThatIsLostBeforeTheWorkBegins(t *testing.T) {
 // TestRunPausesAfterShortTerms has a function that returns at once.
 func TestRunPausesAfterShortTerms(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
 		terms := 0
-		err := w.election().Run(ctx, func(context.Context, *leader.Term) error { terms++; return nil })
+		short := func(context.Context, *leader.Term) error { terms++; return nil }
+		err := w.election().Run(testbed.Timeout(t, 10*time.Second), short)
 		require.EqualError(t, err, "run /election: context deadline exceeded")
 		require.Less(t, terms, 30)
 
 		// in the middle of a term
-		ctx, cancel = context.WithTimeout(t.Context(), 9950*time.Millisecond)
-		defer cancel()
+		ctx := testbed.Timeout(t, 9950*time.Millisecond)
 		terms = 0
 		require.Error(t, w.election().Run(ctx, func(context.Context, *leader.Term) error {
 			terms++
@@ -505,7 +501,7 @@ func TestWhatIsLoggedInAnOutage(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		var log journal
 		client := w.client(log.logger())
-		e := electionOn(t, client, "/election")
+		e := electionOn(client, "/election")
 		campaign(t, e)
 		c := w.campaigning(testbed.Timeout(t, 5*time.Minute), e)
 		w.server.Stop() // nothing can join
@@ -525,7 +521,7 @@ func TestRun_DoesNotLogTheEndOfTheContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		leads := make(chan struct{}, 2)
-		ended := run(ctx, electionOn(t, c, "/election"), func(ctx context.Context, _ *leader.Term) error {
+		ended := run(ctx, electionOn(c, "/election"), func(ctx context.Context, _ *leader.Term) error {
 			leads <- struct{}{}
 			<-ctx.Done()
 			_, _, err := c.Get(ctx, "/")
@@ -547,7 +543,7 @@ func TestRun_DoesNotLogTheEndOfTheContext(t *testing.T) {
 func TestCampaign_InsideATermOfTheElection(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
-		one, two := electionOn(w.T, client, "/election"), electionOn(w.T, client, "/election")
+		one, two := electionOn(client, "/election"), electionOn(client, "/election")
 		nothing := func(context.Context, *leader.Term) error { assert.Fail(t, "called"); return nil }
 		inside := func(ctx context.Context) {
 			for _, e := range []*leader.Election{one, two} {

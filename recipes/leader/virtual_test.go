@@ -50,7 +50,7 @@ func (w world) unconnected() *framework.Client {
 }
 
 func (w world) election(opts ...leader.Option) *leader.Election {
-	return electionOn(w.T, w.client(), "/election", opts...)
+	return electionOn(w.client(), "/election", opts...)
 }
 
 // campaigning starts a campaign, and returns when all goroutines wait.
@@ -84,8 +84,7 @@ func (w world) soon() {
 func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
 	virtual(t, func(t *testing.T, w world) {
 		w.server.Stop()
-		e := electionOn(t, w.unconnected(), "/election")
-		c := w.campaigning(t.Context(), e)
+		c := w.campaigning(t.Context(), electionOn(w.unconnected(), "/election"))
 		time.Sleep(5 * time.Minute) // virtual time, longer than any retry policy
 		waiting(t, c)
 		require.NoError(t, w.server.Restart())
@@ -100,9 +99,9 @@ func TestCampaignBeforeAnyServerIsThere(t *testing.T) { // CUR-LDR-06
 // that allows nothing.
 func TestCandidateOutlastsItsRetryPolicy(t *testing.T) { // CURATOR-16, -73
 	virtual(t, func(t *testing.T, w world) {
-		first := campaign(t, electionOn(t, w.client(), "/election"))
+		first := campaign(t, electionOn(w.client(), "/election"))
 		client := w.client(framework.WithRetryPolicy(retry.NTimes(0, time.Millisecond)))
-		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
+		c := w.campaigning(t.Context(), electionOn(client, "/election"))
 		for range 5 {
 			id := w.session(client)
 			w.server.Freeze(id)
@@ -128,7 +127,7 @@ func TestClosingBeforeTheConnectionIsThereEndsTheCampaign(t *testing.T) { // CUR
 	virtual(t, func(t *testing.T, w world) {
 		w.server.Stop()
 		client := w.unconnected()
-		c := w.campaigning(t.Context(), electionOn(t, client, "/election"))
+		c := w.campaigning(t.Context(), electionOn(client, "/election"))
 		require.NoError(t, client.Close())
 		givenUp(t, c, framework.ErrClosed)
 		require.NoError(t, w.server.Restart())
@@ -161,10 +160,10 @@ func TestAWaitInVainSaysWhetherThereWasAServer(t *testing.T) {
 func TestAllServersDownMeansNoLeaderAndThenExactlyOne(t *testing.T) { // CUR-LDR-16
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithErrorPolicy(connstate.LostEndsHold))
-		first := campaign(t, electionOn(t, client, "/election"))
+		first := campaign(t, electionOn(client, "/election"))
 		var all []<-chan result
 		for range 9 {
-			all = append(all, w.campaigning(t.Context(), electionOn(t, client, "/election")))
+			all = append(all, w.campaigning(t.Context(), electionOn(client, "/election")))
 		}
 		w.server.Stop()
 		testbed.Receive(t, first.Done(), "the end of the term")
@@ -224,7 +223,7 @@ func TestATermEndsBeforeItsNodeGoes(t *testing.T) { // CURATOR-620; client-go's 
 	} {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			client := w.client()
-			e := electionOn(w.T, client, "/election")
+			e := electionOn(client, "/election")
 			var began atomic.Pointer[leader.Term]
 			var deleted atomic.Bool
 			stop := w.server.Trace(func(event zktest.Event) {
@@ -253,8 +252,8 @@ func TestAServerThatRefusesCredentialsEndsNoCampaign(t *testing.T) {
 	for name, refusal := range map[string]time.Duration{"session lives": 4 * time.Second, "session is over": time.Hour} {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			refuses := testbed.RefuseCredentials(w.server)
-			first := campaign(t, electionOn(t, w.client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/election"))
-			e := electionOn(t, w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
+			first := campaign(t, electionOn(w.client(framework.WithErrorPolicy(connstate.LostEndsHold)), "/election"))
+			e := electionOn(w.client(framework.WithAuth("digest", []byte("user:password"))), "/election")
 			c := w.campaigning(t.Context(), e)
 			o := observe(t, t.Context(), e)
 			before := o.state()
@@ -295,7 +294,7 @@ func TestACampaignThatIsGivenUpAtALossSaysSo(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		client := w.client(framework.WithRetryPolicy(func() retry.BackOff { return stops(cancel) }))
-		c := w.campaigning(ctx, electionOn(t, client, "/election"))
+		c := w.campaigning(ctx, electionOn(client, "/election"))
 		require.NoError(t, w.server.ExpireSession(w.session(client)))
 		givenUp(t, c, context.Canceled)
 		require.NoError(t, first.Release())
@@ -307,12 +306,12 @@ func TestACampaignThatIsGivenUpAtALossSaysSo(t *testing.T) {
 func TestACandidateIsNotTiedToAnotherTermsSession(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
-		before := campaign(t, electionOn(t, client, "/before"))
+		before := campaign(t, electionOn(client, "/before"))
 		require.NoError(t, w.server.ExpireSession(w.session(client)))
 		testbed.Receive(t, before.Done(), "the end of the term")
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(before.Context()), time.Minute)
 		defer cancel()
-		e := electionOn(t, client, "/election")
+		e := electionOn(client, "/election")
 		require.Equal(t, leader.State{}, observe(t, ctx, e).state())
 		require.NoError(t, elected(t, campaigns(ctx, e)).Release())
 	})
@@ -324,7 +323,7 @@ func TestCloseEndsAPauseBetweenTries(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		refuses := testbed.RefuseCredentials(w.server)
 		client := w.client(framework.WithAuth("digest", []byte("user:password")), framework.WithSessionTimeout(40*time.Second))
-		e := electionOn(t, client, "/election")
+		e := electionOn(client, "/election")
 		refuses.Store(true)
 		w.server.CutConnections()
 		synctest.Wait()
@@ -349,7 +348,7 @@ func TestNodeOfALostSessionStaysUntilTheWorkHasReturned(t *testing.T) {
 		work, finish := context.WithCancel(t.Context())
 		defer finish()
 		done := testbed.Go(func() error {
-			return electionOn(t, client, "/election").Lead(t.Context(), func(context.Context, *leader.Term) error {
+			return electionOn(client, "/election").Lead(t.Context(), func(context.Context, *leader.Term) error {
 				<-work.Done()
 				return nil
 			})
