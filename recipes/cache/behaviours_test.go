@@ -26,8 +26,7 @@ func TestRandomHistoryIsFollowedStepByStep(t *testing.T) { // CUR-CCH-16, -18
 			eachMode(t, func(t *testing.T, mode watchMode) {
 				seed := rand.Uint64()
 				random := rand.New(rand.NewPCG(seed, 0))
-				server := zktest.NewServer(t)
-				subject, other, _ := pair(t, server)
+				subject, other, _ := pair(t, zktest.NewServer(t))
 				create(t, other, "/r")
 				c := load(t, mode.of(subject), "/r", cache.WithDepth(depth))
 				changes := follow(t, c)

@@ -90,8 +90,7 @@ func alone(t *testing.T, bed *testbed.Bed) *framework.Client {
 // open creates a cache that is closed when the test ends.
 func open(t *testing.T, client *framework.Client, path string, opts ...cache.Option) *cache.Cache {
 	t.Helper()
-	c, err := cache.New(client, path, opts...)
-	require.NoError(t, err)
+	c := testbed.Must(cache.New(client, path, opts...))
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -203,9 +202,7 @@ func testFilledTreeIsLoaded(t *testing.T, bed *testbed.Bed, mode watchMode) {
 
 	n, ok := c.Get("/r/b/x")
 	require.True(t, ok)
-	_, stat, err := client.Get(testbed.Context(t), "/r/b/x")
-	require.NoError(t, err)
-	require.Equal(t, cache.Node{Path: "/r/b/x", Data: []byte("/r/b/x"), Stat: *stat}, n)
+	require.Equal(t, cache.Node{Path: "/r/b/x", Data: []byte("/r/b/x"), Stat: *testbed.Stat(t, client, "/r/b/x")}, n)
 	for _, path := range []string{"/r/d", "/r/b/", "/r/", "/other", "/", "", "/r/b/x/y", "/rx", "r"} {
 		require.False(t, has(c, path), path)
 	}
@@ -373,16 +370,13 @@ func testParentsComeFirstAndGoLast(t *testing.T, bed *testbed.Bed, mode watchMod
 
 func TestBadArgumentsAreRefused(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	_, err := cache.New(nil, "/a")
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(cache.New(nil, "/a")), framework.ErrBadArgument)
 	for _, path := range []string{"", "a", "/a/", "//"} {
-		_, err := cache.New(client, path)
-		require.ErrorIs(t, err, framework.ErrBadPath, path)
+		require.ErrorIs(t, testbed.Err(cache.New(client, path)), framework.ErrBadPath, path)
 	}
 	for name, opt := range map[string]cache.Option{
 		"nil": nil, "depth": cache.WithDepth(-1), "filter": cache.WithFilter(nil), "on change": cache.WithOnChange(nil),
 	} {
-		_, err := cache.New(client, "/a", opt)
-		require.ErrorIs(t, err, framework.ErrBadArgument, name)
+		require.ErrorIs(t, testbed.Err(cache.New(client, "/a", opt)), framework.ErrBadArgument, name)
 	}
 }

@@ -381,8 +381,7 @@ func TestNodeThatWentInSecretIsFollowedInItsNextLife(t *testing.T) {
 
 func TestMissingRootMakesNoRequests(t *testing.T) {
 	eachModeVirtual(t, func(t *testing.T, w *testbed.World, mode watchMode) {
-		client := w.Client()
-		c := load(t, mode.of(client), "/no/such/node")
+		c := load(t, mode.of(w.Client()), "/no/such/node")
 		w.Server.ResetCounts()
 		time.Sleep(time.Hour) // virtual time, in which nothing may be asked
 		for op, n := range w.Server.Requests().Requests {
@@ -654,8 +653,7 @@ func TestSyncDoesNotBlameAServerThatIsThere(t *testing.T) {
 		client := w.Client()
 		gate := w.Server.Block(zktest.OnOp("multi"))
 		defer gate.Open()
-		c := open(t, client, "/a")
-		err := c.Sync(testbed.Timeout(t, time.Second))
+		err := open(t, client, "/a").Sync(testbed.Timeout(t, time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, client.State().IsConnected())
 		require.NotErrorIs(t, err, zk.ErrNoServer)

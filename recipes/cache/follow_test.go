@@ -339,8 +339,7 @@ func TestAServerThatStaysBehindForLongIsNotBelieved(t *testing.T) {
 		require.NoError(t, leader.Create("/r/b", []byte("new")))
 		for range 4 {
 			time.Sleep(time.Second) // virtual time, after which the member is still behind
-			stat := testbed.ServerStat(t, behind, "/r/a")
-			require.EqualValues(t, 1, stat.Version)
+			require.EqualValues(t, 1, testbed.ServerStat(t, behind, "/r/a").Version)
 			require.True(t, client.State().IsConnected())
 			require.False(t, isCurrent(c))
 			require.Equal(t, []string{"/r=", "/r/a=second"}, show(c))

@@ -165,8 +165,7 @@ func TestCacheGoesBackToItsPersistentWatch(t *testing.T) {
 
 // TestRootThatChangesInEveryWayFast compares the copy in the end.
 func TestRootThatChangesInEveryWayFast(t *testing.T) {
-	server := zktest.NewServer(t)
-	subject, other, _ := pair(t, server)
+	subject, other, _ := pair(t, zktest.NewServer(t))
 	create(t, other, "/r")
 	c := load(t, subject, "/r")
 	for n := range 300 {
@@ -243,8 +242,7 @@ func TestMoreThan65535Children(t *testing.T) {
 		require.NoError(t, server.Create("/r/"+name, nil))
 	}
 	c := open(t, subject, "/r")
-	ctx := testbed.Context(t)
-	require.NoError(t, c.Sync(ctx))
+	require.NoError(t, c.Sync(testbed.Context(t)))
 	require.Equal(t, n+1, c.Stats().Nodes)
 	children := 0
 	for range c.Children("/r") {
@@ -256,8 +254,7 @@ func TestMoreThan65535Children(t *testing.T) {
 // plant creates a node with n children.
 func plant(t testing.TB, client *framework.Client, path string, n int, data []byte) {
 	t.Helper()
-	_, err := client.Create(context.Background(), path, nil)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(client.Create(context.Background(), path, nil)))
 	for from := 0; from < n; from += 500 {
 		var ops []any
 		for i := from; i < min(from+500, n); i++ {

@@ -34,9 +34,7 @@ func TestBadValueIsReportedAndTheLastGoodOneKept(t *testing.T) {
 		for _, node := range [][2]string{{"/r", ""}, {"/r/a", `{"Rate": 1}`}, {"/r/b", `{`}} {
 			testbed.Create(t, client, node[0], []byte(node[1]))
 		}
-		c := load(t, mode.of(client), "/r")
-		values, err := cache.NewValues(c, cache.JSON[limits])
-		require.NoError(t, err)
+		values := testbed.Must(cache.NewValues(load(t, mode.of(client), "/r"), cache.JSON[limits]))
 
 		v, ok := values.Get("/r/a")
 		require.True(t, ok)
@@ -268,15 +266,11 @@ func TestSyncOfValuesWaitsForTheDecoder(t *testing.T) {
 
 func TestValuesNeedData(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
-	_, err := cache.NewValues[limits](nil, cache.JSON[limits])
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(cache.NewValues[limits](nil, cache.JSON[limits])), framework.ErrBadArgument)
 	c := load(t, client, "/r", cache.WithoutData())
-	_, err = cache.NewValues(c, cache.JSON[limits])
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(cache.NewValues(c, cache.JSON[limits])), framework.ErrBadArgument)
 	c = load(t, client, "/r")
-	_, err = cache.NewValues[limits](c, nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(cache.NewValues[limits](c, nil)), framework.ErrBadArgument)
 	require.NoError(t, c.Close())
-	_, err = cache.NewValues(c, cache.JSON[limits])
-	require.ErrorIs(t, err, framework.ErrEnded)
+	require.ErrorIs(t, testbed.Err(cache.NewValues(c, cache.JSON[limits])), framework.ErrEnded)
 }
