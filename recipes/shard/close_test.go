@@ -18,8 +18,7 @@ import (
 // An orchestrator kills a process that does not end soon. All calls return before Run does.
 func TestRun_EndsSoonWithoutAServer(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		m, err := shard.New(w.Client(framework.WithSessionTimeout(40*time.Second)), "/s", "a", 4)
-		require.NoError(t, err)
+		m := testbed.Must(shard.New(w.Client(framework.WithSessionTimeout(40*time.Second)), "/s", "a", 4))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var calls atomic.Int32
@@ -39,7 +38,7 @@ func TestRun_EndsSoonWithoutAServer(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		cancel()
-		err = <-done
+		err := <-done
 		require.Equal(t, 8*time.Second, time.Since(began), "5 s after the last call")
 		require.Zero(t, calls.Load())
 		require.ErrorIs(t, err, context.Canceled)
@@ -57,10 +56,8 @@ func TestRun_InAViewOfALostSession(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		session := testbed.Session(t, client)
-		m, err := shard.New(client.In(session), "/s", "a", 4)
-		require.NoError(t, err)
-		idle, err := shard.New(client.In(session), "/s", "b", 4, shard.WithWeight(1))
-		require.NoError(t, err)
+		m := testbed.Must(shard.New(client.In(session), "/s", "a", 4))
+		idle := testbed.Must(shard.New(client.In(session), "/s", "b", 4, shard.WithWeight(1)))
 		work := func(ctx context.Context, _ int) error { <-ctx.Done(); return nil }
 		done := testbed.Go(func() error { return m.Run(t.Context(), work) })
 		idleDone := testbed.Go(func() error { return idle.Run(t.Context(), work) })

@@ -20,15 +20,12 @@ import (
 // a member drains. Shards have at most one owner, and are balanced after each.
 func TestRun_OnAnEnsemble(t *testing.T) {
 	e := ensemble.New(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer cancel()
+	ctx := testbed.Timeout(t, 20*time.Minute)
 	w := world{T: t, oracle: newOracle(t)}
 	members := make(map[string]member)
 	for i := range 3 {
 		id := fmt.Sprint("m", i)
-		client, err := framework.New(e.Servers(), framework.WithSessionTimeout(6*time.Second))
-		require.NoError(t, err)
-		t.Cleanup(func() { client.Close() })
+		client := testbed.NewClient(t, e.Servers(), framework.WithSessionTimeout(6*time.Second))
 		members[id] = w.joinWith(client, id, 12, w.oracle.work(id))
 	}
 	settled := func(what string, want map[string]int) {
@@ -51,8 +48,7 @@ func TestRun_OnAnEnsemble(t *testing.T) {
 	require.NoError(t, e.Heal())
 	settled("follower cut off", thirds)
 
-	session, err := members["m1"].client.Session(ctx)
-	require.NoError(t, err)
+	session := testbed.Session(t, members["m1"].client)
 	w.oracle.mu.Lock()
 	w.oracle.forced = true // a session that is expired by force gives no warning
 	w.oracle.mu.Unlock()
