@@ -281,23 +281,19 @@ func TestCloseLeavesAnothersNode(t *testing.T) {
 // the client is connected again another client creates a node, of the same version. It is not
 // deleted. The simulation found it.
 func TestADeletionThatMayBeDoneIsNotRepeated(t *testing.T) {
-	t.Run("ephemeral", func(t *testing.T) { deletionIsNotRepeated(t) })
-	t.Run("persistent", func(t *testing.T) { deletionIsNotRepeated(t, node.WithPersistence()) })
-}
-
-func deletionIsNotRepeated(t *testing.T, opts ...node.Option) {
-	virtual(t, func(t *testing.T, w world) {
-		n, other := keep(t, w.client(), "/group/a", "ours", opts...), w.client()
-		_, _, err := other.Exists(t.Context(), "/group/a") // it is connected
-		require.NoError(t, err)
-		w.RefuseConnections(true)
-		w.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
-		closed := testbed.Go(n.Close)
-		synctest.Wait()
-		require.Empty(t, w.nodes("/group"))
-		testbed.Create(t, other, "/group/a", []byte("theirs"))
-		w.RefuseConnections(false)
-		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
-		require.Equal(t, map[string]string{"a": "theirs"}, w.nodes("/group"))
-	})
+	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}} {
+		virtualRun(t, name, func(t *testing.T, w world) {
+			n, other := keep(t, w.client(), "/group/a", "ours", opts...), w.client()
+			testbed.Exists(t, other, "/group/a") // it is connected
+			w.RefuseConnections(true)
+			w.Inject(zktest.LoseReply, 0, zktest.OnOp("delete"))
+			closed := testbed.Go(n.Close)
+			synctest.Wait()
+			require.Empty(t, w.nodes("/group"))
+			testbed.Create(t, other, "/group/a", []byte("theirs"))
+			w.RefuseConnections(false)
+			require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
+			require.Equal(t, map[string]string{"a": "theirs"}, w.nodes("/group"))
+		})
+	}
 }

@@ -70,8 +70,7 @@ func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithPersistence())
-		session := testbed.Session(t, client)
-		gate := w.Block(zktest.OnOp("delete"), zktest.OnSession(session.ID()))
+		gate := w.Block(zktest.OnOp("delete"), zktest.OnSession(testbed.Session(t, client).ID()))
 		closed := testbed.Go(n.Close)
 		testbed.Receive(t, gate.Arrived(), "the deletion")
 		second := keep(t, other, "/group/a", "second", node.WithIfTaken(node.Replace))
@@ -80,8 +79,7 @@ func TestAClosedPersistentKeepLeavesAnothersNode(t *testing.T) {
 		require.NoError(t, testbed.Receive(t, closed, "the end of Close"))
 		w.settle()
 		w.one(second, "second")
-		after := w.stat("/group/a")
-		require.Equal(t, before.Czxid, after.Czxid, "it was never touched")
+		require.Equal(t, before.Czxid, w.stat("/group/a").Czxid, "it was never touched")
 	})
 }
 
@@ -100,13 +98,11 @@ func TestAPersistentNodeThatComesAfterItsSessionGoes(t *testing.T) {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			client := w.client(framework.WithExpirationPercent(50))
 			require.NoError(t, w.Create("/group", nil))
-			session := testbed.Session(t, client)
 			gate := w.Block(zktest.OnOp(c.op))
 			ctx, cancel := context.WithCancel(t.Context())
 			kept := begin(ctx, client, "a", c.option)
 			testbed.Receive(t, gate.Arrived(), "the create")
-			w.Freeze(session.ID())
-			testbed.Receive(t, session.Done(), "the end of the session")
+			w.freeze(client)
 			cancel()
 			time.Sleep(time.Second) // virtual time, in which the Keep has left
 			gate.Open()
@@ -149,8 +145,7 @@ func TestClose_ACreateOfAnEarlierSession(t *testing.T) {
 func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		subject := w.client()
-		n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"))
-		require.NoError(t, err)
+		n := keep(t, subject, "/group/a", "0")
 		for _, text := range []string{"1", "2"} {
 			require.NoError(t, n.Set(testbed.Context(t), []byte(text)))
 		}
@@ -180,12 +175,8 @@ func TestALateWriteOfOursDoesNotBringOldDataBack(t *testing.T) {
 func (w world) late(n *node.Node, client *framework.Client) (gate *zktest.Gate, stat zk.Stat) {
 	w.t.Helper()
 	stat = w.stat(n.Path())
-	session, err := client.Session(testbed.Context(w.t))
-	require.NoError(w.t, err)
-	gate = w.Block(zktest.OnOp("setData"), zktest.OnSession(session.ID()))
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
-	defer cancel()
-	require.Error(w.t, n.Set(ctx, []byte("old")))
+	gate = w.Block(zktest.OnOp("setData"), zktest.OnSession(testbed.Session(w.t, client).ID()))
+	require.Error(w.t, n.Set(testbed.Timeout(w.t, time.Second), []byte("old")))
 	<-gate.Arrived()
 	return gate, stat
 }
@@ -198,8 +189,7 @@ func TestALateWriteMeetsNoNodeThatIsMadeAgain(t *testing.T) {
 		for before := range 2 { // writes
 			virtualRun(t, fmt.Sprint(name, ", ", before), func(t *testing.T, w world) {
 				subject := w.client()
-				n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
-				require.NoError(t, err)
+				n := keep(t, subject, "/group/a", "0", opts...)
 				for range before {
 					require.NoError(t, n.Set(testbed.Context(t), []byte("1")))
 				}
@@ -224,11 +214,10 @@ func TestALateWriteDoesNotMeetTheNodeOfTheNextKeep(t *testing.T) {
 	for name, opts := range map[string][]node.Option{"ephemeral": nil, "persistent": {node.WithPersistence()}, "ttl": {node.WithTTL(time.Hour)}} {
 		virtualRun(t, name, func(t *testing.T, w world) {
 			subject := w.client(framework.WithExpirationPercent(50))
-			n, err := node.Keep(testbed.Context(t), subject, "/group/a", []byte("0"), opts...)
-			require.NoError(t, err)
+			n := keep(t, subject, "/group/a", "0", opts...)
 			gate, _ := w.late(n, subject)
 			w.freeze(subject)
-			err = n.Close()
+			err := n.Close()
 			if name == "persistent" {
 				require.ErrorIs(t, err, context.DeadlineExceeded, "the create of the late session")
 			} else {
@@ -297,8 +286,7 @@ func TestALateWriteIsNotForgottenWithAnEarlierOne(t *testing.T) {
 		require.Equal(t, stat.Version, again.Version)
 		gate.Open()
 		synctest.Wait()
-		now := w.stat("/group/a")
-		require.Greater(t, now.Version, stat.Version, "it was carried out")
+		require.Greater(t, w.stat("/group/a").Version, stat.Version, "it was carried out")
 		w.settle()
 		w.one(n, last)
 		require.NoError(t, n.Close())
@@ -314,8 +302,7 @@ func (w world) stays(gate *zktest.Gate, makes func() *node.Node) {
 	gate.Open()
 	w.settle()
 	w.one(n, "new")
-	after := w.stat(n.Path())
-	assert.Equal(w.t, stat.Mzxid, after.Mzxid, "it was written since")
+	assert.Equal(w.t, stat.Mzxid, w.stat(n.Path()).Mzxid, "it was written since")
 	require.NoError(w.t, n.Close())
 }
 
@@ -324,13 +311,7 @@ func (w world) stays(gate *zktest.Gate, makes func() *node.Node) {
 // data of the first one.
 func TestWhatAnEarlierSessionMadeIsForgotten(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
-		armed, made, goOn := yes(), make(chan struct{}), make(chan struct{})
-		client := w.client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
-			if e.Op == "create" && armed.CompareAndSwap(true, false) {
-				close(made)
-				<-goOn
-			}
-		}}))
+		client, made, goOn := w.standsStillAfter("create", yes())
 		session := testbed.Session(t, client)
 		kept := begin(day(t), client, "kept")
 		<-made
@@ -393,15 +374,7 @@ func TestTheNodeOfAProtectedCreateIsOurs(t *testing.T) {
 		"sequential": {node.WithProtection(), node.WithSequence()},
 	} {
 		virtualRun(t, name, func(t *testing.T, w world) {
-			armed, made, goOn := yes(), make(chan struct{}), make(chan struct{})
-			client := w.client(framework.WithExpirationPercent(50),
-				framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
-					if e.Op == "create" && armed.CompareAndSwap(true, false) {
-						close(made)
-						<-goOn
-					}
-				}}))
-			session := testbed.Session(t, client)
+			client, made, goOn := w.standsStillAfter("create", yes(), framework.WithExpirationPercent(50))
 			ended := make(chan error, 1)
 			kept := make(chan *node.Node, 1)
 			go func() {
@@ -412,8 +385,7 @@ func TestTheNodeOfAProtectedCreateIsOurs(t *testing.T) {
 			<-made
 			before := w.nodes("/group")
 			require.Len(t, before, 1)
-			w.Freeze(session.ID())
-			testbed.Receive(t, session.Done(), "the end of the session")
+			w.freeze(client)
 			close(goOn)
 			n := testbed.Receive(t, kept, "the end of Keep")
 			require.NoError(t, testbed.Receive(t, ended, "the end of Keep"))
@@ -519,8 +491,7 @@ func TestTheNodeOfAKeepThatFailedIsNotTaken(t *testing.T) {
 			w.settle()
 			await(t, n, isThere)
 			w.one(n, "next")
-			stat := testbed.Stat(t, other, "/group/a")
-			require.Greater(t, stat.Czxid, before.Czxid, "it is another one")
+			require.Greater(t, testbed.Stat(t, other, "/group/a").Czxid, before.Czxid, "it is another one")
 			require.NoError(t, n.Close())
 			require.Empty(t, w.nodes("/group"))
 		})
@@ -542,8 +513,7 @@ func TestAWriteUnderWayDoesNotMeetTheNodeOfAnother(t *testing.T) {
 			})
 			testbed.Receive(t, gate.Arrived(), "the write")
 			thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
-			stat := testbed.Stat(t, other, "/group/a")
-			require.NotEqual(t, before, int(stat.Version))
+			require.NotEqual(t, before, int(testbed.Stat(t, other, "/group/a").Version))
 			gate.Open()
 			w.settle()
 			require.ErrorIs(t, testbed.Receive(t, done, "the end of Set"), node.ErrTaken)
@@ -710,8 +680,7 @@ func TestAnEventThatTheNodeWasDeletedIsBelieved(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client, other := w.client(), w.client()
 		n := keep(t, client, "/group/a", "a", node.WithErrorPolicy(connstate.LostEndsHold))
-		session := testbed.Session(t, client)
-		gate := w.Block(zktest.OnOp("exists"), zktest.OnSession(session.ID()))
+		gate := w.Block(zktest.OnOp("exists"), zktest.OnSession(testbed.Session(t, client).ID()))
 		thief := keep(t, other, "/group/a", "thief", node.WithIfTaken(node.Replace))
 		testbed.Receive(t, gate.Arrived(), "the next look")
 		synctest.Wait()
@@ -887,14 +856,11 @@ func TestALateWriteOfAnEarlierSessionMeetsNoNewNode(t *testing.T) {
 		require.Error(t, n.Set(testbed.Timeout(t, time.Second), []byte("late")), "there is no answer")
 		ended := testbed.Go(func() error { return n.Set(day(t), []byte("last")) })
 		require.NoError(t, testbed.Receive(t, ended, "the write in the next session"))
-		_, before, err := client.Get(t.Context(), "/group/a")
-		require.NoError(t, err)
+		before := testbed.Stat(t, client, "/group/a")
 		w.Thaw()
 		time.Sleep(100 * time.Millisecond)
-		data, stat, err := client.Get(t.Context(), "/group/a")
-		require.NoError(t, err)
-		require.Equal(t, "last", string(data))
-		require.Equal(t, before.Mzxid, stat.Mzxid, "nobody has written to it")
+		require.Equal(t, "last", testbed.Get(t, client, "/group/a"))
+		require.Equal(t, before.Mzxid, testbed.Stat(t, client, "/group/a").Mzxid, "nobody has written to it")
 	})
 }
 

@@ -21,6 +21,12 @@ import (
 // this client's.
 func TestCloseInEachState(t *testing.T) {
 	nothing := map[string]string{}
+	absent := func(t *testing.T, w world, _ *framework.Client, _ *node.Node) func() {
+		gate := w.Block(zktest.OnOp("create"))
+		require.NoError(t, w.Delete("/group/a"))
+		testbed.Receive(t, gate.Arrived(), "the create")
+		return gate.Open
+	}
 	for name, c := range map[string]struct {
 		opts    []node.Option
 		disturb func(t *testing.T, w world, client *framework.Client, n *node.Node) (goOn func())
@@ -32,18 +38,8 @@ func TestCloseInEachState(t *testing.T) {
 			testbed.Receive(t, gate.Arrived(), "the look")
 			return gate.Open
 		}, nothing},
-		"absent": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			gate := w.Block(zktest.OnOp("create"))
-			require.NoError(t, w.Delete("/group/a"))
-			testbed.Receive(t, gate.Arrived(), "the create")
-			return gate.Open
-		}, nothing},
-		"absent, persistent": {[]node.Option{node.WithPersistence()}, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
-			gate := w.Block(zktest.OnOp("create"))
-			require.NoError(t, w.Delete("/group/a"))
-			testbed.Receive(t, gate.Arrived(), "the create")
-			return gate.Open
-		}, nothing},
+		"absent":             {nil, absent, nothing},
+		"absent, persistent": {[]node.Option{node.WithPersistence()}, absent, nothing},
 		"ours, while it is written": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
 			gate := w.Block(zktest.OnOp("setData"))
 			set := testbed.Go(func() error { return n.Set(t.Context(), []byte("b")) })
@@ -62,8 +58,7 @@ func TestCloseInEachState(t *testing.T) {
 		}, nothing},
 		"left, and not writable": {nil, func(t *testing.T, w world, client *framework.Client, n *node.Node) func() {
 			testbed.SetACL(t, w.client(), "/group/a", perms(zk.PermAll&^zk.PermWrite))
-			session := testbed.Session(t, client)
-			w.Freeze(session.ID())
+			w.Freeze(testbed.Session(t, client).ID())
 			await(t, n, reason(zk.ErrNoAuth))
 			return func() {}
 		}, nothing},

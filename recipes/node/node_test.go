@@ -110,12 +110,12 @@ func existsUntilClosed(t *testing.T, bed *testbed.Bed) { // CUR-NOD-01
 	require.ErrorIs(t, n.Set(testbed.Context(t), []byte("b")), framework.ErrEnded)
 }
 
-func dataChangeInPlace(t *testing.T, bed *testbed.Bed) {
+func dataChangeInPlace(t *testing.T, bed *testbed.Bed) { // CUR-NOD-02
 	changeInPlace(t, bed)
 	changeInPlace(t, bed, node.WithProtection(), node.WithSequence())
 }
 
-func changeInPlace(t *testing.T, bed *testbed.Bed, opts ...node.Option) { // CUR-NOD-02
+func changeInPlace(t *testing.T, bed *testbed.Bed, opts ...node.Option) {
 	client, other := bed.Client(t), bed.Client(t)
 	n := keep(t, client, testbed.Path(t), "a", opts...)
 	path := n.Path()
@@ -227,8 +227,7 @@ func missingParent(t *testing.T, bed *testbed.Bed) { // CUR-NOD-07
 
 	kept := beginAt(testbed.Context(t), client, dir+"/a", "a", node.WithoutParents())
 	testbed.Create(t, other, dir, nil)
-	n := testbed.Receive(t, kept, "the node")
-	require.NoError(t, n.Close())
+	require.NoError(t, testbed.Receive(t, kept, "the node").Close())
 }
 
 // inVain requires that Keep waits until its context is done, and then returns reason. On a slow
@@ -263,15 +262,13 @@ func madeAgainWhileAWriteMayCome(t *testing.T, bed *testbed.Bed) {
 						made.Add(1)
 					}
 				}}))
-				path := testbed.Path(t)
-				space, name := framework.Split(path)
+				space, name := framework.Split(testbed.Path(t))
 				client := testbed.Namespace(t, root, space[1:])
 				n := keep(t, client, "/deep/"+name, "0", opts...)
 				for range before {
 					require.NoError(t, n.Set(testbed.Context(t), []byte("1")))
 				}
-				_, late, err := client.Get(testbed.Context(t), n.Path())
-				require.NoError(t, err)
+				late := testbed.Stat(t, client, n.Path())
 				require.NoError(t, n.Set(testbed.Context(t), []byte("broken")))
 				require.True(t, broken.Load())
 				require.NoError(t, client.Delete(testbed.Context(t), n.Path()))
@@ -280,10 +277,8 @@ func madeAgainWhileAWriteMayCome(t *testing.T, bed *testbed.Bed) {
 				}
 				testbed.Eventually(t, func() bool { return made.Load() == 1 }, "the transaction")
 				await(t, n, isThere)
-				data, stat, err := client.Get(testbed.Context(t), n.Path())
-				require.NoError(t, err)
-				require.Equal(t, "broken", string(data))
-				require.NotEqual(t, late.Version, stat.Version)
+				require.Equal(t, "broken", testbed.Get(t, client, n.Path()))
+				require.NotEqual(t, late.Version, testbed.Stat(t, client, n.Path()).Version)
 				require.NoError(t, n.Set(testbed.Context(t), []byte("last")))
 				require.NoError(t, n.Close())
 			}
@@ -384,8 +379,7 @@ func clientCloses(t *testing.T, bed *testbed.Bed) {
 	require.ErrorIs(t, n.Set(testbed.Context(t), nil), framework.ErrClosed)
 	require.Equal(t, "-", data(t, other, path))
 	require.NoError(t, n.Close())
-	_, err := node.Keep(testbed.Context(t), client, path, nil)
-	require.ErrorIs(t, err, framework.ErrClosed)
+	require.ErrorIs(t, testbed.Err(node.Keep(testbed.Context(t), client, path, nil)), framework.ErrClosed)
 }
 
 var tooLong = bytes.Repeat([]byte{'x'}, 1<<20)
@@ -610,9 +604,8 @@ func TestTheNodeOfADyingSessionIsReplaced(t *testing.T) {
 			session := testbed.Session(t, client)
 			require.NotEqual(t, old.ID(), session.ID())
 			w.one(n, "a")
-			found, stat, err := client.Exists(t.Context(), n.Path())
-			require.NoError(t, err)
-			require.True(t, found)
+			stat := testbed.Stat(t, client, n.Path())
+			require.NotNil(t, stat)
 			if before.EphemeralOwner != 0 {
 				require.Equal(t, session.ID(), stat.EphemeralOwner)
 				require.Greater(t, len(w.Sessions()), 2, "the old session lives still")
@@ -638,8 +631,7 @@ func TestPresentIsFalseBeforeAnotherHasTheNode(t *testing.T) {
 			}()
 			w.RefuseConnections(true)
 			w.Freeze(session.ID())
-			second, err := node.Keep(day(t), other, "/group/a", []byte("second"))
-			require.NoError(t, err)
+			second := testbed.Must(node.Keep(day(t), other, "/group/a", []byte("second")))
 			require.True(t, testbed.Receive(t, ended, "the end").Before(time.Now()))
 			w.RefuseConnections(false)
 			await(t, first, reason(node.ErrTaken))
@@ -682,8 +674,7 @@ func TestAReapedParentIsMadeAgain(t *testing.T) {
 		require.NoError(t, other.Delete(t.Context(), "/deep/down/a"))
 		testbed.Receive(t, gate.Arrived(), "the create")
 		w.ReapContainers()
-		_, err := w.Children("/deep")
-		require.ErrorIs(t, err, zktest.ErrNoNode)
+		require.ErrorIs(t, testbed.Err(w.Children("/deep")), zktest.ErrNoNode)
 		gate.Open()
 		await(t, n, isThere)
 		w.one(n, "a")
@@ -695,17 +686,12 @@ func TestNamespaceAndDefaultData(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client(framework.WithNamespace("space"), framework.WithDefaultData([]byte("default")))
 		for kind, opts := range map[string][]node.Option{"plain": nil, "sequential": {node.WithProtection(), node.WithSequence()}, "protected": {node.WithProtection()}} {
-			n, err := node.Keep(day(t), client, "/group/"+kind, nil, opts...)
-			require.NoError(t, err)
+			n := testbed.Must(node.Keep(day(t), client, "/group/"+kind, nil, opts...))
 			require.True(t, strings.HasPrefix(n.Path(), "/group/"), n.Path())
-			data, err := w.Get("/space" + n.Path())
-			require.NoError(t, err)
-			require.Equal(t, "default", string(data))
+			require.Equal(t, "default", testbed.ServerData(t, w.Server, "/space"+n.Path()))
 			require.NoError(t, n.Set(t.Context(), []byte("set")))
 			require.NoError(t, n.Set(t.Context(), nil))
-			data, err = w.Get("/space" + n.Path())
-			require.NoError(t, err)
-			require.Equal(t, "default", string(data))
+			require.Equal(t, "default", testbed.ServerData(t, w.Server, "/space"+n.Path()))
 			require.NoError(t, n.Close())
 			require.Empty(t, w.nodes("/space/group"))
 		}

@@ -38,9 +38,8 @@ func TestKeep_ThatFailsLeavesNoPersistentNode(t *testing.T) {
 func TestKeep_LeavesItsPersistentNodeToTheEndOfTheClient(t *testing.T) {
 	virtual(t, func(t *testing.T, w world) {
 		client := w.client()
-		_, err := node.Keep(t.Context(), client, "/a", []byte("kept"), node.WithPersistence())
-		require.NoError(t, err)
-		_, err = node.Keep(testbed.Timeout(t, time.Second), client, "/a", nil, node.WithPersistence())
+		require.NoError(t, testbed.Err(node.Keep(t.Context(), client, "/a", []byte("kept"), node.WithPersistence())))
+		_, err := node.Keep(testbed.Timeout(t, time.Second), client, "/a", nil, node.WithPersistence())
 		require.ErrorIs(t, err, node.ErrTaken)
 		client.Close()
 		require.Equal(t, "kept", testbed.ServerData(t, w.Server, "/a"))

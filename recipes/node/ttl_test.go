@@ -17,8 +17,7 @@ import (
 func TestATTLNodeLivesWhileItIsKept(t *testing.T) { // CUR-NOD-10, Curator 1260
 	const ttl = 10 * time.Second
 	virtual(t, func(t *testing.T, w world) {
-		client := w.client(framework.WithDefaultData([]byte("default")))
-		n := keep(t, client, "/group/a", "a", node.WithTTL(ttl))
+		n := keep(t, w.client(framework.WithDefaultData([]byte("default"))), "/group/a", "a", node.WithTTL(ttl))
 		time.Sleep(ttl/2 - time.Second)
 		synctest.Wait()
 		require.Empty(t, w.nodes("/group/a"), "first at half the TTL")
@@ -134,8 +133,7 @@ func TestATTLNodeThatMayNotBeWrittenIsTouched(t *testing.T) {
 		w.ResetCounts()
 		time.Sleep(100 * ttl) // virtual time, in which the node must not go
 		synctest.Wait()
-		after := w.stat("/group/a")
-		require.Equal(t, before.Czxid, after.Czxid, "it was never gone")
+		require.Equal(t, before.Czxid, w.stat("/group/a").Czxid, "it was never gone")
 		w.one(n, "a")
 		require.ErrorIs(t, n.Problem(), zk.ErrNoAuth)
 		require.Less(t, w.Requests().Requests["setData"], 1000, "with pauses")
@@ -208,12 +206,10 @@ func TestATouchThatFailsOnceIsTriedAgainInTime(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		testbed.SetACL(t, other, "/group/a/touch", perms(zk.PermAll))
-		refused := w.stat("/group/a/touch")
-		require.Equal(t, touched.Version, refused.Version)
+		require.Equal(t, touched.Version, w.stat("/group/a/touch").Version)
 		time.Sleep(ttl / 4)
 		synctest.Wait()
-		again := w.stat("/group/a/touch")
-		require.Equal(t, touched.Version+1, again.Version, "a quarter of the TTL is left")
+		require.Equal(t, touched.Version+1, w.stat("/group/a/touch").Version, "a quarter of the TTL is left")
 		time.Sleep(5 * ttl)
 		w.one(n, "a")
 	}, zktest.WithProperties(map[string]string{"extendedTypesEnabled": "true", "znode.container.checkIntervalMs": "100"}))

@@ -164,18 +164,22 @@ func reason(want error) func(bool, error) bool {
 // standsStill creates a client whose first look at /group/a, counted from when armed is true, does
 // not return until goOn is closed. read is closed when it has been answered.
 func (w world) standsStill(armed *atomic.Bool) (client *framework.Client, read, goOn chan struct{}) {
-	return w.standsStillAt("/group/a", armed)
+	return w.standsStillAfter("exists", armed)
 }
 
-func (w world) standsStillAt(path string, armed *atomic.Bool) (client *framework.Client, read, goOn chan struct{}) {
-	read, goOn = make(chan struct{}), make(chan struct{})
-	// Not a sync.Once: time stands still while a goroutine waits for one.
-	return w.client(framework.WithObserver(framework.Observer{Operation: func(_ context.Context, e framework.OperationEvent) {
-		if e.Op == "exists" && e.Path == path && armed.CompareAndSwap(true, false) {
-			close(read)
+// standsStillAfter is standsStill with the operation op at /group/a, and options of the client.
+func (w world) standsStillAfter(
+	op string, armed *atomic.Bool, opts ...framework.Option,
+) (client *framework.Client, answered, goOn chan struct{}) {
+	answered, goOn = make(chan struct{}), make(chan struct{})
+	stop := func(_ context.Context, e framework.OperationEvent) {
+		// Not a sync.Once: time stands still while a goroutine waits for one.
+		if e.Op == op && e.Path == "/group/a" && armed.CompareAndSwap(true, false) {
+			close(answered)
 			<-goOn
 		}
-	}})), read, goOn
+	}
+	return w.client(append(opts, framework.WithObserver(framework.Observer{Operation: stop}))...), answered, goOn
 }
 
 // begin keeps /group/a in the background.
@@ -237,8 +241,7 @@ func TestCloseOfTheClientEndsAPause(t *testing.T) {
 	for at := time.Minute; at < time.Minute+5*time.Second; at += 250 * time.Millisecond {
 		virtual(t, func(t *testing.T, w world) {
 			client := w.client(framework.WithConnectionTimeout(time.Second))
-			n, err := node.Keep(t.Context(), client, "/n", nil)
-			require.NoError(t, err)
+			n := testbed.Must(node.Keep(t.Context(), client, "/n", nil))
 			w.Stop()
 			time.Sleep(at)
 			synctest.Wait()
