@@ -37,8 +37,7 @@ func TestReleaseWithIsOneTransaction(t *testing.T) {
 		require.ErrorIs(t, hold.Err(), lock.ErrReleased)
 		length(t, w.Server, q, 0)
 		require.ErrorIs(t, hold.Release(), lock.ErrReleased)
-		_, err = hold.ReleaseWith(ctx)
-		require.ErrorIs(t, err, lock.ErrReleased)
+		require.ErrorIs(t, testbed.Err(hold.ReleaseWith(ctx)), lock.ErrReleased)
 	})
 }
 
@@ -60,8 +59,7 @@ func TestReleaseWithWhatIsRefusedWritesNothingAndReleases(t *testing.T) {
 }
 
 func TestReleaseWithoutANodeWritesNothing(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	client := bed.Client(t)
 	ctx := testbed.Context(t)
 	testbed.Create(t, client, "/a", []byte("old"))
@@ -109,8 +107,7 @@ func TestReleaseWith_OfAReenteredLeaseIsRefused(t *testing.T) {
 			q := newQueue(t, testbed.On(zktest.NewServer(t)).Client(t), "/lock", append(opts, lock.WithReentry())...)
 			hold := acquire(t, q)
 			inner := acquireIn(t, hold.Context(), q)
-			_, err := hold.ReleaseWith(testbed.Context(t))
-			require.ErrorIs(t, err, framework.ErrBadArgument)
+			require.ErrorIs(t, testbed.Err(hold.ReleaseWith(testbed.Context(t))), framework.ErrBadArgument)
 			require.NoError(t, hold.Err())
 			require.NoError(t, inner.Release())
 			require.NoError(t, hold.Release())
@@ -127,8 +124,7 @@ func TestQueueAheadIsLookedAtAfterTheCreate(t *testing.T) {
 		"the path is missing":    func(s *zktest.Server) { _ = s.Delete("/s/leases") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			bed := testbed.On(server)
+			server, bed := newServer(t)
 			other, client := bed.Client(t), bed.Client(t)
 			for _, path := range []string{"/s/locks", "/s/leases"} {
 				require.NoError(t, acquire(t, newQueue(t, other, path)).Release())

@@ -159,8 +159,7 @@ func TestLockDelay_WithAnyRequestFailing(t *testing.T) {
 					return
 				}
 				require.NoError(t, err)
-				died := s.workDelayed(t, hold)
-				s.finishDelayed(t, died)
+				s.finishDelayed(t, s.workDelayed(t, hold))
 			})
 		})
 	}
@@ -173,8 +172,7 @@ func TestLockDelay_OfAWaiterWithAnyRequestFailing(t *testing.T) {
 		time.Sleep(time.Second) // virtual time: it is in the queue, and the fault may be over
 		synctest.Wait()
 		require.NoError(t, ahead.Release())
-		hold := received(t, got)
-		s.finishDelayed(t, s.workDelayed(t, hold))
+		s.finishDelayed(t, s.workDelayed(t, received(t, got)))
 	})
 }
 
@@ -214,8 +212,7 @@ func TestLockDelay_GivingUpInTheDelayAtAnyRequest(t *testing.T) {
 		s.Spare(false)
 		limited, cancel := context.WithTimeout(s.cancelAtFault(t), delay/5)
 		defer cancel()
-		_, err := s.subject.Acquire(limited)
-		require.ErrorIs(t, err, limited.Err())
+		require.ErrorIs(t, testbed.Err(s.subject.Acquire(limited)), limited.Err())
 		s.Spare(true)
 		hold := acquire(t, s.other)
 		require.GreaterOrEqual(t, time.Since(died), delay)
@@ -257,8 +254,7 @@ func TestLockDelay(t *testing.T) {
 			require.ErrorIs(t, b.hold.Release(), lock.ErrReleased)
 		}},
 		"ReleaseWith": {end: func(t *testing.T, b bubble) {
-			_, err := b.hold.ReleaseWith(testbed.Context(t), &zk.CreateRequest{Path: "/done"})
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(b.hold.ReleaseWith(testbed.Context(t), &zk.CreateRequest{Path: "/done"})))
 		}},
 		"ReleaseWith that is refused": {end: func(t *testing.T, b bubble) {
 			_, err := b.hold.ReleaseWith(testbed.Context(t), &zk.DeleteRequest{Path: "/none", Version: -1})
@@ -309,8 +305,7 @@ func TestLockDelay(t *testing.T) {
 		}},
 		"an operator deletes the mark, and ReleaseWith follows": {end: func(t *testing.T, b bubble) {
 			deleteMark(t, b.server)
-			responses, err := b.hold.ReleaseWith(testbed.Context(t), &zk.CreateRequest{Path: "/done"})
-			require.NoError(t, err)
+			responses := testbed.Must(b.hold.ReleaseWith(testbed.Context(t), &zk.CreateRequest{Path: "/done"}))
 			require.Len(t, responses, 1)
 		}},
 		"an operator deletes the mark of a dead holder": {end: func(t *testing.T, b bubble) {
@@ -324,8 +319,7 @@ func TestLockDelay(t *testing.T) {
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			b := bubble{server: w.Server, client: w.Client()}
-			q := delayedQueue(t, b.client, test.opts...)
-			b.hold = acquire(t, q)
+			b.hold = acquire(t, delayedQueue(t, b.client, test.opts...))
 			require.Equal(t, delay.String()+" "+strings.TrimPrefix(b.hold.Path(), delayed+"/"), markOf(w.Server, delayed))
 			next := delayedQueue(t, w.Client())
 			test.end(t, b)
@@ -487,15 +481,12 @@ func TestLockDelay_WithoutTheOption(t *testing.T) {
 		require.Less(t, time.Since(began), time.Second)
 		mark := markOf(w.Server, delayed)
 		require.NotEmpty(t, mark)
-		held, err := other.Participants(testbed.Context(t))
-		require.NoError(t, err)
+		held := testbed.Must(other.Participants(testbed.Context(t)))
 		require.Len(t, held, 1)
 		require.True(t, held[0].Holds)
 		require.NoError(t, hold.Release())
 		require.Equal(t, mark, markOf(w.Server, delayed))
-		ps, err := next.Participants(testbed.Context(t))
-		require.NoError(t, err)
-		require.Empty(t, ps, "the mark is not a participant")
+		require.Empty(t, testbed.Must(next.Participants(testbed.Context(t))), "the mark is not a participant")
 		requireDelayed(t, w.Server, next, delay)
 	})
 }
@@ -582,9 +573,7 @@ func TestLockDelay_ForeignChild(t *testing.T) {
 			q := delayedQueue(t, w.Client())
 			for _, acquire := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
 				began := time.Now()
-				hold, err := acquire(testbed.Context(t))
-				require.NoError(t, err)
-				require.NoError(t, hold.Release())
+				require.NoError(t, testbed.Must(acquire(testbed.Context(t))).Release())
 				require.Less(t, time.Since(began), time.Second, name)
 				require.True(t, w.Server.Exists(delayed+"/"+name))
 				length(t, w.Server, q, 1)
@@ -599,12 +588,10 @@ func TestLockDelay_ExhaustedNumbers(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		next := inDelay(t, w)
 		require.NoError(t, w.Server.SetSequence(delayed, math.MaxInt32))
-		_, err := next.Acquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.ErrorIs(t, testbed.Err(next.Acquire(testbed.Context(t))), lock.ErrSequenceExhausted)
 		require.NotEmpty(t, markOf(w.Server, delayed), "the delay has begun")
 		time.Sleep(delay) // virtual time
-		_, err = next.Acquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.ErrorIs(t, testbed.Err(next.Acquire(testbed.Context(t))), lock.ErrSequenceExhausted)
 		require.NoError(t, acquire(t, next).Release())
 	})
 }
@@ -713,9 +700,7 @@ func TestLockDelay_ACL(t *testing.T) {
 func TestLockDelay_TwoNames(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		queue := func(name string) *lock.Queue {
-			q, err := lock.New(w.Client(), delayed, name, nil, lock.WithLockDelay(delay))
-			require.NoError(t, err)
-			return q
+			return testbed.Must(lock.New(w.Client(), delayed, name, nil, lock.WithLockDelay(delay)))
 		}
 		a, b, next := queue("a-"), queue("b-"), queue("b-")
 		began := time.Now()
@@ -736,8 +721,7 @@ func TestLockDelay_Participants(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		next := inDelay(t, w)
 		holds := func() (holds []bool) {
-			ps, err := delayedQueue(t, w.Client()).Participants(testbed.Context(t))
-			require.NoError(t, err)
+			ps := testbed.Must(delayedQueue(t, w.Client()).Participants(testbed.Context(t)))
 			for _, p := range ps {
 				holds = append(holds, p.Holds)
 			}
@@ -746,9 +730,7 @@ func TestLockDelay_Participants(t *testing.T) {
 		waiting := acquiring(t, testbed.Context(t), next, w.Server, 2)
 		time.Sleep(delay / 2) // virtual time
 		require.Equal(t, []bool{false}, holds())
-		asked, err := revocable.RevokeAll(testbed.Context(t), next)
-		require.NoError(t, err)
-		require.Zero(t, asked)
+		require.Zero(t, testbed.Must(revocable.RevokeAll(testbed.Context(t), next)))
 		got := received(t, waiting)
 		require.Equal(t, []bool{true}, holds())
 		require.NoError(t, got.Release())
@@ -787,8 +769,7 @@ func TestLockDelay_LateDeletion(t *testing.T) {
 			<-lost.Done()
 			cancel() // as its reply is lost
 		}()
-		_, err := delayedQueue(t, subject).Acquire(ctx)
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, testbed.Err(delayedQueue(t, subject).Acquire(ctx)), context.Canceled)
 		testbed.Receive(t, gate.Arrived(), "the deletion of the mark")
 		hold := acquire(t, delayedQueue(t, w.Client())) // after the delay
 		gate.Open()
@@ -821,8 +802,7 @@ func TestLockDelay_NoNextHolder(t *testing.T) {
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			holder := w.Client()
-			hold := acquire(t, delayedQueue(t, holder, test.opts...))
-			test.end(t, w, holder, hold)
+			test.end(t, w, holder, acquire(t, delayedQueue(t, holder, test.opts...)))
 			time.Sleep(delay + time.Minute) // virtual time, in which the delay ends
 			require.NotEmpty(t, marks(w.Server, delayed), "contenders with a longer delay wait for it")
 			time.Sleep(time.Hour) // virtual time, after which the client deletes the mark
@@ -889,16 +869,14 @@ func TestLockDelay_BadOptions(t *testing.T) {
 		{lock.WithLockDelay(1), lock.WithMaxLeases(2)}, {lock.WithLockDelay(1), lock.WithRetention(1)},
 		{lock.WithLockDelay(1), locks.Inside.With(locking.Settings[*lock.Queue]{Another: true})},
 	} {
-		_, err := lock.New(client, "/lock", "lock-", nil, opts...)
-		assert.ErrorIs(t, err, framework.ErrBadArgument)
+		assert.ErrorIs(t, testbed.Err(lock.New(client, "/lock", "lock-", nil, opts...)), framework.ErrBadArgument)
 	}
 	for _, name := range []string{"held", "mark", "a", "beef", "k.6c", "held-mark.", "m", "s"} {
 		_, err := lock.New(client, "/lock", name, nil, lock.WithLockDelay(1))
 		assert.ErrorIs(t, err, framework.ErrBadArgument, "%s occurs in the names of marks", name)
 	}
 	for _, name := range []string{"lock-", "a-", "__lock__", "lease", "mark-"} {
-		_, err := lock.New(client, "/lock", name, nil, lock.WithLockDelay(1))
-		assert.NoError(t, err)
+		assert.NoError(t, testbed.Err(lock.New(client, "/lock", name, nil, lock.WithLockDelay(1))))
 	}
 	_, err := lock.New(client, "/lock", "lock-", &fragileDriver{}, lock.WithLockDelay(1))
 	require.ErrorIs(t, err, framework.ErrBadArgument)

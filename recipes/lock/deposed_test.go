@@ -93,8 +93,7 @@ func TestHolderBehindAReplacedLeaderEndsFirstOnServers(t *testing.T) {
 
 // replaceRealLeader returns how long before the next hold the hold behind the old leader ended.
 func replaceRealLeader(t *testing.T, e *ensemble.Ensemble, timeout time.Duration, path string) time.Duration {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer cancel()
+	ctx := testbed.Timeout(t, 20*time.Minute)
 	require.NoError(t, e.WaitForQuorum(ctx))
 	leader, err := e.Leader(ctx)
 	require.NoError(t, err)
@@ -108,8 +107,7 @@ func replaceRealLeader(t *testing.T, e *ensemble.Ensemble, timeout time.Duration
 	require.NoError(t, e.Partition(leader))
 	defer func() { require.NoError(t, e.Heal()) }()
 	// Only the next leader commits this write.
-	_, err = others.Create(ctx, path+"-elected", nil)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(others.Create(ctx, path+"-elected", nil)))
 	// The old leader notices within a tick; the client reconnects at a random time before.
 	time.Sleep(rand.N(time.Second))
 	require.NoError(t, e.CutConnections(leader))

@@ -16,19 +16,15 @@ import (
 )
 
 // driven returns a queue with a driver of a user.
-func driven(t *testing.T, client *framework.Client, driver lock.Driver, opts ...lock.Option) *lock.Queue {
-	t.Helper()
-	q, err := lock.New(client, "/lock", "lock-", driver, opts...)
-	require.NoError(t, err)
-	return q
+func driven(client *framework.Client, driver lock.Driver, opts ...lock.Option) *lock.Queue {
+	return testbed.Must(lock.New(client, "/lock", "lock-", driver, opts...))
 }
 
 // TestNamesOfDigitsAreLocks: the number that the server adds is not taken for a part of the name.
 func TestNamesOfDigitsAreLocks(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	for _, name := range []string{"0", "1", "00", "7-", "-"} {
-		q, err := lock.New(client, "/of-"+name, name, nil)
-		require.NoError(t, err)
+		q := testbed.Must(lock.New(client, "/of-"+name, name, nil))
 		for range 12 {
 			require.NoError(t, acquire(t, q).Release(), name)
 		}
@@ -44,7 +40,7 @@ func (other) Decide(lock.Line) (lock.Decision, error) {
 
 // TestADriverThatEmbedsStandardDoesNotInheritItsAnswer to whether a new node would have to wait.
 func TestADriverThatEmbedsStandardDoesNotInheritItsAnswer(t *testing.T) {
-	q := driven(t, testbed.InProcess(t).Client(t), other{})
+	q := driven(testbed.InProcess(t).Client(t), other{})
 	first, second := try(t, q), try(t, q)
 	require.NoError(t, first.Release())
 	require.NoError(t, second.Release())
@@ -80,7 +76,7 @@ func TestDriver_Refused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
-			q := driven(t, testbed.On(server).Client(t), c.driver)
+			q := driven(testbed.On(server).Client(t), c.driver)
 			_, err := q.Acquire(testbed.Context(t))
 			require.ErrorIs(t, err, c.want)
 			require.ErrorContains(t, err, c.text)
@@ -129,7 +125,7 @@ func TestDriver_NodeOfAnotherKind(t *testing.T) {
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			other = w.Client()
-			q := driven(t, w.Client(), creator{create: test.create})
+			q := driven(w.Client(), creator{create: test.create})
 			for _, acquire := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
 				_, err := acquire(t.Context())
 				require.ErrorIs(t, err, framework.ErrBadArgument)
@@ -149,7 +145,7 @@ func TestDriver_NodeOfAnotherKind(t *testing.T) {
 // TestDriver_UnprotectedNode accepts an ephemeral node of the session, which one request proves.
 func TestDriver_UnprotectedNode(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := driven(t, w.Client(), creator{create: createAs(framework.EphemeralSequential)})
+		q := driven(w.Client(), creator{create: createAs(framework.EphemeralSequential)})
 		watched(t, q)
 		w.Server.ResetCounts()
 		require.NoError(t, acquire(t, q).Release())

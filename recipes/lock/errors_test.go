@@ -27,8 +27,7 @@ func (refusing) Create(context.Context, *framework.Client, lock.Node) (string, e
 // TestErrors_OfAnAcquire has the rare errors of Acquire, TryAcquire and Do, which their comments
 // list.
 func TestErrors_OfAnAcquire(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	bed := testbed.On(zktest.NewServer(t))
 	client := bed.Client(t)
 	lostView := func() *framework.Client {
 		other := bed.Client(t)
@@ -61,7 +60,7 @@ func TestErrors_OfAnAcquire(t *testing.T) {
 			want: framework.ErrTooLarge},
 		"a view of nil":            {queue: newQueue(t, client.In(nil), "/lock"), want: framework.ErrBadArgument},
 		"a view of a lost session": {queue: newQueue(t, lostView(), "/lock"), want: framework.ErrSessionLost},
-		"a custom driver":          {queue: driven(t, client, refusing{}), want: errRefusing, own: errRefusing},
+		"a custom driver":          {queue: driven(client, refusing{}), want: errRefusing, own: errRefusing},
 		"a closed client":          {queue: newQueue(t, closed, "/lock"), want: framework.ErrClosed},
 		"re-entry after the release": {queue: again, want: lock.ErrReleased,
 			ctx: within(again, func(h *lock.Hold) { require.NoError(t, h.Release()) })},
@@ -115,8 +114,7 @@ func TestErrors_OfAnOutage(t *testing.T) {
 
 // TestErrors_OfAHold has the errors of a hold that has ended, or is given nil.
 func TestErrors_OfAHold(t *testing.T) {
-	bed := testbed.InProcess(t)
-	client := bed.Client(t)
+	client := testbed.InProcess(t).Client(t)
 	ctx := testbed.Context(t)
 	q := newQueue(t, client, "/lock")
 	calls := map[string]func(h *lock.Hold, ops ...any) error{
@@ -151,8 +149,7 @@ func TestErrors_OfAHold(t *testing.T) {
 	require.ErrorIs(t, testbed.Listed(t, hold, "Do", hold.Do(ctx, nil)), framework.ErrBadArgument)
 	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
 
-	kept := newQueue(t, client, "/kept", lock.WithRetention(time.Hour))
-	hold = testbed.Acquire(t, kept)
+	hold = testbed.Acquire(t, newQueue(t, client, "/kept", lock.WithRetention(time.Hour)))
 	require.NoError(t, hold.Release())
 	require.ErrorIs(t, testbed.Listed(t, hold, "FencingToken", calls["FencingToken"](hold)), lock.ErrReleased)
 }

@@ -63,10 +63,8 @@ func TestNodeIsPassedOnForAMinute(t *testing.T) {
 }
 
 func TestOthersInTheQueueComeFirst(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
-	q := handingOff(t, bed.Client(t))
-	first, second := passing(t, q)
+	server, bed := newServer(t)
+	first, second := passing(t, handingOff(t, bed.Client(t)))
 	other := acquiring(t, testbed.Context(t), newQueue(t, bed.Client(t), "/lock"), server, 2)
 	testbed.Eventually(t, func() bool { return !first.Alone() }, "we hear of the other one")
 	require.NoError(t, first.Release())
@@ -81,15 +79,13 @@ func TestOthersInTheQueueComeFirst(t *testing.T) {
 func TestWhatProvesAHoldIsNotPassedOn(t *testing.T) {
 	for what, show := range map[string]func(*testing.T, *lock.Hold){
 		"token": func(t *testing.T, h *lock.Hold) {
-			_, err := h.FencingToken(testbed.Context(t))
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(h.FencingToken(testbed.Context(t))))
 		},
 		"guard": func(_ *testing.T, h *lock.Hold) { h.Guard() },
 	} {
 		t.Run(what, func(t *testing.T) {
 			server := zktest.NewServer(t)
-			q := handingOff(t, testbed.On(server).Client(t))
-			first, second := passing(t, q)
+			first, second := passing(t, handingOff(t, testbed.On(server).Client(t)))
 			show(t, first)
 			server.ResetCounts()
 			require.NoError(t, first.Release())
@@ -121,21 +117,17 @@ func TestProofOfAHoldThatWasPassedOn(t *testing.T) {
 	client, ctx := testbed.On(server).Client(t), testbed.Context(t)
 	q := handingOff(t, client)
 	first, second := passedOn(t, q)
-	_, err := client.Multi(ctx, first.Guard())
-	require.ErrorIs(t, err, zk.ErrNoNode)
-	_, err = first.Multi(ctx, framework.CreateOp("/no", nil))
+	require.ErrorIs(t, testbed.Err(client.Multi(ctx, first.Guard())), zk.ErrNoNode)
+	_, err := first.Multi(ctx, framework.CreateOp("/no", nil))
 	require.ErrorIs(t, err, lock.ErrNodeDeleted)
 	require.ErrorIs(t, err, lock.ErrReleased)
-	_, err = first.FencingToken(ctx)
-	require.ErrorIs(t, err, lock.ErrReleased)
+	require.ErrorIs(t, testbed.Err(first.FencingToken(ctx)), lock.ErrReleased)
 	require.ErrorIs(t, first.Release(), lock.ErrReleased)
 	require.ErrorIs(t, first.Err(), lock.ErrReleased)
 
 	require.NoError(t, second.Err())
-	_, err = client.Multi(ctx, second.Guard())
-	require.NoError(t, err)
-	_, err = second.Multi(ctx, framework.CreateOp("/yes", nil))
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(client.Multi(ctx, second.Guard())))
+	require.NoError(t, testbed.Err(second.Multi(ctx, framework.CreateOp("/yes", nil))))
 	require.NoError(t, second.Release())
 	length(t, server, q, 0)
 }
@@ -178,8 +170,7 @@ func TestLossOfANodeThatWasPassedOn(t *testing.T) {
 		}, framework.ErrClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			bed := testbed.On(server)
+			bed := testbed.On(zktest.NewServer(t))
 			client := bed.Client(t)
 			q := handingOff(t, client)
 			_, got := passedOn(t, q)
@@ -234,24 +225,20 @@ func TestRelease_WhenAnotherJoins(t *testing.T) {
 // its own any more.
 func TestLossThatComesTooLate(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := handingOff(t, w.Client())
-		first, second := passing(t, q)
+		first, second := passing(t, handingOff(t, w.Client()))
 		require.True(t, first.ReleaseDuring(func() { first.Lose(lock.ErrMaxHold) }))
 		got := received(t, second)
 		synctest.Wait() // until a deletion would have been carried out
 		require.Equal(t, first.Path(), got.Path(), "it has got the node")
 		first.Lose(lock.ErrMaxHold) // even later
-		token, err := got.FencingToken(testbed.Context(t))
-		require.NoError(t, err)
-		require.Positive(t, token)
+		require.Positive(t, testbed.Must(got.FencingToken(testbed.Context(t))))
 		require.NoError(t, got.Err())
 		require.NoError(t, got.Release())
 	})
 }
 
 func TestLeavingTheLine(t *testing.T) {
-	server := zktest.NewServer(t)
-	q := handingOff(t, testbed.On(server).Client(t))
+	q := handingOff(t, testbed.On(zktest.NewServer(t)).Client(t))
 	first := acquire(t, q)
 	ctx, cancel := context.WithCancel(testbed.Context(t))
 	second := start(ctx, q.Acquire)

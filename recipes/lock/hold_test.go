@@ -22,8 +22,7 @@ import (
 // TestLossWhileAHoldBegins has both the node deleted and the connection lost while a hold begins.
 func TestLossWhileAHoldBegins(t *testing.T) {
 	server := zktest.NewServer(t)
-	hold := acquire(t, newQueue(t, testbed.On(server).Client(t), "/lock"))
-	err := hold.HoldAgainWhileLost(func() {
+	err := acquire(t, newQueue(t, testbed.On(server).Client(t), "/lock")).HoldAgainWhileLost(func() {
 		running(t, "lock.(*node).begin")
 		server.CutConnections()
 		running(t, "lock.(*term).lose")
@@ -59,8 +58,7 @@ func TestGroupEndsBeforeAReleaseIsSent(t *testing.T) {
 	require.ErrorIs(t, group.Err(), lock.ErrReleased)
 	require.ErrorIs(t, group.Release(), lock.ErrReleased)
 
-	late := lock.NewGroup([]*lock.Hold{first})
-	require.ErrorIs(t, late.Err(), lock.ErrReleased, "it has ended before")
+	require.ErrorIs(t, lock.NewGroup([]*lock.Hold{first}).Err(), lock.ErrReleased, "it has ended before")
 }
 
 // TestGroupOfAHoldThatEndsMeanwhile: a hold ends while it is put into a group.
@@ -165,8 +163,7 @@ func TestRelease_OfACopy(t *testing.T) {
 	copied := new(lock.Hold)
 	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(hold).Elem())
 	require.NoError(t, copied.Do(testbed.Context(t), func(ctx context.Context) error {
-		again := acquireIn(t, copied.Context(), q)
-		return again.Release()
+		return acquireIn(t, copied.Context(), q).Release()
 	}))
 	require.ErrorIs(t, hold.Err(), lock.ErrReleased)
 	require.ErrorIs(t, hold.Release(), lock.ErrReleased)
@@ -189,8 +186,7 @@ func TestReleaseWith_OfALostHoldDoesNotWaitForARelease(t *testing.T) {
 		released := testbed.Go(hold.Release)
 		synctest.Wait()
 		began := time.Now()
-		_, err := hold.ReleaseWith(testbed.Timeout(t, time.Second))
-		require.ErrorIs(t, err, framework.ErrSuspended)
+		require.ErrorIs(t, testbed.Err(hold.ReleaseWith(testbed.Timeout(t, time.Second))), framework.ErrSuspended)
 		require.LessOrEqual(t, time.Since(began), time.Second)
 		w.Server.RefuseConnections(false)
 		require.NoError(t, testbed.Receive(t, released, "the release"))
@@ -206,8 +202,7 @@ func TestReleaseWith_OfALostHoldLeavesTheNodeToOthers(t *testing.T) {
 		inner := acquireIn(t, outer.Context(), q)
 		w.Server.CutConnections()
 		testbed.Receive(t, outer.Done(), "word of the loss")
-		_, err := outer.ReleaseWith(t.Context())
-		require.ErrorIs(t, err, framework.ErrSuspended)
+		require.ErrorIs(t, testbed.Err(outer.ReleaseWith(t.Context())), framework.ErrSuspended)
 		time.Sleep(time.Minute) // virtual time
 		length(t, w.Server, q, 1)
 		require.NoError(t, inner.Release())

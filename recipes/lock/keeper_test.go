@@ -49,12 +49,10 @@ func TestANumberAboveAllIsRefused(t *testing.T) {
 		require.NoError(t, w.Server.SetSequence("/lock", math.MinInt32)) // 2^31
 		for _, try := range []func(context.Context) (*lock.Hold, error){q.Acquire, q.TryAcquire} {
 			require.NoError(t, w.Server.Create("/lock/x-lock-2147483648", nil))
-			_, err := try(testbed.Context(t))
-			require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+			require.ErrorIs(t, testbed.Err(try(testbed.Context(t))), lock.ErrSequenceExhausted)
 			require.NoError(t, w.Server.Delete("/lock/x-lock-2147483648"))
 		}
-		_, err := q.Acquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+		require.ErrorIs(t, testbed.Err(q.Acquire(testbed.Context(t))), lock.ErrSequenceExhausted)
 		hold := acquire(t, q)
 		require.True(t, strings.HasSuffix(hold.Path(), "-lock-0000000000"), "the path was empty, and was made anew: %s", hold.Path())
 		require.NoError(t, hold.Release())

@@ -48,8 +48,7 @@ func TestAcquire_BesideAnotherKind(t *testing.T) {
 						var log testbed.Output
 						client := w.Client(framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 						for range 2 {
-							q, err := lock.New(client, "/lock", test.own, nil, opts...)
-							require.NoError(t, err)
+							q := testbed.Must(lock.New(client, "/lock", test.own, nil, opts...))
 							require.NoError(t, acquire(t, q).Release())
 						}
 						if test.other == "" {

@@ -54,8 +54,7 @@ func inLongQueue(t *testing.T, server *zktest.Server, q *lock.Queue, others *fra
 // own is the node of the waiter that queues behind n others.
 func own(t *testing.T, q *lock.Queue, n int) string {
 	t.Helper()
-	queued, err := q.Participants(testbed.Context(t))
-	require.NoError(t, err)
+	queued := testbed.Must(q.Participants(testbed.Context(t)))
 	require.Greater(t, len(queued), n)
 	return queued[n].Path
 }

@@ -23,6 +23,13 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
+// newServer returns an in-process server, and a bed on it.
+func newServer(t *testing.T) (*zktest.Server, *testbed.Bed) {
+	t.Helper()
+	server := zktest.NewServer(t)
+	return server, testbed.On(server)
+}
+
 func acquire(t *testing.T, q *lock.Queue) *lock.Hold {
 	t.Helper()
 	return acquireIn(t, testbed.Context(t), q)
@@ -55,8 +62,7 @@ func try(t *testing.T, q *lock.Queue) *lock.Hold {
 // refused requires that TryAcquire finds another contender ahead.
 func refused(t *testing.T, q *lock.Queue) {
 	t.Helper()
-	_, err := q.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(q.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
 }
 
 type result struct {
@@ -161,8 +167,7 @@ func TestWaiterIsNotWokenByAStranger(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // virtual time, after which a holder without a view watches its node
 		require.Equal(t, 3, w.Server.WatchCount(), "both watch the node of a, and b its own")
 		w.Server.ResetCounts()
-		_, err := client.Set(testbed.Context(t), hold.Path(), []byte("something else"))
-		require.NoError(t, err)
+		testbed.Set(t, client, hold.Path(), []byte("something else"))
 		time.Sleep(100 * time.Millisecond) // virtual time, in which they watch again
 		require.Equal(t, 3, w.Server.WatchCount(), "both watch again")
 		require.Zero(t, w.Server.Requests().Requests["getChildren2"], "the queue is the same")
@@ -177,8 +182,7 @@ func TestCancelledWhileTheCreateIsInFlight(t *testing.T) { // CURATOR-79, -205, 
 		"before it is answered": (*zktest.Server).BlockReplies,
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			bed := testbed.On(server)
+			server, bed := newServer(t)
 			q := newQueue(t, bed.Client(t), "/lock")
 			require.NoError(t, acquire(t, q).Release()) // the path exists
 			gate := block(server, zktest.OnOp("create"))
@@ -218,8 +222,7 @@ func TestExhaustedNumbersAreRefused(t *testing.T) {
 			q := newQueue(t, testbed.On(server).Client(t), "/lock")
 			require.NoError(t, acquire(t, q).Release())
 			require.NoError(t, server.SetSequence("/lock", next))
-			_, err := q.Acquire(testbed.Context(t))
-			require.ErrorIs(t, err, lock.ErrSequenceExhausted)
+			require.ErrorIs(t, testbed.Err(q.Acquire(testbed.Context(t))), lock.ErrSequenceExhausted)
 			length(t, server, q, 0)
 			hold := acquire(t, q)
 			require.True(t, strings.HasSuffix(hold.Path(), "-lock-0000000000"), "it has healed: the path was empty, and was made anew")
@@ -233,20 +236,16 @@ func TestSomebodyElsesExhaustedNumberIsRefused(t *testing.T) {
 	client := testbed.On(server).Client(t)
 	q := newQueue(t, client, "/lock")
 	for _, name := range []string{"x-lock-2147483647", "x-lock--000000001", "x-lock--2147483648"} {
-		_, err := client.Create(testbed.Context(t), "/lock/"+name, []byte{}, framework.ContainerParents())
-		require.NoError(t, err)
-		_, err = q.Acquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted, name)
-		_, err = q.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrSequenceExhausted, name)
+		testbed.Create(t, client, "/lock/"+name, []byte{}, framework.ContainerParents())
+		require.ErrorIs(t, testbed.Err(q.Acquire(testbed.Context(t))), lock.ErrSequenceExhausted, name)
+		require.ErrorIs(t, testbed.Err(q.TryAcquire(testbed.Context(t))), lock.ErrSequenceExhausted, name)
 		require.NoError(t, client.Delete(testbed.Context(t), "/lock/"+name))
 	}
 	length(t, server, q, 0)
 }
 
 func TestNumbersStartAgainBeforeTheyEnd(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	q := newQueue(t, bed.Client(t), "/lock")
 	require.NoError(t, acquire(t, q).Release())
 	require.NoError(t, server.SetSequence("/lock", 1<<30))
@@ -256,14 +255,12 @@ func TestNumbersStartAgainBeforeTheyEnd(t *testing.T) {
 	got := received(t, waiting)
 	require.True(t, strings.HasSuffix(got.Path(), "-lock-1073741825"))
 	require.NoError(t, got.Release())
-	_, err := server.Children("/lock")
-	require.ErrorIs(t, err, zktest.ErrNoNode)
+	require.ErrorIs(t, testbed.Err(server.Children("/lock")), zktest.ErrNoNode)
 	hold = acquire(t, q)
 	require.True(t, strings.HasSuffix(hold.Path(), "-lock-0000000000"))
 	require.NoError(t, hold.Release())
 	require.NoError(t, server.SetSequence("/lock", 1<<30))
-	_, err = acquire(t, q).ReleaseWith(testbed.Context(t))
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(acquire(t, q).ReleaseWith(testbed.Context(t))))
 	require.False(t, server.Exists("/lock"))
 }
 
@@ -300,16 +297,13 @@ func TestErrorPolicyDecidesWhetherASuspensionEndsAHold(t *testing.T) { // CUR-CS
 	require.NoError(t, patient.Err(), "its session lives")
 	require.NoError(t, patient.Release())
 	require.NoError(t, standard.Release(), "nobody else has held meanwhile: the node was there")
-	children, err := server.Children("/a")
-	require.NoError(t, err)
-	require.Empty(t, children, "and the node is gone all the same")
+	require.Empty(t, testbed.ServerChildren(t, server, "/a"), "and the node is gone all the same")
 }
 
 // TestReleaseAfterASuspensionDoesNotGuess: a missing node after an unanswered delete does not prove
 // that the delete removed it.
 func TestReleaseAfterASuspensionDoesNotGuess(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	client := bed.Client(t)
 	hold := acquire(t, newQueue(t, client, "/lock"))
 	server.CutConnections()
@@ -413,8 +407,7 @@ func FuzzForeignChildren(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		driver := lock.Standard{}
-		key, ours := driver.SortKey(name, "lock-")
+		key, ours := lock.Standard{}.SortKey(name, "lock-")
 		if _, ok := lock.Sequence(name, "lock-"); ok != ours {
 			t.Fatalf("%q is ours %v, and has a number %v", name, ours, ok)
 		}

@@ -78,8 +78,7 @@ func lives(server *zktest.Server, hold *lock.Hold) bool {
 func TestHolderThatHearsNothingIsNotifiedFirst(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	e := ensemble.New(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer cancel()
+	ctx := testbed.Timeout(t, 20*time.Minute)
 	for _, fault := range []struct {
 		name       string
 		make, heal func(server int) error
@@ -116,9 +115,7 @@ func TestHolderThatHearsNothingIsNotifiedFirst(t *testing.T) {
 // quorum waits until a majority of real servers serves, which can take long on a busy machine.
 func quorum(t *testing.T, e *ensemble.Ensemble) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer cancel()
-	require.NoError(t, e.WaitForQuorum(ctx))
+	require.NoError(t, e.WaitForQuorum(testbed.Timeout(t, 20*time.Minute)))
 }
 
 // pair is a holder and the one that waits for it.

@@ -22,13 +22,12 @@ func TestMulti(t *testing.T) {
 		hold := acquire(t, q)
 		set := func(text string) any { return framework.SetOp("/value", []byte(text)) }
 		value := func() string { return testbed.ServerData(t, w.Server, "/value") }
-		responses, err := hold.Multi(t.Context(), set("first"), framework.CreateOp("/other", nil))
-		require.NoError(t, err)
+		responses := testbed.Must(hold.Multi(t.Context(), set("first"), framework.CreateOp("/other", nil)))
 		require.Len(t, responses, 2, "the caller's operations")
 		require.Equal(t, "/other", responses[1].String)
 		require.Equal(t, "first", value())
 
-		_, err = hold.Multi(t.Context(), set("no"), framework.SetOp("/none", nil))
+		_, err := hold.Multi(t.Context(), set("no"), framework.SetOp("/none", nil))
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.NotErrorIs(t, err, framework.ErrLost, "the caller's node is missing")
 		var refused *framework.MultiError
@@ -72,21 +71,15 @@ func TestMulti_OfAGroup(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		locker := func(c *framework.Client, path string) lock.Locker {
-			m, err := mutex.New(c, path)
-			require.NoError(t, err)
-			return m
+			return testbed.Must(mutex.New(c, path))
 		}
 		group := func(lockers ...lock.Locker) *lock.Group {
-			m, err := multilock.New(lockers...)
-			require.NoError(t, err)
-			return testbed.Acquire(t, m)
+			return testbed.Acquire(t, testbed.Must(multilock.New(lockers...)))
 		}
 		g := group(locker(client, "/a"), locker(client, "/b"))
-		responses, err := g.Multi(t.Context(), framework.CreateOp("/yes", nil))
-		require.NoError(t, err)
-		require.Len(t, responses, 1)
+		require.Len(t, testbed.Must(g.Multi(t.Context(), framework.CreateOp("/yes", nil))), 1)
 		require.NoError(t, w.Server.Delete(g.Holds()[1].Path()))
-		_, err = g.Multi(t.Context(), framework.CreateOp("/no", nil))
+		_, err := g.Multi(t.Context(), framework.CreateOp("/no", nil))
 		require.ErrorIs(t, err, lock.ErrNodeDeleted)
 		testbed.OneOp(t, err, "multi", g.Holds()[1].Path())
 		require.False(t, w.Server.Exists("/no"))

@@ -135,8 +135,7 @@ func TestAcquire_TheLeaseCounts(t *testing.T) {
 	require.NoError(t, outer.Release())
 	require.NoError(t, again.Err())
 	require.NoError(t, again.Release())
-	later := acquireIn(t, ctx, other)
-	require.NoError(t, later.Release())
+	require.NoError(t, acquireIn(t, ctx, other).Release())
 }
 
 // TestAcquire_Place: views of one client meet at the real path. Another client, path or name is
@@ -145,19 +144,13 @@ func TestAcquire_Place(t *testing.T) {
 	bed := testbed.InProcess(t)
 	client := bed.Client(t)
 	hold := acquire(t, newQueue(t, testbed.Namespace(t, client, "app"), "/lock"))
-	_, err := newQueue(t, client, "/app/lock").TryAcquire(hold.Context())
-	require.ErrorIs(t, err, lock.ErrHeld)
-	_, err = newQueue(t, bed.Client(t), "/app/lock").TryAcquire(hold.Context())
+	require.ErrorIs(t, testbed.Err(newQueue(t, client, "/app/lock").TryAcquire(hold.Context())), lock.ErrHeld)
+	_, err := newQueue(t, bed.Client(t), "/app/lock").TryAcquire(hold.Context())
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	require.NotErrorIs(t, err, lock.ErrHeld)
-	inner, err := newQueue(t, client, "/lock").TryAcquire(hold.Context())
-	require.NoError(t, err)
-	require.NoError(t, inner.Release())
-	named, err := lock.New(client, "/app/lock", "other-", nil)
-	require.NoError(t, err)
-	inner, err = named.TryAcquire(hold.Context())
-	require.NoError(t, err)
-	require.NoError(t, inner.Release())
+	require.NoError(t, testbed.Must(newQueue(t, client, "/lock").TryAcquire(hold.Context())).Release())
+	named := testbed.Must(lock.New(client, "/app/lock", "other-", nil))
+	require.NoError(t, testbed.Must(named.TryAcquire(hold.Context())).Release())
 	require.NoError(t, hold.Release())
 }
 
@@ -183,8 +176,7 @@ func TestDo_CarriesTheHolds(t *testing.T) {
 	a, b := newQueue(t, client, "/a"), newQueue(t, client, "/b")
 	held := func(ctx context.Context, queues ...*lock.Queue) {
 		for _, q := range queues {
-			_, err := q.TryAcquire(ctx)
-			require.ErrorIs(t, err, lock.ErrHeld, q.Path())
+			require.ErrorIs(t, testbed.Err(q.TryAcquire(ctx)), lock.ErrHeld, q.Path())
 		}
 	}
 	ctx := testbed.Context(t)
@@ -200,8 +192,7 @@ func TestDo_CarriesTheHolds(t *testing.T) {
 	group := lock.NewGroup([]*lock.Hold{acquire(t, b)})
 	require.NoError(t, group.Do(ctx, func(ctx context.Context) error { held(ctx, b); return nil }))
 	require.NoError(t, a.Do(ctx, func(in context.Context) error {
-		one := acquireIn(t, ctx, b)
-		return one.Do(in, func(ctx context.Context) error { held(ctx, a, b); return nil })
+		return acquireIn(t, ctx, b).Do(in, func(ctx context.Context) error { held(ctx, a, b); return nil })
 	}), "the hold of the caller")
 }
 
@@ -216,12 +207,10 @@ func TestOutside(t *testing.T) {
 		want, _ := ctx.Deadline()
 		deadline, _ := out.Deadline()
 		require.Equal(t, want, deadline)
-		_, err := q.TryAcquire(out)
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorIs(t, testbed.Err(q.TryAcquire(out)), lock.ErrNotAcquired)
 		derived, cancel := context.WithCancel(out)
 		defer cancel()
-		_, err = q.TryAcquire(derived)
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorIs(t, testbed.Err(q.TryAcquire(derived)), lock.ErrNotAcquired)
 		return nil
 	}))
 }
@@ -232,8 +221,7 @@ func TestAcquire_SeveralLeases(t *testing.T) {
 	one := acquire(t, q)
 	two := acquireIn(t, one.Context(), q)
 	require.NotEqual(t, one.Path(), two.Path())
-	_, err := q.TryAcquire(two.Context())
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(q.TryAcquire(two.Context())), lock.ErrNotAcquired)
 	require.NoError(t, two.Release())
 	require.NoError(t, one.Release())
 }

@@ -59,5 +59,5 @@ func TestNew_OptionsTogether(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	newQueue(t, client, "/lock", lock.WithReentry(), lock.WithRetention(time.Minute))
 	newQueue(t, client, "/lock", lock.WithReentry(), lock.WithLockDelay(time.Minute))
-	driven(t, client, lock.Standard{}, lock.WithRetention(time.Second))
+	driven(client, lock.Standard{}, lock.WithRetention(time.Second))
 }

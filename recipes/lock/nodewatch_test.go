@@ -100,7 +100,7 @@ func TestTimedOutWhileItBeginsToWaitIsNotAcquired(t *testing.T) {
 	for name, driver := range map[string]lock.Driver{"standard": nil, "of a user": struct{ lock.Standard }{}} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
 			foreign(t, w.Client(), "/lock")
-			q := driven(t, w.Client(), driver)
+			q := driven(w.Client(), driver)
 			defer w.Server.Block(zktest.OnOp("getData")).Open()
 			_, err := q.Acquire(testbed.Timeout(t, time.Second))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -196,8 +196,7 @@ func TestContenderThatMayNotReadIsRefused(t *testing.T) {
 					nodes = append(nodes, foreign(t, others, "/lock", framework.ACL(acl)))
 				}
 				if again { // a view may begin at the second acquire
-					_, err := q.Acquire(testbed.Timeout(t, time.Millisecond))
-					require.Error(t, err)
+					require.Error(t, testbed.Err(q.Acquire(testbed.Timeout(t, time.Millisecond))))
 				}
 				ended := start(t.Context(), q.Acquire)
 				synctest.Wait()
@@ -228,7 +227,7 @@ func TestContenderThatMayNotReadIsRefused(t *testing.T) {
 // node.
 func TestHoldOfADriverWhoseNodesMayNotBeReadEnds(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := driven(t, w.Client(), blind{})
+		q := driven(w.Client(), blind{})
 		for range 3 {
 			hold := acquire(t, q)
 			testbed.Receive(t, hold.Done(), "the end")

@@ -86,8 +86,7 @@ func TestObserversAreNotifiedOfWaitsAndHolds(t *testing.T) {
 	recorded.expect(t, "a: acquiring /lock lock-", "a+: joined /lock behind 0", "a+: acquired /lock")
 	assert.Equal(t, "a+!", first.Context().Value(origin{}), "the hold goes on with the observer's values")
 
-	inner := acquireIn(t, first.Context(), q)
-	require.NoError(t, inner.Release())
+	require.NoError(t, acquireIn(t, first.Context(), q).Release())
 	recorded.none(t) // re-entrance is not reported
 
 	_, err := other.TryAcquire(as(t, "b"))
@@ -191,8 +190,7 @@ func TestAcquiresWithAHoldsContextAreReported(t *testing.T) {
 }
 
 func TestALostPlaceIsJoinedAgain(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	recorded := newRecorder()
 	holder := newQueue(t, bed.Client(t), "/lock")
 	client := bed.Client(t, recorded.option())
@@ -226,8 +224,7 @@ func TestObserver_JoinedWithAKeptNode(t *testing.T) {
 
 // TestLossesAreLogged is about who looks for the reason later.
 func TestLossesAreLogged(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	bed := testbed.On(zktest.NewServer(t))
 	var log testbed.Output
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	q := newQueue(t, bed.Client(t, framework.WithLogger(logger)), "/lock")
@@ -265,8 +262,7 @@ func TestSeveralObserversAreNotifiedInOrder(t *testing.T) {
 	a, b := report("a"), report("b")
 	q := newQueue(t, bed.Client(t, a, none, nothing, b), "/lock")
 	hold := acquireIn(t, as(t, "c"), q)
-	_, err := q.TryAcquire(as(t, "d"))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(q.TryAcquire(as(t, "d"))), lock.ErrNotAcquired)
 	require.NoError(t, hold.Release())
 	assert.Equal(t, []string{
 		"a acquiring after c", "b acquiring after a",
@@ -329,8 +325,7 @@ func TestRefusalNamesReentry(t *testing.T) {
 		_, err := q.TryAcquire(t.Context())
 		require.EqualError(t, err, "try /lock: not free: held by this client (pass hold.Context() to re-enter)")
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
-		_, err = other.TryAcquire(t.Context())
-		require.EqualError(t, err, "try /lock: not free")
+		require.EqualError(t, testbed.Err(other.TryAcquire(t.Context())), "try /lock: not free")
 		cancel()
 		err = testbed.Receive(t, waiting, "the end of waiting").err
 		require.EqualError(t, err, "acquire /lock: not free: held by this client (pass hold.Context() to re-enter): context canceled")

@@ -86,7 +86,7 @@ func TestPanicOfAUsersFunction_LeavesNothing(t *testing.T) {
 				continue
 			}
 			testbed.RunWorld(t, name+map[bool]string{true: " with retention"}[retention], func(t *testing.T, w *testbed.World) {
-				q := driven(t, w.Client(options...), driver)
+				q := driven(w.Client(options...), driver)
 				if retention {
 					q = newQueue(t, w.Client(options...), "/lock", lock.WithRetention(time.Second))
 				}
@@ -133,9 +133,8 @@ func (d *hesitantDriver) Create(ctx context.Context, client *framework.Client, n
 // TestCreate_FailsAfterItsNode: the node of a driver that fails after its create is deleted.
 func TestCreate_FailsAfterItsNode(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		q := driven(t, w.Client(), new(hesitantDriver))
-		_, err := q.Acquire(t.Context())
-		require.ErrorIs(t, err, errHesitant)
+		q := driven(w.Client(), new(hesitantDriver))
+		require.ErrorIs(t, testbed.Err(q.Acquire(t.Context())), errHesitant)
 		require.NoError(t, acquire(t, newQueue(t, w.Client(), "/lock")).Release())
 		require.NoError(t, acquire(t, q).Release())
 	})

@@ -79,8 +79,7 @@ type stillServer struct{ pause, resume func() }
 // paused before and after a has acquired.
 func (s stillServer) holdBetweenPauses(t *testing.T, a, b *lock.Queue, idle, pause time.Duration) time.Duration {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
-	defer cancel()
+	ctx := testbed.Timeout(t, 20*time.Minute)
 	acquireAndRelease(ctx, t, a)
 	time.Sleep(idle) // virtual time, and real time on servers: the session has no dependent
 	s.pause()

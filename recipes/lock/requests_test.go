@@ -146,8 +146,7 @@ func TestParticipantsAreReadAtOnce(t *testing.T) {
 			synctest.Wait() // q's server has sent the events
 			w.Server.ResetCounts()
 			began := time.Now()
-			ps, err := q.Participants(t.Context())
-			require.NoError(t, err)
+			ps := testbed.Must(q.Participants(t.Context()))
 			require.Equal(t, 2*roundTrip, time.Since(began))
 			require.Equal(t, map[string]int{"getData": 3, "getChildren2": 1}, counted(w.Server))
 			require.Len(t, ps, 3)
@@ -167,8 +166,7 @@ func TestParticipants_WithAViewBehindTheServer(t *testing.T) {
 		watched(t, q)
 		const node = "/lock/_c_6e5d3f4e-0d5c-4a51-8b7c-0123456789ab-lock-0000001000"
 		require.NoError(t, w.Server.Create(node, nil))
-		ps, err := q.Participants(t.Context())
-		require.NoError(t, err)
+		ps := testbed.Must(q.Participants(t.Context()))
 		require.Len(t, ps, 1)
 		require.Equal(t, node, ps[0].Path)
 	}, zktest.WithLatency(time.Millisecond))
@@ -196,8 +194,7 @@ func TestParticipantThatIsDeletedMeanwhileIsLeftOut(t *testing.T) {
 
 // TestTryAcquireFindsThatAnUnreadableNodeIsGone, although no event reports its deletion.
 func TestTryAcquireFindsThatAnUnreadableNodeIsGone(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	bed := testbed.On(zktest.NewServer(t))
 	q := newQueue(t, bed.Client(t), "/lock")
 	secret := foreign(t, bed.Client(t), "/lock", framework.ACL(zk.WorldACL(zk.PermDelete)))
 	for range 2 { // the second time it would begin a view
@@ -218,8 +215,7 @@ func (repeating) Decide(l lock.Line) (lock.Decision, error) {
 }
 
 func TestDriverThatNamesANodeTwiceIsUnderstood(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	for name, end := range map[string]func(*lock.Hold, *zktest.Server) error{
 		"the node goes": func(h *lock.Hold, _ *zktest.Server) error { return h.Release() },
 		"the view ends": func(h *lock.Hold, s *zktest.Server) error {
@@ -228,7 +224,7 @@ func TestDriverThatNamesANodeTwiceIsUnderstood(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := driven(t, bed.Client(t), repeating{}, lock.WithErrorPolicy(connstate.LostEndsHold))
+			q := driven(bed.Client(t), repeating{}, lock.WithErrorPolicy(connstate.LostEndsHold))
 			watched(t, q)
 			hold := acquire(t, q)
 			waiting := acquiring(t, testbed.Context(t), q, server, 2)
@@ -256,9 +252,8 @@ func (astray) Decide(l lock.Line) (lock.Decision, error) {
 func TestDriverThatWaitsForNobodyIsRefused(t *testing.T) {
 	for _, viewed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("viewed %t", viewed), func(t *testing.T) {
-			server := zktest.NewServer(t)
-			bed := testbed.On(server)
-			q := driven(t, bed.Client(t), astray{})
+			server, bed := newServer(t)
+			q := driven(bed.Client(t), astray{})
 			if viewed {
 				watched(t, q)
 			}

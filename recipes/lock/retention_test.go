@@ -83,8 +83,7 @@ func TestKeptNodeGoes(t *testing.T) {
 				require.Empty(t, children)
 			}
 			if name == "the client is closed" {
-				_, err := q.Acquire(t.Context())
-				require.ErrorIs(t, err, framework.ErrClosed)
+				require.ErrorIs(t, testbed.Err(q.Acquire(t.Context())), framework.ErrClosed)
 				return
 			}
 			require.NoError(t, acquire(t, q).Release())
@@ -109,8 +108,7 @@ func TestReleaseWithPassesTheTurnOn(t *testing.T) {
 		next := start(t.Context(), q.Acquire)
 		synctest.Wait()
 		require.Equal(t, 1, q.InLine())
-		_, err := hold.ReleaseWith(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(hold.ReleaseWith(t.Context())))
 		got := received(t, next)
 		require.NotEqual(t, hold.Path(), got.Path())
 		require.NoError(t, got.Release())
@@ -137,15 +135,13 @@ func TestWaiterBehindAKeptNodeHolds(t *testing.T) {
 func TestNodeIsNotKeptWhileSomebodyWaits(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, hold *lock.Hold){
 		"the token": func(t *testing.T, hold *lock.Hold) {
-			_, err := hold.FencingToken(t.Context())
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(hold.FencingToken(t.Context())))
 		},
 		"the guard": func(t *testing.T, hold *lock.Hold) { hold.Guard() },
 		"a pin":     func(t *testing.T, hold *lock.Hold) { hold.Pin() },
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
-			q := keeping(t, w.Server, w.Client())
-			hold := acquire(t, q)
+			hold := acquire(t, keeping(t, w.Server, w.Client()))
 			use(t, hold)
 			require.NoError(t, hold.Release())
 			synctest.Wait() // no longer: a kept node is deleted after 20 s

@@ -72,8 +72,7 @@ func TestHolderOfAnotherParentIsSeen(t *testing.T) {
 func TestViewThatMissedANodeIsNotAsked(t *testing.T) {
 	for name, created := range map[string]int32{"few numbers": 5, "where Cversion turns negative": 1<<30 + 5} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			bed := testbed.On(server)
+			server, bed := newServer(t)
 			client := bed.Client(t)
 			require.NoError(t, server.Create("/lock", []byte("an operator's, so numbers do not start again")))
 			require.NoError(t, server.SetSequence("/lock", created))
@@ -128,12 +127,9 @@ func TestUnreadableNodeThatWasThereBeforeTheViewKeepsNobodyOut(t *testing.T) {
 			secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
 			node := secretNode(t, secret)
 			refused(t, q)
-			_, err := q.Acquire(testbed.Context(t))
-			require.ErrorIs(t, err, zk.ErrNoAuth)
+			require.ErrorIs(t, testbed.Err(q.Acquire(testbed.Context(t))), zk.ErrNoAuth)
 			require.NoError(t, secret.Delete(testbed.Context(t), node))
-			hold, err := acquire(q, testbed.Context(t))
-			require.NoError(t, err)
-			require.NoError(t, hold.Release())
+			require.NoError(t, testbed.Must(acquire(q, testbed.Context(t))).Release())
 		})
 	}
 }
@@ -141,8 +137,7 @@ func TestUnreadableNodeThatWasThereBeforeTheViewKeepsNobodyOut(t *testing.T) {
 // TestNodeThatComesAheadOfOursIsSeen is a downgrade at the level of nodes: a node with a lower
 // number is created later.
 func TestNodeThatComesAheadOfOursIsSeen(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	q := newQueue(t, bed.Client(t), "/lock")
 	watched(t, q)
 	other := bed.Client(t)
@@ -171,8 +166,7 @@ func TestLostConnectionEndsTheView(t *testing.T) {
 }
 
 func TestWaitersGoOnWhenTheViewEnds(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	client := bed.Client(t)
 	q := newQueue(t, client, "/lock")
 	watched(t, q)
@@ -189,8 +183,7 @@ func TestWaitersGoOnWhenTheViewEnds(t *testing.T) {
 }
 
 func TestHolderInAViewLearnsThatItsNodeWasDeleted(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	client := bed.Client(t)
 	q := newQueue(t, client, "/lock", lock.WithErrorPolicy(1)) // LostEndsHold
 	watched(t, q)
@@ -215,8 +208,7 @@ func TestHolderInAViewLearnsThatItsNodeWasDeleted(t *testing.T) {
 }
 
 func TestWaiterInAViewQueuesAgainAtOnceWhenItsNodeIsDeleted(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	q := newQueue(t, bed.Client(t), "/lock")
 	watched(t, q)
 	other := bed.Client(t)
@@ -235,8 +227,7 @@ func TestWaiterInAViewQueuesAgainAtOnceWhenItsNodeIsDeleted(t *testing.T) {
 // TestViewIsGivenUpWhenItCostsMoreThanLists has other clients acquire and release while this one
 // waits.
 func TestViewIsGivenUpWhenItCostsMoreThanLists(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	q := newQueue(t, bed.Client(t), "/lock")
 	watched(t, q)
 	other := bed.Client(t)
@@ -308,7 +299,7 @@ func TestDriversOfUsersGoThroughTheView(t *testing.T) {
 		"not equal to itself":      anyDriver{any: math.NaN()},
 	} {
 		testbed.RunWorld(t, name, func(t *testing.T, w *testbed.World) {
-			q := driven(t, w.Client(), driver)
+			q := driven(w.Client(), driver)
 			watched(t, q)
 			synctest.Wait()
 			w.Server.ResetCounts()
@@ -440,8 +431,7 @@ func TestMaxHoldEndsAStuckHolder(t *testing.T) {
 func TestNodeOfAStuckHolderIsDeletedByForce(t *testing.T) {
 	for name, opts := range map[string][]lock.Option{"queue": nil, "retention": {lock.WithRetention(time.Hour)}} {
 		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			bed := testbed.On(server)
+			server, bed := newServer(t)
 			client := bed.Client(t)
 			q := newQueue(t, client, "/lock", opts...)
 			stuck := acquire(t, q)
@@ -501,8 +491,7 @@ func TestPathOfAnOperatorIsNotDeleted(t *testing.T) {
 // TestManyLeasesThatNobodyElseMayRead: the deletion of an unreadable node causes no event, except
 // for a change of the list of children.
 func TestManyLeasesThatNobodyElseMayRead(t *testing.T) {
-	server := zktest.NewServer(t)
-	bed := testbed.On(server)
+	server, bed := newServer(t)
 	require.NoError(t, server.Create("/lock", []byte("an operator's")))
 	secret := bed.Client(t, framework.WithAuth("digest", []byte("user:password")))
 	var nodes []string
@@ -521,7 +510,6 @@ func TestAContextThatIsDoneEndsWhatAViewCouldAnswer(t *testing.T) {
 	q := newQueue(t, testbed.InProcess(t).Client(t), "/lock")
 	watched(t, q)
 	for range 100 {
-		_, err := q.Participants(testbed.Cancelled(t))
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, testbed.Err(q.Participants(testbed.Cancelled(t))), context.Canceled)
 	}
 }

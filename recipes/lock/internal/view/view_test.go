@@ -81,9 +81,7 @@ func TestAViewIsNotAskedAfterItsConnection(t *testing.T) {
 func TestAViewKnowsItsConnection(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		c := w.Client()
-		session, err := c.Session(t.Context())
-		require.NoError(t, err)
-		v := Of(c).Get(c, session, "/lock", true, 0)
+		v := Of(c).Get(c, testbed.Session(t, c), "/lock", true, 0)
 		require.NoError(t, v.Await(t.Context()))
 		require.False(t, wait.Closed(v.down))
 		w.Server.CutConnections()
