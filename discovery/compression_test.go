@@ -40,8 +40,7 @@ func TestPlainNodesOnACompressingClient(t *testing.T) {
 			require.Equal(t, []string{"1"}, ids(watch.Instances()))
 			require.NoError(t, r.Drain(ctx, 0))
 			synctest.Wait() // the watch has the deletion and the goodbye
-			_, err = watch.Pick(discovery.RoundRobin)
-			require.ErrorIs(t, err, discovery.ErrNoInstance)
+			require.ErrorIs(t, testbed.Err(watch.Pick(discovery.RoundRobin)), discovery.ErrNoInstance)
 		})
 	}
 }

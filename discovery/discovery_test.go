@@ -30,15 +30,12 @@ func at(name, id string) discovery.Instance[string] {
 
 func TestBadArgumentsAreRefused(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
-	_, err := discovery.New[string](nil, "/services")
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(discovery.New[string](nil, "/services")), framework.ErrBadArgument)
 	for _, base := range []string{"", "services", "/services/"} {
-		_, err := discovery.New[string](client, base)
-		require.ErrorIs(t, err, framework.ErrBadPath, base)
+		require.ErrorIs(t, testbed.Err(discovery.New[string](client, base)), framework.ErrBadPath, base)
 	}
 	for _, o := range []discovery.Option{nil, discovery.WithJavaClass(""), discovery.WithPaths(nil), discovery.WithUnreadable(nil), discovery.WithDownAfter(0, time.Second), discovery.WithDownAfter(1, 0)} {
-		_, err := discovery.New[string](client, "/services", o)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.ErrorIs(t, testbed.Err(discovery.New[string](client, "/services", o)), framework.ErrBadArgument)
 	}
 	d := newDiscovery[string](t, client)
 	ctx := testbed.Context(t)
@@ -52,23 +49,18 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		require.ErrorAs(t, err, &op)
 		assert.Equal(t, "register", op.Op)
 	}
-	_, err = d.Register(ctx, discovery.Instance[string]{Name: "a/", ID: "1", Address: "a"})
-	require.Error(t, err)
-	_, err = d.Lookup(ctx, "")
+	require.Error(t, testbed.Err(d.Register(ctx, discovery.Instance[string]{Name: "a/", ID: "1", Address: "a"})))
+	_, err := d.Lookup(ctx, "")
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 	require.EqualError(t, err, "lookup /services: bad argument: empty service name")
-	_, _, err = d.Get(ctx, "a", "")
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(d.Get(ctx, "a", "")), framework.ErrBadArgument)
 	_, _, err = d.Get(ctx, "a", "1/2")
 	require.EqualError(t, err, `get /services/a: bad argument: invalid instance id "1/2"`)
-	_, err = d.Watch(ctx, "../a")
-	require.ErrorIs(t, err, framework.ErrBadPath)
+	require.ErrorIs(t, testbed.Err(d.Watch(ctx, "../a")), framework.ErrBadPath)
 	for _, path := range []string{"", "a", "/a/"} {
 		d := newDiscovery[string](t, client, discovery.WithPaths(func(string) string { return path }))
-		_, err := d.Register(ctx, at("orders", "1"))
-		require.ErrorIs(t, err, framework.ErrBadPath, path)
-		_, err = d.Lookup(ctx, "orders")
-		require.ErrorIs(t, err, framework.ErrBadPath, path)
+		require.ErrorIs(t, testbed.Err(d.Register(ctx, at("orders", "1"))), framework.ErrBadPath, path)
+		require.ErrorIs(t, testbed.Err(d.Lookup(ctx, "orders")), framework.ErrBadPath, path)
 	}
 }
 
@@ -78,10 +70,8 @@ func TestNamesAndInstancesOfSeveralServices(t *testing.T) {
 		ctx := testbed.Context(t)
 		client := bed.Client(t)
 		base := testbed.Path(t)
-		d, err := discovery.New[string](client, base)
-		require.NoError(t, err)
-		reader, err := discovery.New[any](bed.Client(t), base)
-		require.NoError(t, err)
+		d := testbed.Must(discovery.New[string](client, base))
+		reader := testbed.Must(discovery.New[any](bed.Client(t), base))
 		for _, name := range []string{"b", "a"} {
 			for _, id := range []string{"2", "1"} {
 				register(t, d, at(name, id))
@@ -148,8 +138,7 @@ func TestServicesMayHavePathsOfTheirOwn(t *testing.T) {
 	_, found, err := d.Get(ctx, "orders", "2")
 	require.NoError(t, err)
 	require.False(t, found)
-	_, err = d.Lookup(ctx, "../orders")
-	require.ErrorIs(t, err, framework.ErrBadPath)
+	require.ErrorIs(t, testbed.Err(d.Lookup(ctx, "../orders")), framework.ErrBadPath)
 }
 
 func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
@@ -171,8 +160,7 @@ func TestANodeThatCannotBeReadIsLeftOutAndReported(t *testing.T) {
 	}
 	slices.Sort(paths)
 	require.Equal(t, []string{"/services/orders/bad", "/services/orders/class", "/services/orders/secret"}, paths)
-	_, _, err := d.Get(ctx, "orders", "bad")
-	require.Error(t, err)
+	require.Error(t, testbed.Err(d.Get(ctx, "orders", "bad")))
 
 	w := watch(t, d, "orders")
 	require.Equal(t, []string{"good"}, ids(w.Instances()))

@@ -81,8 +81,7 @@ func TestWithFormat(t *testing.T) {
 			require.Equal(t, format, again)
 		})
 	}
-	_, err := discovery.ParseFormat("consul")
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = discovery.New[string](newClient(t, zktest.NewServer(t)), "/services", discovery.WithFormat(17))
+	require.ErrorIs(t, testbed.Err(discovery.ParseFormat("consul")), framework.ErrBadArgument)
+	_, err := discovery.New[string](newClient(t, zktest.NewServer(t)), "/services", discovery.WithFormat(17))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
 }

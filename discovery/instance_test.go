@@ -97,8 +97,7 @@ type load struct {
 // testdata returns both parts of each line of a file.
 func testdata(t *testing.T, name, separator string) iter.Seq2[string, string] {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
-	require.NoError(t, err)
+	text := testbed.Must(os.ReadFile("testdata/" + name))
 	return func(yield func(string, string) bool) {
 		for line := range strings.Lines(string(text)) {
 			before, after, found := strings.Cut(strings.TrimSuffix(line, "\n"), separator)
@@ -135,8 +134,7 @@ func sameAsJava[T any](t *testing.T, title string, i discovery.Instance[T], clas
 		server := zktest.NewServer(t)
 		d := newDiscovery[T](t, newClient(t, server), opts...)
 		if i.Type == discovery.Permanent {
-			_, err := d.Write(testbed.Context(t), i)
-			require.NoError(t, err)
+			require.NoError(t, testbed.Err(d.Write(testbed.Context(t), i)))
 		} else {
 			register(t, d, i)
 		}
@@ -163,8 +161,7 @@ func TestInstancesAreWrittenAndReadAsInJava(t *testing.T) {
 	sameAsJava(t, "obj", service(object), "Probe$Pay", class)
 	full := service(object)
 	full.Port, full.SSLPort, full.Type = 8080, 8443, discovery.Dynamic
-	spec, err := discovery.ParseURISpec("{scheme}://{address}:{port}/x{[}{]}")
-	require.NoError(t, err)
+	spec := testbed.Must(discovery.ParseURISpec("{scheme}://{address}:{port}/x{[}{]}"))
 	full.URISpec = spec
 	sameAsJava(t, "objfull", full, "Probe$Pay", class, discovery.WithEnabledField())
 	text := service("text <ü>\u0001/\"&")
@@ -204,8 +201,7 @@ func TestMissingAndUnknownFieldsDoNotDisturbReading(t *testing.T) {
 
 // With "parts":null, Java's ServiceProvider fails for all instances of the service.
 func TestAURISpecWithoutPartsHasAnEmptyList(t *testing.T) {
-	empty, err := discovery.ParseURISpec("")
-	require.NoError(t, err)
+	empty := testbed.Must(discovery.ParseURISpec(""))
 	for _, spec := range []*discovery.URISpec{empty, {}} {
 		data, err := discovery.Encode(discovery.Instance[any]{URISpec: spec})
 		require.NoError(t, err)
@@ -224,8 +220,7 @@ func TestWhatIsNoInstanceIsAnError(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `[]`, `"x"`, `{"port":[80]}`, `{"sslPort":"x"}`, `{"port":3000000000}`, `{"name":{}}`, `{"uriSpec":1}`, `10.0.0.1`, `{"payload":"text"}`,
 	} {
-		_, err := discovery.Decode[int]([]byte(text))
-		require.Error(t, err, text)
+		require.Error(t, testbed.Err(discovery.Decode[int]([]byte(text))), text)
 	}
 }
 

@@ -39,8 +39,7 @@ func TestRegister_RefusesServicesAboveAndBelowEachOther(t *testing.T) {
 			"beside, by name": {"/services", "pay", "payment/v2", false},
 		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
-				d, err := discovery.New[discovery.Metadata](newClient(t, zktest.NewServer(t)), c.base)
-				require.NoError(t, err)
+				d := testbed.Must(discovery.New[discovery.Metadata](newClient(t, zktest.NewServer(t)), c.base))
 				ctx := testbed.Context(t)
 				first := register(t, d, instance(c.first, 1))
 				reg, err := d.Register(ctx, instance(c.second, 2))
@@ -51,8 +50,7 @@ func TestRegister_RefusesServicesAboveAndBelowEachOther(t *testing.T) {
 				}
 				require.ErrorIs(t, err, discovery.ErrNested)
 				require.ErrorContains(t, err, framework.Join(c.base, "pay"), "it names the neighbor")
-				_, err = d.Write(ctx, instance(c.second, 2))
-				require.ErrorIs(t, err, discovery.ErrNested)
+				require.ErrorIs(t, testbed.Err(d.Write(ctx, instance(c.second, 2))), discovery.ErrNested)
 				require.NoError(t, first.Close())
 				if name == "far above" {
 					return // an empty node is left, and the servers delete it
@@ -98,8 +96,7 @@ func TestRegister_RefusesAPayloadThatItsClassCannotRead(t *testing.T) {
 			"nested metadata":  map[string]any{"id": "a", "name": "b", "metadata": map[string]any{"a": map[string]any{"b": 1}}},
 		} {
 			i := discovery.Instance[any]{Name: "pay", Address: "h", Port: 2, Payload: payload, PayloadClass: made.PayloadClass}
-			_, err := d.Register(testbed.Context(t), i)
-			require.ErrorIs(t, err, framework.ErrBadArgument, name)
+			require.ErrorIs(t, testbed.Err(d.Register(testbed.Context(t), i)), framework.ErrBadArgument, name)
 			i.Payload = map[string]any{"id": "a", "name": "b", "metadata": map[string]any{"a": 1, "b": true, "c": nil}}
 			reg, err := d.Register(testbed.Context(t), i)
 			require.NoError(t, err, "Java converts these")

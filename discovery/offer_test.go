@@ -38,8 +38,7 @@ func TestPick_WhileTheOnlyInstanceIsCreatedAgain(t *testing.T) {
 		time.Sleep(5*time.Second - time.Millisecond) // virtual time: just before the grace is over
 		require.Equal(t, "java", pick(t, w, discovery.RoundRobin))
 		time.Sleep(time.Millisecond)
-		_, err := w.Pick(discovery.RoundRobin)
-		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin)), discovery.ErrNoInstance)
 	})
 }
 
@@ -86,8 +85,7 @@ func TestPick_PrefersInstancesThatExist(t *testing.T) {
 		w.ReportError(w.Instances()[0])
 		require.Equal(t, "1", pick(t, w, discovery.RoundRobin), "the other one fails")
 		notOne := func(i *discovery.Instance[string]) bool { return i.ID != "1" }
-		_, err := w.Pick(discovery.RoundRobin, notOne)
-		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin, notOne)), discovery.ErrNoInstance)
 	})
 }
 
@@ -117,8 +115,7 @@ func TestPick_AfterAGoodbye(t *testing.T) {
 			w := watch(t, d, "orders")
 			leave(t, world.Server, r)
 			synctest.Wait()
-			_, err := w.Pick(discovery.RoundRobin)
-			require.ErrorIs(t, err, discovery.ErrNoInstance)
+			require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin)), discovery.ErrNoInstance)
 			require.NoError(t, r.Close())
 		})
 	}
@@ -140,8 +137,7 @@ func TestDrain_OfManyInstancesAtOnce(t *testing.T) {
 		}
 		drains.Wait()
 		time.Sleep(100 * time.Millisecond) // virtual time: the goodbyes arrive, and the grace of 5 s is not over
-		_, err := w.Pick(discovery.RoundRobin)
-		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin)), discovery.ErrNoInstance)
 	}, zktest.WithLatency(2*time.Millisecond))
 }
 
@@ -273,8 +269,7 @@ func TestPick_FiltersAllMustPass(t *testing.T) {
 		seen[i.ID] = true
 	}
 	require.Equal(t, map[string]bool{"8": true, "9": true}, seen)
-	_, err := w.Pick(discovery.RoundRobin, above("9"))
-	require.ErrorIs(t, err, discovery.ErrNoInstance)
+	require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin, above("9"))), discovery.ErrNoInstance)
 }
 
 // An operator changes the status of a running instance.

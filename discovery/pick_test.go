@@ -104,22 +104,19 @@ func TestABadStrategyIsAnError(t *testing.T) {
 		func([]*discovery.Instance[string]) int { return -1 },
 		func(among []*discovery.Instance[string]) int { return len(among) },
 	} {
-		_, err := w.Pick(s)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.ErrorIs(t, testbed.Err(w.Pick(s)), framework.ErrBadArgument)
 	}
 }
 
 // CUR-DSC-10
 func TestADisabledInstanceIsNotPicked(t *testing.T) {
 	ctx := testbed.Context(t)
-	client := newClient(t, zktest.NewServer(t))
-	d := newDiscovery[string](t, client, discovery.WithEnabledField())
+	d := newDiscovery[string](t, newClient(t, zktest.NewServer(t)), discovery.WithEnabledField())
 	i := at("orders", "1")
 	i.Disabled = true
 	r := register(t, d, i)
 	w := watch(t, d, "orders")
-	_, err := w.Pick(discovery.RoundRobin)
-	require.ErrorIs(t, err, discovery.ErrNoInstance)
+	require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin)), discovery.ErrNoInstance)
 	require.Len(t, w.Instances(), 1)
 	i.Disabled = false
 	require.NoError(t, r.Update(ctx, i))
@@ -161,8 +158,7 @@ func TestAnInstanceThatFailsIsLeftOutForAWhile(t *testing.T) {
 			w.ReportError(i)
 			w.ReportError(i)
 		}
-		_, err := w.Pick(discovery.RoundRobin)
-		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		require.ErrorIs(t, testbed.Err(w.Pick(discovery.RoundRobin)), discovery.ErrNoInstance)
 		w.ReportError(discovery.Instance[string]{}) // has no effect
 		require.NoError(t, one.Close())
 		require.NoError(t, two.Close())
@@ -186,6 +182,5 @@ func TestPick_OfAClosedWatch(t *testing.T) {
 	again := watch(t, d, "orders")
 	require.NoError(t, client.Close())
 	testbed.Eventually(t, func() bool { return again.Err() != nil }, "word of the client's end")
-	_, err = again.Pick(discovery.RoundRobin)
-	require.ErrorIs(t, err, framework.ErrClosed)
+	require.ErrorIs(t, testbed.Err(again.Pick(discovery.RoundRobin)), framework.ErrClosed)
 }

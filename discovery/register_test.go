@@ -32,8 +32,7 @@ func TestEachTypeHasItsNodeAndItsEnd(t *testing.T) {
 	} {
 		t.Run(string(c.kind), func(t *testing.T) {
 			server := zktest.NewServer(t)
-			client := newClient(t, server)
-			d := newDiscovery[string](t, client)
+			d := newDiscovery[string](t, newClient(t, server))
 			i := at("orders", "1")
 			i.Type = c.kind
 			r := register(t, d, i)
@@ -42,8 +41,7 @@ func TestEachTypeHasItsNodeAndItsEnd(t *testing.T) {
 			} else {
 				require.Equal(t, "/services/orders/1", r.Path())
 			}
-			stat := testbed.ServerStat(t, server, r.Path())
-			assert.Equal(t, c.ephemeral, stat.EphemeralOwner != 0)
+			assert.Equal(t, c.ephemeral, testbed.ServerStat(t, server, r.Path()).EphemeralOwner != 0)
 			there, _ := r.Present()
 			assert.True(t, there)
 			require.NoError(t, r.Problem())
@@ -102,10 +100,8 @@ func TestADisabledInstanceIsNotWrittenAsAnEnabledOne(t *testing.T) {
 	r := register(t, d, at("orders", "1"))
 	i := at("orders", "2")
 	i.Disabled = true
-	_, err := d.Register(ctx, i)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = d.Write(ctx, i)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(d.Register(ctx, i)), framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(d.Write(ctx, i)), framework.ErrBadArgument)
 	require.False(t, server.Exists("/services/orders/2"))
 	i.ID = "1"
 	require.ErrorIs(t, r.Update(ctx, i), framework.ErrBadArgument)
@@ -130,8 +126,7 @@ func TestAReconnectOfALivingSessionWritesNothing(t *testing.T) {
 		time.Sleep(time.Minute) // virtual time, in which nothing may be written
 		there, _ := r.Present()
 		require.True(t, there)
-		after := testbed.ServerStat(t, w.Server, r.Path())
-		require.Equal(t, before, after)
+		require.Equal(t, before, testbed.ServerStat(t, w.Server, r.Path()))
 		require.NoError(t, r.Close())
 	})
 }
@@ -143,8 +138,7 @@ func TestARegistrationComesBackWithWhatWasUpdatedLast(t *testing.T) {
 	r := register(t, d, at("orders", "1"))
 	require.NoError(t, update(testbed.Context(t), r, "later"))
 	before := testbed.ServerStat(t, server, r.Path())
-	session := testbed.Session(t, client)
-	require.NoError(t, server.ExpireSession(session.ID()))
+	testbed.On(server).ExpireSession(t, client)
 	testbed.Eventually(t, func() bool {
 		stat, err := server.Stat(r.Path())
 		return err == nil && stat.Czxid != before.Czxid
@@ -162,8 +156,7 @@ func TestTheNodeOfAnEarlierSessionIsReplacedSoThatWatchersSeeIt(t *testing.T) {
 	i := at("orders", "1")
 	i.Payload = "again"
 	register(t, d, i)
-	after := testbed.ServerStat(t, server, "/services/orders/1")
-	require.NotEqual(t, before.Czxid, after.Czxid)
+	require.NotEqual(t, before.Czxid, testbed.ServerStat(t, server, "/services/orders/1").Czxid)
 	shows(t, w, func(list []discovery.Instance[string]) bool { return len(list) == 1 && list[0].Payload == "again" })
 }
 
@@ -173,8 +166,7 @@ func TestAPermanentInstanceReplacesTheNodeOfASession(t *testing.T) {
 	_, err := newDiscovery[string](t, newClient(t, server)).Write(testbed.Context(t), at("orders", "1"))
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
-	stat := testbed.ServerStat(t, server, "/services/orders/1")
-	require.Zero(t, stat.EphemeralOwner)
+	require.Zero(t, testbed.ServerStat(t, server, "/services/orders/1").EphemeralOwner)
 }
 
 func TestUpdateChangesNeitherNameNorIdNorType(t *testing.T) {

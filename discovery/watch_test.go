@@ -21,8 +21,7 @@ import (
 func TestAWatchFollowsItsServiceOnly(t *testing.T) {
 	ctx := testbed.Context(t)
 	server := zktest.NewServer(t)
-	client := newClient(t, server)
-	d := newDiscovery[string](t, client)
+	d := newDiscovery[string](t, newClient(t, server))
 	w := watch(t, d, "orders")
 	require.Empty(t, w.Instances())
 	followed, stop := context.WithCancel(ctx)

@@ -46,8 +46,7 @@ func register(t *testing.T, client *framework.Client, a dubbo.Application, opts 
 
 // testdata/go-provider.json has the nodes of a provider that Dubbo 3.3.5 and 3.2.16 in Java called.
 func TestRegister_WritesWhatConsumersRead(t *testing.T) {
-	text, err := os.ReadFile("testdata/go-provider.json")
-	require.NoError(t, err)
+	text := testbed.Must(os.ReadFile("testdata/go-provider.json"))
 	var want struct{ Metadata, Instance map[string]any }
 	require.NoError(t, json.Unmarshal(text, &want))
 	server := zktest.NewServer(t)
@@ -96,15 +95,13 @@ func TestRegister_RefusesWhatCannotBeCalled(t *testing.T) {
 		_, err := dubbo.Register(testbed.Context(t), client, bad)
 		require.ErrorIs(t, err, framework.ErrBadArgument, "%v", bad)
 	}
-	_, err := dubbo.Register(testbed.Context(t), nil, good)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = dubbo.Register(testbed.Context(t), client, good, nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(dubbo.Register(testbed.Context(t), nil, good)), framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(dubbo.Register(testbed.Context(t), client, good, nil)), framework.ErrBadArgument)
 	for _, group := range []string{"", "/", "/abc", "a/b"} {
-		_, err = dubbo.Register(testbed.Context(t), client, good, dubbo.WithGroup(group))
+		_, err := dubbo.Register(testbed.Context(t), client, good, dubbo.WithGroup(group))
 		require.ErrorIs(t, err, framework.ErrBadArgument, group)
 	}
-	_, err = dubbo.Register(testbed.Context(t), client, good, dubbo.WithGroup("."))
+	_, err := dubbo.Register(testbed.Context(t), client, good, dubbo.WithGroup("."))
 	require.ErrorIs(t, err, framework.ErrBadPath)
 }
 
@@ -181,9 +178,8 @@ func TestClose_DeletesWhatACrashedProcessHasLeft(t *testing.T) {
 func TestClose_KeepsTheMappingOfAProviderWhoseServicesAreUnknown(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	d, err := discovery.New[discovery.Metadata](client, "/services")
-	require.NoError(t, err)
-	_, err = d.Write(testbed.Context(t), discovery.Dubbo("orders", "127.0.0.1", 3, map[string]string{
+	d := testbed.Must(discovery.New[discovery.Metadata](client, "/services"))
+	_, err := d.Write(testbed.Context(t), discovery.Dubbo("orders", "127.0.0.1", 3, map[string]string{
 		"dubbo.metadata.revision": "java", "dubbo.metadata.storage-type": "local",
 	}))
 	require.NoError(t, err)
@@ -239,9 +235,8 @@ func TestRegister_SurvivesEveryFault(t *testing.T) {
 
 func TestRegister_ThatFailsLeavesNoNode(t *testing.T) {
 	server := zktest.NewServer(t)
-	client := newClient(t, server)
 	require.NoError(t, server.Create("/services/orders/plain", []byte(`{"address":"h","port":1}`)))
-	_, err := dubbo.Register(testbed.Context(t), client, app(1, "a.B"))
+	_, err := dubbo.Register(testbed.Context(t), newClient(t, server), app(1, "a.B"))
 	require.ErrorIs(t, err, discovery.ErrOtherProfile)
 	for _, path := range []string{"/dubbo/mapping/a.B", "/dubbo/metadata/orders", "/dubbo/orders"} {
 		require.False(t, server.Exists(path), path)
@@ -260,10 +255,8 @@ func TestWithGroup(t *testing.T) {
 			require.Equal(t, "/"+group+"/orders/127.0.0.1:50051", r.Path())
 			require.Equal(t, "orders", testbed.ServerData(t, server, "/"+group+"/mapping/a.B"))
 			require.True(t, server.Exists("/"+group+"/metadata/orders/"+r.Revision()))
-			d, err := discovery.New[discovery.Metadata](client, "/"+group)
-			require.NoError(t, err)
-			list, err := d.Lookup(testbed.Context(t), "orders")
-			require.NoError(t, err)
+			d := testbed.Must(discovery.New[discovery.Metadata](client, "/"+group))
+			list := testbed.Must(d.Lookup(testbed.Context(t), "orders"))
 			require.Len(t, list, 4)
 			for _, i := range list {
 				require.Equal(t, discovery.Dubbo("", "h", 1, nil).PayloadClass, i.PayloadClass)
@@ -288,10 +281,8 @@ func TestRegister_WritesOnlyInstancesBelowTheApplication(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	r := register(t, client, app(1, "a.B"))
-	d, err := discovery.New[discovery.Metadata](client, "/dubbo")
-	require.NoError(t, err)
-	list, err := d.Lookup(testbed.Context(t), "orders")
-	require.NoError(t, err)
+	d := testbed.Must(discovery.New[discovery.Metadata](client, "/dubbo"))
+	list := testbed.Must(d.Lookup(testbed.Context(t), "orders"))
 	require.Len(t, list, 1)
 	require.Equal(t, r.Revision(), list[0].ID)
 	require.Equal(t, 1, list[0].Port)

@@ -53,8 +53,7 @@ func TestEndpoints(t *testing.T) {
 // Data in ZooKeeper must not choose a socket in the file system of the caller.
 func TestTheAddressUnixIsAHost(t *testing.T) {
 	t.Chdir(t.TempDir())
-	socket, err := net.Listen("unix", "4444")
-	require.NoError(t, err)
+	socket := testbed.Must(net.Listen("unix", "4444"))
 	defer os.Remove("4444")
 	accepted := make(chan struct{})
 	go func() { // ends with the socket
@@ -66,7 +65,7 @@ func TestTheAddressUnixIsAHost(t *testing.T) {
 	}()
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"unix","port":4444}`)))
-	_, err = call(testbed.Context(t), connect(t, builder(t, newDiscovery(t, server))))
+	_, err := call(testbed.Context(t), connect(t, builder(t, newDiscovery(t, server))))
 	require.Error(t, err)
 	require.NoError(t, socket.Close())
 	_, dialed := <-accepted
@@ -91,10 +90,8 @@ func TestNewBuilder_RefusesBadArguments(t *testing.T) {
 	d := newDiscovery(t, zktest.NewServer(t))
 	_, err := grpcresolver.NewBuilder(d, grpcresolver.WithProtocol(""))
 	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = grpcresolver.NewBuilder(d, nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
-	_, err = grpcresolver.NewBuilder[string](nil)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(grpcresolver.NewBuilder(d, nil)), framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(grpcresolver.NewBuilder[string](nil)), framework.ErrBadArgument)
 }
 
 // The Java provider's node is deleted and created at every reconnect.

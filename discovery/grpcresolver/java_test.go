@@ -65,8 +65,7 @@ func TestDubbo_ConsumersInJavaCallAServiceInGo(t *testing.T) {
 func javaCallsGo(t *testing.T, group string) {
 	server := zktest.NewServer(t)
 	client := testbed.NewClient(t, server.Servers())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 	service := grpc.NewServer()
 	service.RegisterService(&greeter, nil)
 	ended := testbed.Go(func() error { return service.Serve(listener) })
@@ -88,21 +87,17 @@ func javaCallsGo(t *testing.T, group string) {
 	if group != "" {
 		opts, root = append(opts, dubbo.WithGroup(group)), "/"+group
 	}
-	reg, err := dubbo.Register(ctx, client, app, opts...)
-	require.NoError(t, err)
+	reg := testbed.Must(dubbo.Register(ctx, client, app, opts...))
 	consumer := dubboPeer(t, server, "consume", group)
 	call := func(name string) string {
-		_, err := fmt.Fprintln(consumer.Stdin, name)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(fmt.Fprintln(consumer.Stdin, name)))
 		return consumer.Await(t, "ANSWER")
 	}
 	require.Equal(t, "hello ann from go", call("ann"))
 	restarts := testlevel.Pick(0, 0, 2)
 	for n := range 100 { // the provider's session expires after 20 calls, and the server restarts
 		if n == 20 {
-			session, err := client.Session(ctx)
-			require.NoError(t, err)
-			require.NoError(t, server.ExpireSession(session.ID()))
+			require.NoError(t, server.ExpireSession(testbed.Session(t, client).ID()))
 		}
 		if n%20 == 10 && restarts > 0 {
 			restarts--
@@ -119,9 +114,8 @@ func javaCallsGo(t *testing.T, group string) {
 	if group != "" {
 		base = root
 	}
-	d, err := discovery.New[discovery.Metadata](client, base)
-	require.NoError(t, err)
-	_, err = d.Register(ctx, discovery.Dubbo("go-provider/v2", "127.0.0.1", app.Port, nil))
+	d := testbed.Must(discovery.New[discovery.Metadata](client, base))
+	_, err := d.Register(ctx, discovery.Dubbo("go-provider/v2", "127.0.0.1", app.Port, nil))
 	require.ErrorIs(t, err, discovery.ErrNested)
 	require.Equal(t, "hello ann from go", call("ann"))
 	require.NoError(t, reg.Close())
@@ -136,9 +130,7 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 	testlevel.Need(t, testlevel.Test)
 	server := zktest.NewServer(t)
 	provider := dubboPeer(t, server, "provide", "java-provider", freePort(t), freePort(t))
-	client := testbed.NewClient(t, server.Servers())
-	d, err := discovery.New[discovery.Metadata](client, "/services")
-	require.NoError(t, err)
+	d := testbed.Must(discovery.New[discovery.Metadata](testbed.NewClient(t, server.Servers()), "/services"))
 	b := builder(t, d)
 	conn, err := grpc.NewClient("curator:///java-provider", grpc.WithResolvers(b), grpc.WithDefaultServiceConfig(roundRobin),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -154,8 +146,7 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 		return err
 	}
 	path := func() string {
-		list, err := d.Lookup(ctx, "java-provider")
-		require.NoError(t, err)
+		list := testbed.Must(d.Lookup(ctx, "java-provider"))
 		require.Len(t, list, 1)
 		return list[0].Path()
 	}()
@@ -183,10 +174,7 @@ func TestDubbo_AClientInGoCallsAProviderInJava(t *testing.T) {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
+	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }

@@ -69,18 +69,15 @@ func startProcess(t *testing.T, server *zktest.Server, id string) (kill func()) 
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), serverEnv+"="+id+" "+server.Addr())
-	_, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(cmd.StdinPipe()))
+	out := testbed.Must(cmd.StdoutPipe())
 	require.NoError(t, cmd.Start())
 	kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	})
 	t.Cleanup(kill)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
+	line := testbed.Must(bufio.NewReader(out).ReadString('\n'))
 	require.Equal(t, "registered\n", line)
 	return kill
 }

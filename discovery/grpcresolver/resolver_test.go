@@ -39,9 +39,7 @@ type zone struct {
 
 func newDiscovery(t *testing.T, server *zktest.Server) *discovery.Discovery[zone] {
 	t.Helper()
-	d, err := discovery.New[zone](testbed.NewClient(t, server.Servers()), "/services")
-	require.NoError(t, err)
-	return d
+	return testbed.Must(discovery.New[zone](testbed.NewClient(t, server.Servers()), "/services"))
 }
 
 // newServer creates a gRPC server whose answers have its id in their header.
@@ -66,8 +64,7 @@ func registered(ctx context.Context, d *discovery.Discovery[zone], id string, li
 // serve starts a gRPC server and registers it.
 func serve(t *testing.T, d *discovery.Discovery[zone], id string) (*discovery.Registration[zone], *grpc.Server) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 	server := newServer(id)
 	ended := testbed.Go(func() error { return server.Serve(listener) })
 	t.Cleanup(func() {
@@ -241,8 +238,7 @@ func TestAClientThatIsClosedIsReported(t *testing.T) {
 	require.NoError(t, server.Create("/services/orders/1", []byte(`{"address":"a","port":1}`)))
 	for _, watched := range []bool{false, true} {
 		client := testbed.NewClient(t, server.Servers())
-		d, err := discovery.New[zone](client, "/services")
-		require.NoError(t, err)
+		d := testbed.Must(discovery.New[zone](client, "/services"))
 		b := builder(t, d)
 		if watched {
 			r, built, _ := build(t, b, "curator:///orders")

@@ -54,17 +54,15 @@ func TestRoundTrip_ARequestThatCannotBeSent(t *testing.T) {
 			virtual(t, func(t *testing.T, n *network) {
 				n.start(t, "a")
 				caller, w := n.caller(t)
-				request, err := http.NewRequest(http.MethodPost, "http://orders/7", nil)
-				require.NoError(t, err)
+				request := testbed.Must(http.NewRequest(http.MethodPost, "http://orders/7", nil))
 				c.spoil(request)
-				_, err = answer(caller, request)
+				_, err := answer(caller, request)
 				require.Error(t, err)
 				if c.want != nil {
 					require.ErrorIs(t, err, c.want)
 				}
 				time.Sleep(time.Second) // virtual time, in which the server ends its work
-				_, err = w.Pick(discovery.RoundRobin)
-				require.NoError(t, err)
+				require.NoError(t, testbed.Err(w.Pick(discovery.RoundRobin)))
 			})
 		})
 	}
@@ -95,11 +93,9 @@ func TestRoundTrip_AnInstanceThatHangs(t *testing.T) {
 				} else {
 					caller.Timeout = time.Second
 				}
-				request, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://orders/7", c.body)
-				require.NoError(t, err)
-				_, err = answer(caller, request)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				_, err = w.Pick(discovery.RoundRobin)
+				request := testbed.Must(http.NewRequestWithContext(ctx, http.MethodPut, "http://orders/7", c.body))
+				require.ErrorIs(t, testbed.Err(answer(caller, request)), context.DeadlineExceeded)
+				_, err := w.Pick(discovery.RoundRobin)
 				if c.reported {
 					require.ErrorIs(t, err, discovery.ErrNoInstance)
 				} else {
@@ -131,17 +127,14 @@ func TestRoundTrip_ABodyWhoseReadIsAFailedDial(t *testing.T) {
 				return 0, &net.OpError{Op: "dial", Err: errors.New("upstream")}
 			})), nil
 		}
-		request, err := http.NewRequest(http.MethodPost, "http://orders/7", nil)
-		require.NoError(t, err)
+		request := testbed.Must(http.NewRequest(http.MethodPost, "http://orders/7", nil))
 		request.Body, _ = body()
 		request.GetBody = body
-		_, err = answer(caller, request)
-		require.ErrorContains(t, err, "upstream")
+		require.ErrorContains(t, testbed.Err(answer(caller, request)), "upstream")
 		require.Equal(t, 1, reads)
 		synctest.Wait()
 		time.Sleep(time.Second) // virtual time, in which the server ends its work
-		_, err = w.Pick(discovery.RoundRobin)
-		require.NoError(t, err)
+		require.NoError(t, testbed.Err(w.Pick(discovery.RoundRobin)))
 	})
 }
 
@@ -173,8 +166,7 @@ func TestRoundTrip_AProxyIsAskedForTheInstance(t *testing.T) {
 	asked := make(chan string, 1)
 	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.RequestURI }))
 	defer proxy.Close()
-	address, err := url.Parse(proxy.URL)
-	require.NoError(t, err)
+	address := testbed.Must(url.Parse(proxy.URL))
 	base := &http.Transport{Proxy: http.ProxyURL(address)}
 	defer base.CloseIdleConnections()
 	answer, err := through(t, w, base).Get("http://orders/a%2Fb?q=1")
@@ -207,8 +199,7 @@ func TestRoundTrip_TheNameOfACertificateNeverComesFromZooKeeper(t *testing.T) {
 			t.Run(name+" "+scheme, func(t *testing.T) {
 				base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: c.set}}
 				defer base.CloseIdleConnections()
-				request, err := http.NewRequest(http.MethodGet, scheme+"://orders/7", nil)
-				require.NoError(t, err)
+				request := testbed.Must(http.NewRequest(http.MethodGet, scheme+"://orders/7", nil))
 				text, err := answer(through(t, w, c.base(base)), request)
 				if c.want {
 					require.NoError(t, err)
@@ -216,8 +207,7 @@ func TestRoundTrip_TheNameOfACertificateNeverComesFromZooKeeper(t *testing.T) {
 				} else {
 					require.ErrorIs(t, err, framework.ErrBadArgument)
 				}
-				_, err = w.Pick(discovery.RoundRobin)
-				require.NoError(t, err, "it is not the instance's fault")
+				require.NoError(t, testbed.Err(w.Pick(discovery.RoundRobin)), "it is not the instance's fault")
 			})
 		}
 	}

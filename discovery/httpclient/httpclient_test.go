@@ -111,20 +111,15 @@ func (b *backend) kill() {
 
 func register(t *testing.T, client *framework.Client, i discovery.Instance[string]) *discovery.Registration[string] {
 	t.Helper()
-	d, err := discovery.New[string](client, "/services")
-	require.NoError(t, err)
-	r, err := d.Register(t.Context(), i)
-	require.NoError(t, err)
-	return r
+	d := testbed.Must(discovery.New[string](client, "/services"))
+	return testbed.Must(d.Register(t.Context(), i))
 }
 
 // watch returns a watch of the service that is closed when the test ends.
 func watch(t *testing.T, client *framework.Client, opts ...discovery.Option) *discovery.Watch[string] {
 	t.Helper()
-	d, err := discovery.New[string](client, "/services", opts...)
-	require.NoError(t, err)
-	w, err := d.Watch(t.Context(), "orders")
-	require.NoError(t, err)
+	d := testbed.Must(discovery.New[string](client, "/services", opts...))
+	w := testbed.Must(d.Watch(t.Context(), "orders"))
 	t.Cleanup(func() { w.Close() })
 	return w
 }
@@ -248,8 +243,7 @@ func TestOnlyWhatMayBeRepeatedIsRepeated(t *testing.T) {
 					bad.kill()
 				}
 				caller, w := n.caller(t)
-				request, err := http.NewRequest(c.method, "http://orders/7", c.body)
-				require.NoError(t, err)
+				request := testbed.Must(http.NewRequest(c.method, "http://orders/7", c.body))
 				if c.header != "" {
 					request.Header.Set(c.header, "1")
 				}
@@ -276,28 +270,22 @@ func TestErrorsSayWhy(t *testing.T) {
 	virtual(t, func(t *testing.T, n *network) {
 		register(t, n.Client(), discovery.Instance[string]{Name: "orders", ID: "no port", Address: "a"})
 		caller, w := n.caller(t)
-		_, err := get(caller)
-		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		require.ErrorIs(t, testbed.Err(get(caller)), discovery.ErrNoInstance)
 		closed := &body{}
 		for _, url := range []string{"https://orders/7", "ftp://orders/7"} {
-			request, err := http.NewRequest(http.MethodPost, url, closed)
-			require.NoError(t, err)
-			_, err = answer(caller, request)
-			require.ErrorIs(t, err, framework.ErrBadArgument, url)
+			request := testbed.Must(http.NewRequest(http.MethodPost, url, closed))
+			require.ErrorIs(t, testbed.Err(answer(caller, request)), framework.ErrBadArgument, url)
 		}
 		require.Equal(t, 2, closed.times)
-		_, err = httpclient.New[string](nil, discovery.RoundRobin, nil)
+		_, err := httpclient.New[string](nil, discovery.RoundRobin, nil)
 		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = httpclient.New(w, nil)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.ErrorIs(t, testbed.Err(httpclient.New(w, nil)), framework.ErrBadArgument)
 
 		b := n.start(t, "b")
 		b.kill()
 		synctest.Wait() // the watch has it
-		_, err = get(caller)
-		require.ErrorContains(t, err, "connection refused")
-		_, err = get(caller)
-		require.ErrorIs(t, err, discovery.ErrNoInstance, "it is down")
+		require.ErrorContains(t, testbed.Err(get(caller)), "connection refused")
+		require.ErrorIs(t, testbed.Err(get(caller)), discovery.ErrNoInstance, "it is down")
 	})
 }
 
@@ -327,10 +315,8 @@ func TestEachOfThreeTriesGoesToAnotherInstance(t *testing.T) {
 			})
 		}
 		// an instance is down after two errors
-		transport, err := httpclient.New(watch(t, n.Client()), last, httpclient.WithBase(base))
-		require.NoError(t, err)
-		_, err = get(&http.Client{Transport: transport})
-		require.ErrorContains(t, err, "refused")
+		transport := testbed.Must(httpclient.New(watch(t, n.Client()), last, httpclient.WithBase(base)))
+		require.ErrorContains(t, testbed.Err(get(&http.Client{Transport: transport})), "refused")
 		require.Equal(t, []string{"d:80", "c:80", "b:80"}, hosts)
 	})
 }

@@ -38,17 +38,13 @@ func TestBesideSpring(t *testing.T) {
 	java.Await(t, "STARTED")
 	ctx := testbed.Context(t)
 	client := testbed.NewClient(t, server.Servers())
-	d, err := discovery.New[discovery.Metadata](client, "/services")
-	require.NoError(t, err)
-	w, err := d.Watch(ctx, "spring-app")
-	require.NoError(t, err)
+	d := testbed.Must(discovery.New[discovery.Metadata](client, "/services"))
+	w := testbed.Must(d.Watch(ctx, "spring-app"))
 	defer w.Close()
-	transport, err := httpclient.New(w, discovery.RoundRobin)
-	require.NoError(t, err)
+	transport := testbed.Must(httpclient.New(w, discovery.RoundRobin))
 	defer transport.CloseIdleConnections()
 	spring := func(path string) (string, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://spring-app"+path, nil)
-		require.NoError(t, err)
+		request := testbed.Must(http.NewRequestWithContext(ctx, http.MethodGet, "http://spring-app"+path, nil))
 		answer, err := (&http.Client{Transport: transport}).Do(request)
 		if err != nil {
 			return "", err
@@ -66,12 +62,8 @@ func TestBesideSpring(t *testing.T) {
 	t.Run("Spring calls Go", func(t *testing.T) {
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "go") }))
 		defer service.Close()
-		_, port, err := net.SplitHostPort(service.Listener.Addr().String())
-		require.NoError(t, err)
-		number, err := strconv.Atoi(port)
-		require.NoError(t, err)
-		reg, err := d.Register(ctx, discovery.Spring("go-app", "127.0.0.1", number, nil))
-		require.NoError(t, err)
+		number := service.Listener.Addr().(*net.TCPAddr).Port
+		reg := testbed.Must(d.Register(ctx, discovery.Spring("go-app", "127.0.0.1", number, nil)))
 		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"))
 		i := reg.Instance()
 		i.Payload.Metadata = map[string]string{"instance_status": "OUT_OF_SERVICE"}
@@ -83,8 +75,7 @@ func TestBesideSpring(t *testing.T) {
 		}))
 		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"))
 
-		session := testbed.Session(t, client)
-		require.NoError(t, server.ExpireSession(session.ID()))
+		require.NoError(t, server.ExpireSession(testbed.Session(t, client).ID()))
 		// Java may see the list without the instance: how many calls fail depends on its timing.
 		t.Logf("while the session ended: %s", ask("/call?name=go-app&times=200"))
 		for there, changed := reg.Present(); !there; there, changed = reg.Present() {
@@ -92,8 +83,8 @@ func TestBesideSpring(t *testing.T) {
 		}
 		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"))
 
-		_, err = d.Register(ctx, discovery.Spring("go-app/v2", "127.0.0.1", number, nil))
-		require.ErrorIs(t, err, discovery.ErrNested)
+		v2 := discovery.Spring("go-app/v2", "127.0.0.1", number, nil)
+		require.ErrorIs(t, testbed.Err(d.Register(ctx, v2)), discovery.ErrNested)
 		require.Equal(t, "go 0", ask("/call?name=go-app&times=50"), "no node of it is left")
 		require.NoError(t, reg.Close())
 	})
@@ -123,8 +114,7 @@ func TestBesideSpring(t *testing.T) {
 	t.Run("a status", func(t *testing.T) {
 		address := w.Instances()[0].Addr(w.Instances()[0].Port)
 		set := func(status string) {
-			answer, err := http.Get("http://" + address + "/status?to=" + status)
-			require.NoError(t, err)
+			answer := testbed.Must(http.Get("http://" + address + "/status?to=" + status))
 			require.NoError(t, answer.Body.Close())
 			for list, err := range w.Observe(ctx) {
 				require.NoError(t, err)
@@ -134,16 +124,14 @@ func TestBesideSpring(t *testing.T) {
 			}
 		}
 		set("OUT_OF_SERVICE")
-		_, err := spring("/hello")
-		require.ErrorIs(t, err, discovery.ErrNoInstance)
+		require.ErrorIs(t, testbed.Err(spring("/hello")), discovery.ErrNoInstance)
 		set("UP")
 		require.Equal(t, "spring", ask("/hello"))
 	})
 	t.Run("a lock", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "number")
 		require.NoError(t, os.WriteFile(file, []byte("0"), 0o600))
-		m, err := mutex.New(client, "/spring-locks/key")
-		require.NoError(t, err)
+		m := testbed.Must(mutex.New(client, "/spring-locks/key"))
 		ended := make(chan error, 1)
 		go func() { // ends with its increments
 			for range 200 {
@@ -167,23 +155,19 @@ func TestBesideSpring(t *testing.T) {
 		}()
 		require.Equal(t, "ok", ask("/increment?times=200&file="+url.QueryEscape(file)))
 		require.NoError(t, <-ended)
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := testbed.Must(os.ReadFile(file))
 		require.Equal(t, "400", string(text))
 	})
 	t.Run("a leader", func(t *testing.T) {
 		require.Equal(t, "true", ask("/leads"))
-		election, err := leader.New(client, "/spring-integration/leader/role", leader.WithSelector())
-		require.NoError(t, err)
+		election := testbed.Must(leader.New(client, "/spring-integration/leader/role", leader.WithSelector()))
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		_, err = election.Campaign(short)
-		require.ErrorIs(t, err, context.DeadlineExceeded, "Spring leads")
+		require.ErrorIs(t, testbed.Err(election.Campaign(short)), context.DeadlineExceeded, "Spring leads")
 		stat := testbed.ServerStat(t, server, w.Instances()[0].Path())
 		java.Kill()
 		require.NoError(t, server.ExpireSession(stat.EphemeralOwner)) // it would last for 10 s
-		term, err := election.Campaign(ctx)
-		require.NoError(t, err)
+		term := testbed.Must(election.Campaign(ctx))
 		require.NoError(t, term.Release())
 	})
 	t.Run("killed", func(t *testing.T) {

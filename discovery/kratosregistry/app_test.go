@@ -41,8 +41,7 @@ func TestAKratosClientCallsTheApplicationsThatRun(t *testing.T) {
 	answers := func() (ids string) { // of ten calls, each one once, and "-" for what fails
 		from := map[string]bool{}
 		for range 10 {
-			request, err := nethttp.NewRequestWithContext(ctx, nethttp.MethodGet, "http://orders/id", nil)
-			require.NoError(t, err)
+			request := testbed.Must(nethttp.NewRequestWithContext(ctx, nethttp.MethodGet, "http://orders/id", nil))
 			answer, err := client.Do(request)
 			if err != nil {
 				from["-"] = true
