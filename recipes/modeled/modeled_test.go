@@ -46,8 +46,7 @@ func nodes[T any](t *testing.T, client *framework.Client, path string, opts ...m
 
 func set[T any](t *testing.T, n *modeled.Nodes[T], name string, v T) {
 	t.Helper()
-	_, err := n.Set(testbed.Context(t), name, v)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(n.Set(testbed.Context(t), name, v)))
 }
 
 func get[T any](t *testing.T, n *modeled.Nodes[T], name string) T {
@@ -102,8 +101,7 @@ func TestNodes_ReadsWhatItWrites(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrBadVersion)
 		stat, err = users.Set(ctx, "ann", user{"Ann", 31}, framework.IfVersion(stat.Version))
 		require.NoError(t, err)
-		_, err = users.Set(ctx, "carl", user{}, framework.IfVersion(0))
-		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.ErrorIs(t, testbed.Err(users.Set(ctx, "carl", user{}, framework.IfVersion(0))), zk.ErrNoNode)
 
 		entries := list(t, users)
 		require.Len(t, entries, 2)
@@ -122,16 +120,13 @@ func TestNodes_ParentsAndBadData(t *testing.T) {
 		set(t, users, "ann", user{"Ann", 30})
 		require.NoError(t, w.Server.Create("/users/teams", nil))
 		require.NoError(t, w.Server.Create("/users/zoe", []byte("{")))
-		_, _, err := users.Get(ctx, "teams")
-		require.ErrorIs(t, err, zk.ErrNoNode, "a parent is not a value")
+		require.ErrorIs(t, testbed.Err(users.Get(ctx, "teams")), zk.ErrNoNode, "a parent is not a value")
 		_, stat, err := users.Get(ctx, "zoe")
 		require.ErrorIs(t, err, modeled.ErrBadValue)
 		require.NotNil(t, stat)
 		require.NotContains(t, err.Error(), "\n")
-		_, err = users.Update(ctx, "zoe", same)
-		require.ErrorIs(t, err, modeled.ErrBadValue)
-		_, err = users.Update(ctx, "teams", same)
-		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.ErrorIs(t, testbed.Err(users.Update(ctx, "zoe", same)), modeled.ErrBadValue)
+		require.ErrorIs(t, testbed.Err(users.Update(ctx, "teams", same)), zk.ErrNoNode)
 
 		entries := list(t, users)
 		require.Len(t, entries, 2)
@@ -145,32 +140,26 @@ func TestNodes_RefusesBadArguments(t *testing.T) {
 	virtual(t, func(t *testing.T, w *testbed.World, users *modeled.Nodes[user]) {
 		ctx := testbed.Context(t)
 		for _, name := range []string{"", ".", "..", "a/b", "/a", "a\x00"} {
-			_, _, err := users.Get(ctx, name)
-			require.ErrorIs(t, err, framework.ErrBadPath, "%q", name)
+			require.ErrorIs(t, testbed.Err(users.Get(ctx, name)), framework.ErrBadPath, "%q", name)
 			require.ErrorIs(t, users.Create(ctx, name, user{}), framework.ErrBadPath)
-			_, err = users.Set(ctx, name, user{}, framework.IfVersion(0))
+			_, err := users.Set(ctx, name, user{}, framework.IfVersion(0))
 			require.ErrorIs(t, err, framework.ErrBadPath)
-			_, err = users.Update(ctx, name, same)
-			require.ErrorIs(t, err, framework.ErrBadPath)
+			require.ErrorIs(t, testbed.Err(users.Update(ctx, name, same)), framework.ErrBadPath)
 			require.ErrorIs(t, users.Delete(ctx, name), framework.ErrBadPath)
 			for _, err := range users.Observe(ctx, name) {
 				require.ErrorIs(t, err, framework.ErrBadPath)
 			}
 		}
-		_, err := users.Update(ctx, "ann", nil)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
-		_, err = modeled.New[user](nil, "/users")
-		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.ErrorIs(t, testbed.Err(users.Update(ctx, "ann", nil)), framework.ErrBadArgument)
+		require.ErrorIs(t, testbed.Err(modeled.New[user](nil, "/users")), framework.ErrBadArgument)
 		client := w.Client()
-		_, err = modeled.New[user](client, "users")
-		require.ErrorIs(t, err, framework.ErrBadPath)
+		require.ErrorIs(t, testbed.Err(modeled.New[user](client, "users")), framework.ErrBadPath)
 		noCodec := modeled.WithCodec(modeled.Compressed[user](nil))
 		for _, opt := range []modeled.Option{nil, modeled.WithCodec[user](nil), noCodec} {
-			_, err = modeled.New[user](client, "/users", opt)
-			require.ErrorIs(t, err, framework.ErrBadArgument)
+			require.ErrorIs(t, testbed.Err(modeled.New[user](client, "/users", opt)), framework.ErrBadArgument)
 		}
 		numbers := nodes[float64](t, client, "/numbers")
-		_, err = numbers.Set(ctx, "nan", math.NaN())
+		_, err := numbers.Set(ctx, "nan", math.NaN())
 		require.ErrorIs(t, err, framework.ErrBadValue)
 		require.ErrorContains(t, err, "set /numbers/nan: bad value: json: unsupported value")
 		require.False(t, w.Server.Exists("/numbers"))
@@ -190,8 +179,7 @@ func TestList_ReadsManyAtATime(t *testing.T) {
 		for i, entry := range entries {
 			require.Equal(t, i, entry.Value.Age)
 		}
-		_, err := users.List(testbed.Cancelled(t))
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, testbed.Err(users.List(testbed.Cancelled(t))), context.Canceled)
 	}, zktest.WithLatency(5*time.Millisecond))
 }
 
@@ -219,11 +207,9 @@ func TestNodes_RefusesACodecThatReturnsNoData(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		ctx := testbed.Context(t)
 		users := nodes[user](t, w.Client(), "/users", modeled.WithCodec[user](silent{}))
-		_, err := users.Set(ctx, "ann", user{})
-		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.ErrorIs(t, testbed.Err(users.Set(ctx, "ann", user{})), framework.ErrBadArgument)
 		require.NoError(t, w.Server.Create("/users/ann", []byte("{}")))
-		_, err = users.Update(ctx, "ann", same)
-		require.ErrorIs(t, err, framework.ErrBadArgument)
+		require.ErrorIs(t, testbed.Err(users.Update(ctx, "ann", same)), framework.ErrBadArgument)
 	})
 }
 
@@ -242,11 +228,10 @@ func TestUpdate_CountsEachCallOnce(t *testing.T) {
 		}
 		all.Wait()
 		require.Equal(t, 50, get(t, users, "ann").Age)
-		_, err := users.Update(ctx, "bob", same)
-		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.ErrorIs(t, testbed.Err(users.Update(ctx, "bob", same)), zk.ErrNoNode)
 		require.False(t, w.Server.Exists("/users/bob"))
 		failure := errors.New("too young")
-		_, err = users.Update(ctx, "ann", func(u user) (user, error) { return u, failure })
+		_, err := users.Update(ctx, "ann", func(u user) (user, error) { return u, failure })
 		require.ErrorIs(t, err, failure)
 	})
 }
@@ -510,8 +495,7 @@ func TestJSON_Java(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for _, text := range []string{"null", "", "{", "[]", `{"age":"x"}`} {
-		_, err := modeled.JSON[person]{}.Decode([]byte(text))
-		require.Error(t, err, text)
+		require.Error(t, testbed.Err(modeled.JSON[person]{}.Decode([]byte(text))), text)
 	}
 	text, err := modeled.JSON[string]{}.Encode("x")
 	require.NoError(t, err)
@@ -543,12 +527,11 @@ func TestCompressed_IsGzipOfTheJSON(t *testing.T) {
 		set(t, users, "ann", long)
 		data := testbed.ServerData(t, w.Server, "/values/ann")
 		require.Less(t, len(data), 100)
-		plain, err := compressed.Decode([]byte(data))
-		require.NoError(t, err)
+		plain := testbed.Must(compressed.Decode([]byte(data)))
 		require.Equal(t, fmt.Sprintf(`{"name":%q,"age":1}`, long.Name), string(plain))
 		require.Equal(t, long, get(t, users, "ann"))
 		require.NoError(t, w.Server.Set("/values/ann", []byte(`{"name":"Ann"}`)))
-		_, _, err = users.Get(testbed.Context(t), "ann")
+		_, _, err := users.Get(testbed.Context(t), "ann")
 		require.ErrorIs(t, err, modeled.ErrBadValue, "plain data are refused")
 	})
 }
@@ -564,8 +547,7 @@ func TestCompressed_TheLimitOfTheClient(t *testing.T) {
 		long := strings.Repeat("x", 20_000_000)
 		set(t, large, "a", long)
 		require.Equal(t, len(long), len(get(t, large, "a")))
-		_, _, err = small.Get(ctx, "a")
-		require.ErrorIs(t, err, framework.ErrTooLarge)
+		require.ErrorIs(t, testbed.Err(small.Get(ctx, "a")), framework.ErrTooLarge)
 		set(t, small, "b", "short")
 		all := list(t, small)
 		require.Len(t, all, 2)

@@ -234,11 +234,9 @@ func reserves(t *testing.T, bed *testbed.Bed) {
 		require.Equal(t, want, first)
 	}
 	require.EqualValues(t, 1, testbed.Stat(t, client, v.Path()).Version, "two writes")
-	_, err := shared.Reserve(ctx, v, 0)
-	require.ErrorIs(t, err, framework.ErrBadArgument)
+	require.ErrorIs(t, testbed.Err(shared.Reserve(ctx, v, 0)), framework.ErrBadArgument)
 	require.NoError(t, v.Set(ctx, math.MaxInt64-5))
-	_, err = shared.Reserve(ctx, v, 6)
-	require.ErrorIs(t, err, shared.ErrBadValue)
+	require.ErrorIs(t, testbed.Err(shared.Reserve(ctx, v, 6)), shared.ErrBadValue)
 	first, err := shared.Reserve(ctx, v, 5)
 	require.NoError(t, err)
 	require.EqualValues(t, math.MaxInt64-5, first)
@@ -289,28 +287,23 @@ func badValues(t *testing.T, bed *testbed.Bed) {
 	require.ErrorIs(t, err, shared.ErrBadValue)
 	require.True(t, version.Exists())
 	require.ErrorIs(t, testbed.Receive(t, heard, "a bad value"), shared.ErrBadValue)
-	_, err = large.Update(ctx, plus(1))
-	require.ErrorIs(t, err, shared.ErrBadValue)
+	require.ErrorIs(t, testbed.Err(large.Update(ctx, plus(1))), shared.ErrBadValue)
 	require.EqualValues(t, 1, get(t, small))
 	require.NoError(t, large.Set(ctx, 2))
 	require.NoError(t, testbed.Receive(t, heard, "a value again"))
 	require.EqualValues(t, 2, get(t, large))
-	_, _, err = small.Get(ctx)
-	require.ErrorIs(t, err, shared.ErrBadValue)
+	require.ErrorIs(t, testbed.Err(small.Get(ctx)), shared.ErrBadValue)
 }
 
 func bytesAndJSON(t *testing.T, bed *testbed.Bed) {
 	ctx := testbed.Context(t)
 	client := bed.Client(t)
-	raw, err := shared.Bytes(client, testbed.Path(t))
-	require.NoError(t, err)
+	raw := testbed.Must(shared.Bytes(client, testbed.Path(t)))
 	require.NoError(t, raw.Set(ctx, nil))
 	require.Empty(t, get(t, raw))
 	type limits struct{ Rate, Burst int }
-	v, err := shared.JSON[limits](client, raw.Path())
-	require.NoError(t, err)
-	_, _, err = v.Get(ctx)
-	require.ErrorIs(t, err, shared.ErrBadValue)
+	v := testbed.Must(shared.JSON[limits](client, raw.Path()))
+	require.ErrorIs(t, testbed.Err(v.Get(ctx)), shared.ErrBadValue)
 	require.NoError(t, v.Set(ctx, limits{1, 2}))
 	require.JSONEq(t, `{"Rate":1,"Burst":2}`, string(get(t, raw)))
 	got, err := v.Update(ctx, func(l limits) (limits, error) {
@@ -319,8 +312,7 @@ func bytesAndJSON(t *testing.T, bed *testbed.Bed) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, limits{1, 4}, got)
-	bad, err := shared.JSON[any](client, raw.Path())
-	require.NoError(t, err)
+	bad := testbed.Must(shared.JSON[any](client, raw.Path()))
 	require.ErrorContains(t, bad.Set(ctx, func() {}), "set "+raw.Path())
 	require.Equal(t, limits{1, 4}, get(t, v))
 }
@@ -357,11 +349,9 @@ func TestBadArguments(t *testing.T) {
 		bad(shared.Bytes(c, "/a", shared.WithMutex("/a")))
 		bad(shared.Bytes(c, "/a", shared.WithMutex("/a/b")))
 		bad(v.Update(t.Context(), nil))
-		_, err := shared.Bytes(c, "/a", shared.WithMutex("b"))
-		require.ErrorIs(t, err, framework.ErrBadPath)
+		require.ErrorIs(t, testbed.Err(shared.Bytes(c, "/a", shared.WithMutex("b"))), framework.ErrBadPath)
 		require.NoError(t, c.Close())
-		_, err = shared.Reserve(t.Context(), v, 1)
-		require.ErrorIs(t, err, framework.ErrClosed)
+		require.ErrorIs(t, testbed.Err(shared.Reserve(t.Context(), v, 1)), framework.ErrClosed)
 		for _, err := range v.Observe(t.Context()) {
 			require.ErrorIs(t, err, framework.ErrClosed)
 		}
@@ -432,8 +422,7 @@ func TestUpdate_InsideItsMutex(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client()
 		v, other := two(t, w, client, "/a", shared.WithMutex("/mutex"))
-		m, err := mutex.New(client, "/mutex")
-		require.NoError(t, err)
+		m := testbed.Must(mutex.New(client, "/mutex"))
 		calls := 0
 		require.NoError(t, m.Do(testbed.Context(t), func(ctx context.Context) error {
 			x, err := v.Update(ctx, func(x int64) (int64, error) {
@@ -453,10 +442,9 @@ func TestUpdate_InsideItsMutex(t *testing.T) {
 func TestAnUpdateThatWaitsForTheMutexNamesItself(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		v, other := two(t, w, w.Client(), "/a", shared.WithMutex("/mutex"))
-		m, err := mutex.New(w.Client(), "/mutex")
-		require.NoError(t, err)
+		m := testbed.Must(mutex.New(w.Client(), "/mutex"))
 		testbed.Acquire(t, m)
-		_, err = v.Update(testbed.Timeout(t, time.Minute), func(x int64) (int64, error) {
+		_, err := v.Update(testbed.Timeout(t, time.Minute), func(x int64) (int64, error) {
 			require.NoError(t, other.Set(t.Context(), x+1))
 			return 100, nil
 		})

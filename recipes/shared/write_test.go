@@ -284,12 +284,11 @@ func TestValue_Version(t *testing.T) { // Curator's IllegalTrySetVersionExceptio
 			binary.BigEndian.PutUint32(answer[len(answer)-68+32:], math.MaxUint32)
 			return answer
 		}, zktest.OnOp("getData"), zktest.OnPath("/v"))
-		v, err := shared.Bytes(w.Client(), "/v")
-		require.NoError(t, err)
+		v := testbed.Must(shared.Bytes(w.Client(), "/v"))
 		before := versionOf(t, v)
 		require.NoError(t, w.Server.Set("/v", []byte("of another client")))
 		require.ErrorIs(t, v.CompareAndSwap(t.Context(), before, []byte("lost")), shared.ErrChanged)
-		err = v.CompareAndSwap(t.Context(), versionOf(t, v), []byte("lost"))
+		err := v.CompareAndSwap(t.Context(), versionOf(t, v), []byte("lost"))
 		require.ErrorIs(t, err, shared.ErrVersion)
 		require.False(t, retry.Unknown(err))
 		_, err = v.Update(t.Context(), func([]byte) ([]byte, error) {
