@@ -31,37 +31,30 @@ func TestTheDashboardsServeThisToo(t *testing.T) {
 	require.NoError(t, err)
 	m := b.mutex(t)
 	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error {
-		_, err := m.TryAcquire(testbed.Context(t))
-		require.ErrorIs(t, err, lock.ErrNotAcquired)
+		require.ErrorIs(t, testbed.Err(m.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
 		return nil
 	}))
 	holdAgainst(t, "../../docs/dashboard.json", registry)
 
 	client := b.client(t)
-	c, err := cache.New(client, "/config")
-	require.NoError(t, err)
+	c := testbed.Must(cache.New(client, "/config"))
 	defer c.Close()
-	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
-	require.NoError(t, err)
+	n := testbed.Must(node.Keep(testbed.Context(t), client, "/workers/7", nil))
 	defer n.Close()
-	_, err = otelobserve.ObserveCache(c, "configuration", meters)
-	require.NoError(t, err)
-	_, err = otelobserve.ObserveNode(n, "worker", meters)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(otelobserve.ObserveCache(c, "configuration", meters)))
+	require.NoError(t, testbed.Err(otelobserve.ObserveNode(n, "worker", meters)))
 	holdAgainst(t, "../../docs/dashboard-caches.json", registry)
 }
 
 // holdAgainst checks that every metric of a dashboard is exported.
 func holdAgainst(t *testing.T, path string, registry *prom.Registry) {
 	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
+	families := testbed.Must(registry.Gather())
 	exported := map[string]bool{}
 	for _, f := range families {
 		exported[f.GetName()] = true
 	}
-	file, err := os.ReadFile(path)
-	require.NoError(t, err)
+	file := testbed.Must(os.ReadFile(path))
 	names := regexp.MustCompile(`\bcurator_\w+`).FindAllString(string(file), -1)
 	require.NotEmpty(t, names)
 	for _, name := range names {

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/observe/otelobserve"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/node"
@@ -42,8 +43,7 @@ func (b *bed) ObserveMember(m *node.Member, name string) error {
 
 func TestUnregister(t *testing.T) {
 	b := newBed(t)
-	c, err := cache.New(b.client(t), "/config")
-	require.NoError(t, err)
+	c := testbed.Must(cache.New(b.client(t), "/config"))
 	defer c.Close()
 	registration, err := otelobserve.ObserveCache(c, "configuration", otelobserve.WithMeterProvider(b.meters))
 	require.NoError(t, err)
@@ -55,8 +55,7 @@ func TestUnregister(t *testing.T) {
 }
 
 func TestOptionsOfGauges(t *testing.T) {
-	c, err := cache.New(newBed(t).client(t), "/config")
-	require.NoError(t, err)
+	c := testbed.Must(cache.New(newBed(t).client(t), "/config"))
 	defer c.Close()
 	require.ErrorIs(t, observed(otelobserve.ObserveCache(c, "a", nil)), framework.ErrBadArgument)
 	registration, err := otelobserve.ObserveCache(c, "a")

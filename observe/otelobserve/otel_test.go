@@ -58,9 +58,7 @@ func (b *bed) client(t *testing.T) *framework.Client {
 // mutex returns the mutex /lock of a new client.
 func (b *bed) mutex(t *testing.T, opts ...lock.Option) *mutex.Mutex {
 	t.Helper()
-	m, err := mutex.New(b.client(t), "/lock", opts...)
-	require.NoError(t, err)
-	return m
+	return testbed.Must(mutex.New(b.client(t), "/lock", opts...))
 }
 
 // yours begins the caller's span.
@@ -168,8 +166,7 @@ func TestSpansOfLocksThatAreNotAcquired(t *testing.T) {
 	b := newBed(t)
 	first, second := b.mutex(t), b.mutex(t)
 	hold := testbed.Acquire(t, first)
-	_, err := second.TryAcquire(testbed.Context(t))
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(second.TryAcquire(testbed.Context(t))), lock.ErrNotAcquired)
 	require.Len(t, b.spans("lock acquire"), 2)
 	assert.Equal(t, codes.Unset, b.spans("lock acquire")[1].Status().Code, "held is an answer")
 
@@ -197,16 +194,13 @@ func TestSpansOfLocksThatAreNotAcquired(t *testing.T) {
 func TestSpansHangTogether(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
-	m, err := mutex.New(client, "/lock")
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, "/lock"))
 
 	ctx, yours := b.yours(t)
 	hold, err := m.Acquire(ctx)
 	require.NoError(t, err)
-	_, _, err = client.Exists(hold.Context(), "/inside")
-	require.NoError(t, err)
-	_, _, err = client.Get(ctx, "/beside")
-	require.Error(t, err)
+	require.NoError(t, testbed.Err(client.Exists(hold.Context(), "/inside")))
+	require.Error(t, testbed.Err(client.Get(ctx, "/beside")))
 	node := hold.Path()
 	require.NoError(t, hold.Release())
 	yours.End()
@@ -231,8 +225,7 @@ func TestSpansHangTogether(t *testing.T) {
 
 func TestOperationsStartNoTraces(t *testing.T) {
 	b := newBed(t)
-	_, _, err := b.client(t).Exists(testbed.Context(t), "/a")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(b.client(t).Exists(testbed.Context(t), "/a")))
 	assert.Empty(t, b.recorder.Started())
 	count, _, _ := b.Value(t, "operation.duration", "op", "exists", "result", "ok")
 	assert.Equal(t, 1.0, count)
@@ -257,14 +250,12 @@ func TestSpansOfOperations(t *testing.T) {
 	ctx, yours := b.yours(t)
 	defer yours.End()
 	lost := b.server.Inject(zktest.LoseReply, 0, zktest.OnOp("exists"))
-	_, _, err := client.Exists(ctx, "/a")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(client.Exists(ctx, "/a")))
 	require.True(t, lost.Met())
 	assert.Equal(t, int64(2), attrs(b.span(t, "zookeeper exists"))["curator.attempts"])
 
 	client.Close()
-	_, _, err = client.Get(ctx, "/a")
-	require.ErrorIs(t, err, framework.ErrClosed)
+	require.ErrorIs(t, testbed.Err(client.Get(ctx, "/a")), framework.ErrClosed)
 	assert.Equal(t, sdktrace.Status{Code: codes.Error, Description: "closed"}, b.span(t, "zookeeper get").Status())
 	assert.Equal(t, "closed", attrs(b.span(t, "zookeeper get"))["error.type"])
 }
@@ -277,8 +268,7 @@ func TestObserverThatDropsTheContext(t *testing.T) {
 	client := testbed.On(b.server).Client(t, b.observed, lock.WithObserver(lock.Observer{
 		Acquiring: func(context.Context, lock.AcquiringEvent) context.Context { return ctx },
 	}))
-	m, err := mutex.New(client, "/lock")
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, "/lock"))
 	require.NoError(t, m.Do(testbed.Context(t), func(context.Context) error { return nil }))
 	assert.True(t, yours.IsRecording(), "the caller ends it")
 	yours.End()
@@ -309,10 +299,8 @@ func TestSpansSayWhoAndWhere(t *testing.T) {
 func TestSpansOfTerms(t *testing.T) {
 	for kind, opts := range map[string][]leader.Option{"election": nil, "mutex": {leader.WithSelector()}} {
 		b := newBed(t)
-		e, err := leader.New(b.client(t), "/election", opts...)
-		require.NoError(t, err)
-		term, err := e.Campaign(testbed.Context(t))
-		require.NoError(t, err)
+		e := testbed.Must(leader.New(b.client(t), "/election", opts...))
+		term := testbed.Must(e.Campaign(testbed.Context(t)))
 		require.NoError(t, term.Release())
 		assert.Equal(t, kind, attrs(b.span(t, "lock hold"))["curator.kind"])
 	}
@@ -323,9 +311,7 @@ func TestBadArgumentsAreRefused(t *testing.T) {
 		"nil": nil, "label": otelobserve.WithLockLabel(nil), "meters": otelobserve.WithMeterProvider(nil), "tracers": otelobserve.WithTracerProvider(nil),
 		"server": otelobserve.WithServerAddress(""), "server that is not UTF-8": otelobserve.WithServerAddress("caf\xc3"),
 	} {
-		_, err := otelobserve.New(opt)
-		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+		assert.ErrorIs(t, testbed.Err(otelobserve.New(opt)), framework.ErrBadArgument, name)
 	}
-	_, err := otelobserve.New()
-	assert.NoError(t, err, "the global providers do")
+	assert.NoError(t, testbed.Err(otelobserve.New()), "the global providers do")
 }

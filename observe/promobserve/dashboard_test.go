@@ -61,8 +61,7 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 	b := newBed(t)
 	client := b.client(t)
 	b.watched(t, client, "/config", "configuration")
-	n, err := node.Keep(testbed.Context(t), client, "/workers/7", nil)
-	require.NoError(t, err)
+	n := testbed.Must(node.Keep(testbed.Context(t), client, "/workers/7", nil))
 	defer n.Close()
 	require.NoError(t, b.ObserveNode(n, "worker"))
 	exported := b.labels(t)
@@ -77,8 +76,7 @@ func TestTheDashboardOfCachesAsksForWhatThereIs(t *testing.T) {
 // each name has a panel. It returns where each query is.
 func holdAgainst(t *testing.T, path string, exported map[string][]string) (queries map[string]string) {
 	t.Helper()
-	file, err := os.ReadFile(path)
-	require.NoError(t, err)
+	file := testbed.Must(os.ReadFile(path))
 	var board dashboard
 	require.NoError(t, json.Unmarshal(file, &board))
 
@@ -147,8 +145,7 @@ func holdAgainst(t *testing.T, path string, exported map[string][]string) (queri
 func exportedLabels(t *testing.T) map[string][]string {
 	t.Helper()
 	b := newBed(t, promobserve.WithLockLabel(func(path, _ string) string { return path }))
-	m, err := mutex.New(b.client(t), "/lock")
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(b.client(t), "/lock"))
 	require.NoError(t, m.Do(testbed.Context(t), func(ctx context.Context) error {
 		_, err := m.TryAcquire(testbed.Context(t)) // not with ctx: as another caller
 		require.ErrorIs(t, err, lock.ErrNotAcquired)

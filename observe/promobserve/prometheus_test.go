@@ -126,12 +126,9 @@ func TestGaugesComeBackToZero(t *testing.T) {
 	var contenders sync.WaitGroup
 	for range 3 {
 		client := b.client(t)
-		m, err := mutex.New(client, "/mutex")
-		require.NoError(t, err)
-		s, err := semaphore.New(client, "/semaphore", 2)
-		require.NoError(t, err)
-		rw, err := rwlock.New(client, "/rwlock")
-		require.NoError(t, err)
+		m := testbed.Must(mutex.New(client, "/mutex"))
+		s := testbed.Must(semaphore.New(client, "/semaphore", 2))
+		rw := testbed.Must(rwlock.New(client, "/rwlock"))
 		for _, l := range []interface {
 			Acquire(context.Context) (*lock.Hold, error)
 			TryAcquire(context.Context) (*lock.Hold, error)
@@ -197,8 +194,7 @@ func TestGaugesComeBackToZero(t *testing.T) {
 
 func TestBuckets(t *testing.T) {
 	b := newBed(t, promobserve.WithBuckets(1, 60))
-	_, _, err := b.client(t).Exists(testbed.Context(t), "/a")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(b.client(t).Exists(testbed.Context(t), "/a")))
 	var bounds []float64
 	for _, bucket := range b.series(t, "curator_operation_duration_seconds", "op", "exists", "result", "ok").Histogram.GetBucket() {
 		bounds = append(bounds, bucket.GetUpperBound())
@@ -207,14 +203,12 @@ func TestBuckets(t *testing.T) {
 }
 
 func TestBadArgumentsAreRefused(t *testing.T) {
-	_, err := promobserve.New(nil)
-	assert.ErrorIs(t, err, framework.ErrBadArgument)
+	assert.ErrorIs(t, testbed.Err(promobserve.New(nil)), framework.ErrBadArgument)
 	for name, opt := range map[string]promobserve.Option{
 		"nil": nil, "label": promobserve.WithLockLabel(nil), "no buckets": promobserve.WithBuckets(),
 		"falling": promobserve.WithBuckets(2, 1), "twice": promobserve.WithBuckets(1, 1),
 	} {
-		_, err := promobserve.New(prom.NewRegistry(), opt)
-		assert.ErrorIs(t, err, framework.ErrBadArgument, name)
+		assert.ErrorIs(t, testbed.Err(promobserve.New(prom.NewRegistry(), opt)), framework.ErrBadArgument, name)
 	}
 }
 
@@ -236,11 +230,9 @@ var errFull = errors.New("registry is full")
 
 func TestARegistryHasOneObserver(t *testing.T) {
 	registry := prom.NewRegistry()
-	_, err := promobserve.New(&full{registry, 5})
-	require.ErrorIs(t, err, errFull)
-	_, err = promobserve.New(registry)
-	require.NoError(t, err, "nothing was left registered")
-	_, err = promobserve.New(registry)
+	require.ErrorIs(t, testbed.Err(promobserve.New(&full{registry, 5})), errFull)
+	require.NoError(t, testbed.Err(promobserve.New(registry)), "nothing was left registered")
+	_, err := promobserve.New(registry)
 	var already prom.AlreadyRegisteredError
 	require.ErrorAs(t, err, &already)
 }
