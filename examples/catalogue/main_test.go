@@ -35,8 +35,7 @@ func TestAViolationIsAnError(t *testing.T) {
 	for n, edition := range []string{"old", "new"} {
 		testbed.Create(t, client, s.article(n), []byte(edition), framework.ContainerParents())
 	}
-	_, err := s.read(t.Context(), client)
-	require.ErrorContains(t, err, "mixes articles")
+	require.ErrorContains(t, testbed.Err(s.read(t.Context(), client)), "mixes articles")
 
 	var out bytes.Buffer
 	log := journal{out: &out}

@@ -30,23 +30,15 @@ func check(t *testing.T, servers []string) {
 
 func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
-func room(t *testing.T, client *framework.Client, group string) *lock.Queue {
-	t.Helper()
-	q, err := NewRoom(client, "/room", group)
-	require.NoError(t, err)
-	return q
-}
-
 func TestOneGroupAtATimeInTheOrderOfArrival(t *testing.T) {
 	ctx := testbed.Context(t)
 	client := testbed.InProcess(t).Client(t)
-	a, b := room(t, client, "a"), room(t, client, "b")
+	a, b := testbed.Must(NewRoom(client, "/room", "a")), testbed.Must(NewRoom(client, "/room", "b"))
 	first, err := a.Acquire(ctx)
 	require.NoError(t, err)
 	second, err := a.TryAcquire(ctx)
 	require.NoError(t, err, "its own group is in")
-	_, err = b.TryAcquire(ctx)
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(b.TryAcquire(ctx)), lock.ErrNotAcquired)
 
 	other := testbed.Go(func() *lock.Hold {
 		hold, err := b.Acquire(ctx)
@@ -57,22 +49,19 @@ func TestOneGroupAtATimeInTheOrderOfArrival(t *testing.T) {
 		ps, err := a.Participants(ctx)
 		return err == nil && len(ps) == 3
 	}, "the other group waits")
-	_, err = a.TryAcquire(ctx)
-	require.ErrorIs(t, err, lock.ErrNotAcquired, "it would overtake")
+	require.ErrorIs(t, testbed.Err(a.TryAcquire(ctx)), lock.ErrNotAcquired, "it would overtake")
 	require.NoError(t, first.Release())
 	require.Empty(t, other, "two groups in one room")
 	require.NoError(t, second.Release())
 	hold := testbed.Receive(t, other, "the room")
-	_, err = a.TryAcquire(ctx)
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(a.TryAcquire(ctx)), lock.ErrNotAcquired)
 	require.NoError(t, hold.Release())
 }
 
 func TestNonsenseIsRefused(t *testing.T) {
 	client := testbed.InProcess(t).Client(t)
 	for _, group := range []string{"", "a/b", "a.room-"} {
-		_, err := NewRoom(client, "/room", group)
-		require.ErrorIs(t, err, framework.ErrBadArgument, group)
+		require.ErrorIs(t, testbed.Err(NewRoom(client, "/room", group)), framework.ErrBadArgument, group)
 	}
 	require.Error(t, job{workers: 1, rounds: 0}.run(t.Context(), nil))
 }

@@ -35,10 +35,8 @@ func TestOnServers(t *testing.T) { exampletest.OnServers(t, check) }
 
 func TestAFullDatabaseIsAnError(t *testing.T) {
 	db := &database{limit: 1}
-	_, err := db.connect()
-	require.NoError(t, err)
-	_, err = db.connect()
-	require.ErrorIs(t, err, errTooMany)
+	require.NoError(t, testbed.Err(db.connect()))
+	require.ErrorIs(t, testbed.Err(db.connect()), errTooMany)
 	db.disconnect()
 	require.Error(t, db.summary(&bytes.Buffer{}, 1, time.Second))
 	require.NoError(t, (&database{limit: 1, queries: 1}).summary(&bytes.Buffer{}, 1, time.Second))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/zktest"
 )
@@ -37,10 +38,7 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	s := &shop{T: t, Server: zktest.NewServer(t)}
 	s.day(1)
-	var err error
-	s.client, err = framework.New(s.Servers())
-	require.NoError(t, err)
-	t.Cleanup(func() { s.client.Close() })
+	s.client = testbed.NewClient(t, s.Servers())
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return s
 }
@@ -62,8 +60,7 @@ type instance struct {
 
 func (s *shop) start(id string) *instance {
 	s.Helper()
-	link, err := s.Listen("127.0.0.1:0", nil)
-	require.NoError(s, err)
+	link := testbed.Must(s.Listen("127.0.0.1:0", nil))
 	service, err := Start(s.Context(), Config{
 		Servers: link.Addr(), Listen: "127.0.0.1:0", ID: id, Session: 4 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(s.Output(), nil)).With("instance", id),
@@ -95,13 +92,11 @@ func (i *instance) session() int64 {
 // call sends a request to the instance.
 func (i *instance) call(method, path string) (status int, text string) {
 	i.shop.Helper()
-	request, err := http.NewRequestWithContext(i.shop.Context(), method, "http://"+i.Address()+path, nil)
-	require.NoError(i.shop, err)
+	request := testbed.Must(http.NewRequestWithContext(i.shop.Context(), method, "http://"+i.Address()+path, nil))
 	answer, err := http.DefaultClient.Do(request)
 	require.NoError(i.shop, err)
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(i.shop, err)
+	body := testbed.Must(io.ReadAll(answer.Body))
 	return answer.StatusCode, string(body)
 }
 
@@ -137,8 +132,7 @@ func (s *shop) stockBy(answer http.HandlerFunc) (stop func()) {
 	s.Helper()
 	server := httptest.NewServer(answer)
 	s.Cleanup(server.Close)
-	d, err := discovery.New[any](s.client, servicesPath)
-	require.NoError(s, err)
+	d := testbed.Must(discovery.New[any](s.client, servicesPath))
 	reg, err := d.Register(s.Context(), discovery.Instance[any]{Name: "stock", Address: "127.0.0.1", Port: server.Listener.Addr().(*net.TCPAddr).Port})
 	require.NoError(s, err)
 	return func() {
@@ -282,8 +276,7 @@ func TestParseSettings(t *testing.T) {
 		`{"report_every_ns":0}`:  "must be positive",
 		`{"report_every_ns":-1}`: "must be positive",
 	} {
-		_, err := parseSettings(cache.Node{Data: []byte(text)})
-		assert.ErrorContains(t, err, want)
+		assert.ErrorContains(t, testbed.Err(parseSettings(cache.Node{Data: []byte(text)})), want)
 	}
 }
 
@@ -331,8 +324,7 @@ func TestShutdown(t *testing.T) {
 	for _, left := range s.Sessions() {
 		assert.NotEqual(t, session, left.ID)
 	}
-	children, err := s.Children(schedulerPath)
-	require.NoError(t, err)
+	children := testbed.Must(s.Children(schedulerPath))
 	assert.Empty(t, children)
 }
 
@@ -359,7 +351,5 @@ func TestRun(t *testing.T) {
 	cfg.Listen = "0.0.0.0:0"
 	require.ErrorContains(t, run(t.Context(), cfg, time.Minute), "must be a specific address")
 	s.Stop()
-	patient, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	require.ErrorIs(t, run(patient, cfg, time.Second), context.DeadlineExceeded)
+	require.ErrorIs(t, run(testbed.Timeout(t, time.Second), cfg, time.Second), context.DeadlineExceeded)
 }

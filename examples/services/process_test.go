@@ -18,7 +18,6 @@ import (
 
 	"github.com/gocurator/curator/discovery"
 	"github.com/gocurator/curator/examples/internal/exampletest"
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/zktest"
 )
@@ -121,8 +120,7 @@ func (f *fleet) answer(ids ...string) {
 // registered waits until a service has these instances.
 func (f *fleet) registered(d *discovery.Discovery[any], service string, want ...string) {
 	f.t.Helper()
-	w, err := d.Watch(f.ctx, service)
-	require.NoError(f.t, err)
+	w := testbed.Must(d.Watch(f.ctx, service))
 	defer w.Close()
 	for list, err := range w.Observe(f.ctx) {
 		require.NoError(f.t, err)
@@ -142,11 +140,7 @@ func TestNoRequestIsLostWhileProcessesAreDrainedKilledAndStopped(t *testing.T) {
 	exampletest.OnServers(t, func(t *testing.T, servers []string) {
 		ctx := testbed.Context(t)
 		f := &fleet{t: t, ctx: ctx, servers: servers, reports: make(chan string, 10000), running: make(map[string]*process)}
-		client, err := framework.New(servers)
-		require.NoError(t, err)
-		defer client.Close()
-		d, err := discovery.New[any](client, processPath)
-		require.NoError(t, err)
+		d := testbed.Must(discovery.New[any](testbed.NewClient(t, servers), processPath))
 
 		both := func(fate string) []string { return []string{"orders-" + fate, "stock-" + fate} }
 		drained, killed, stopped, stay := both("drained"), both("killed"), both("stopped"), both("stay")

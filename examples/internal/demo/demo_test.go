@@ -45,7 +45,6 @@ func TestServersThatAnswer(t *testing.T) {
 	defer stop()
 	require.Len(t, list, 1)
 	for _, bad := range []string{",", "zk1:2181/app"} {
-		_, _, err = Connect(t.Context(), &out, bad)
-		require.Error(t, err, bad)
+		require.Error(t, testbed.Err(Connect(t.Context(), &out, bad)), bad)
 	}
 }
