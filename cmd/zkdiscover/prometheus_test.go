@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -48,8 +47,7 @@ scrape_configs:
         target_label: service
 `, sd)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o644))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 	address = l.Addr().String()
 	require.NoError(t, l.Close())
 	out, err = exec.Command("docker", "run", "-d", "--rm", "--network", "host", "-v", dir+":/etc/zkdiscover:ro", "--tmpfs", "/data", image,
@@ -98,21 +96,15 @@ func TestARealPrometheusFindsTheInstancesAndForgetsThoseThatGo(t *testing.T) {
 	out, end := begin(t, server, "http", "--connect", "2s", "--listen", "127.0.0.1:0")
 	address := prometheus(t, out.await(t, `serving http_sd at (\S+)`))
 	defer http.DefaultClient.CloseIdleConnections()
-	client := testbed.NewClient(t, server.Servers())
-	d, err := discovery.New[discovery.Metadata](client, "/services")
-	require.NoError(t, err)
+	d := testbed.Must(discovery.New[discovery.Metadata](testbed.NewClient(t, server.Servers()), "/services"))
 
 	want, regs := map[string]string{}, map[string]*discovery.Registration[discovery.Metadata]{}
 	for _, name := range []string{"orders", "orders", "stock"} {
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "requests_total 1") }))
 		t.Cleanup(service.Close)
-		host, text, err := net.SplitHostPort(service.Listener.Addr().String())
-		require.NoError(t, err)
-		port, err := strconv.Atoi(text)
-		require.NoError(t, err)
-		reg, err := d.Register(t.Context(), discovery.Spring(name, host, port, nil))
-		require.NoError(t, err)
-		key := name + " " + service.Listener.Addr().String()
+		tcp := service.Listener.Addr().(*net.TCPAddr)
+		reg := testbed.Must(d.Register(t.Context(), discovery.Spring(name, tcp.IP.String(), tcp.Port, nil)))
+		key := name + " " + tcp.String()
 		want[key], regs[key] = "up", reg
 	}
 	shows := func(what string) {

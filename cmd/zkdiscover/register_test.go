@@ -161,8 +161,7 @@ func TestWriteErrors(t *testing.T) {
 // TestProfiles: register writes what discovery reads as an application of Spring Cloud or Dubbo.
 func TestProfiles(t *testing.T) {
 	server := zktest.NewServer(t)
-	client := testbed.NewClient(t, server.Servers())
-	d, err := discovery.New[discovery.Metadata](client, "/services")
+	d, err := discovery.New[discovery.Metadata](testbed.NewClient(t, server.Servers()), "/services")
 	require.NoError(t, err)
 	read := func(name, id string, flags ...string) discovery.Instance[discovery.Metadata] {
 		args := append([]string{"register", "--name", name, "--address", "10.0.0.9"}, flags...)

@@ -29,8 +29,7 @@ func TestCtrlC(t *testing.T) {
 	require.NoError(t, p.Start())
 	p.pid(t, "pid")
 	testbed.Eventually(t, func() bool { return server.Exists("/services/orders/me") }, "registered")
-	_, err := master.WriteString("\x03")
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(master.WriteString("\x03")))
 	ints := func() int {
 		text, _ := os.ReadFile(filepath.Join(p.dir, "ints"))
 		return strings.Count(string(text), "int\n")

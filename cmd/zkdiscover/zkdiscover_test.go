@@ -97,11 +97,9 @@ func serves(t *testing.T, server *zktest.Server, flags ...string) (*output, func
 	url := out.await(t, `serving http_sd at (\S+)`)
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	return out, func(path string) (int, string) {
-		answer, err := http.Get(url + path)
-		require.NoError(t, err)
+		answer := testbed.Must(http.Get(url + path))
 		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		require.NoError(t, err)
+		body := testbed.Must(io.ReadAll(answer.Body))
 		return answer.StatusCode, string(body)
 	}, end
 }
@@ -163,10 +161,8 @@ func TestRegisterRegistersACommandAsLongAsItRuns(t *testing.T) {
 // The node exists until the session expires. A restarted command does not wait for that.
 func TestACommandThatEndsWithoutAServerIsNotWaitedFor(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
-		d, err := discovery.New[json.RawMessage](w.Client(), "/services")
-		require.NoError(t, err)
-		reg, err := d.Register(t.Context(), instance{Name: "stock", Address: "h", Port: 9})
-		require.NoError(t, err)
+		d := testbed.Must(discovery.New[json.RawMessage](w.Client(), "/services"))
+		reg := testbed.Must(d.Register(t.Context(), instance{Name: "stock", Address: "h", Port: 9}))
 		w.Server.Stop()
 		began := time.Now()
 		s := &serving{child: dead{}, ending: t.Context(), unregister: func(ctx context.Context, drain time.Duration) { _ = reg.Drain(ctx, drain) }}

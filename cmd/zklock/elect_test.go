@@ -66,10 +66,8 @@ func (c *candidate) term(t *testing.T, n int) (pid int, token int64) {
 	}, "the command of term "+strconv.Itoa(n)+" runs")
 	fields := strings.Fields(lines[n-1])
 	require.Len(t, fields, 2)
-	pid, err := strconv.Atoi(fields[0])
-	require.NoError(t, err)
-	token, err = strconv.ParseInt(fields[1], 10, 64)
-	require.NoError(t, err)
+	pid = testbed.Must(strconv.Atoi(fields[0]))
+	token = testbed.Must(strconv.ParseInt(fields[1], 10, 64))
 	return pid, token
 }
 
@@ -80,9 +78,7 @@ func (c *candidate) terms() int {
 
 func newElection(t *testing.T, server *zktest.Server, opts ...leader.Option) *leader.Election {
 	t.Helper()
-	e, err := leader.New(newClient(t, server), "/election", opts...)
-	require.NoError(t, err)
-	return e
+	return testbed.Must(leader.New(newClient(t, server), "/election", opts...))
 }
 
 // candidates waits until the election has n participants.
@@ -284,8 +280,7 @@ func TestElectHandsOver(t *testing.T) {
 func TestALeaderThatDoesNotListenIsNotAsked(t *testing.T) {
 	server := zktest.NewServer(t)
 	e := newElection(t, server, leader.WithID("a library"))
-	term, err := e.Campaign(testbed.Context(t))
-	require.NoError(t, err)
+	term := testbed.Must(e.Campaign(testbed.Context(t)))
 	for _, path := range []string{"/election", term.Path()} {
 		refuses(t, server, exitConflict, "the leader at "+term.Path()+" is not zklock", "revoke", path)
 		assert.Equal(t, "a library", candidates(t, e, 1)[0].ID)
@@ -301,8 +296,7 @@ func TestElectWaitsThroughAnOutage(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	server := zktest.NewServer(t)
 	e := newElection(t, server)
-	term, err := e.Campaign(testbed.Context(t))
-	require.NoError(t, err)
+	term := testbed.Must(e.Campaign(testbed.Context(t)))
 	c := elects(t, server, served, "--session", "4s", "--grace", "1s", "--connect", "5s")
 	waiting := candidates(t, e, 2)[1]
 	require.NoError(t, server.ExpireSession(waiting.SessionID))

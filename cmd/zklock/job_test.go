@@ -160,8 +160,7 @@ func interactive(t *testing.T, server *zktest.Server) *shell {
 
 func (s *shell) enter(text string) {
 	s.Helper()
-	_, err := s.terminal.WriteString(text)
-	require.NoError(s, err)
+	require.NoError(s, testbed.Err(s.terminal.WriteString(text)))
 }
 
 // inFront waits until the shell, or one of its jobs, is in the foreground.
@@ -541,8 +540,7 @@ func TestExitAtOnceAfterALoss(t *testing.T) {
 	server.CutConnections()
 	require.Equal(t, exitLost, p.end(), p.err.String())
 	ended := time.Now()
-	seconds, err := strconv.ParseFloat(strings.TrimSpace(p.out.String()), 64)
-	require.NoError(t, err)
+	seconds := testbed.Must(strconv.ParseFloat(strings.TrimSpace(p.out.String()), 64))
 	died := time.UnixMilli(int64(seconds * 1000))
 	assert.Less(t, ended.Sub(died), removeTimeout, "it does not wait for a connection")
 }

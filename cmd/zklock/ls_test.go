@@ -21,12 +21,10 @@ func TestListRecursively(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
 	for _, path := range []string{"/app/locks/nightly", "/app/a"} {
-		m, err := mutex.New(client, path, lock.WithData([]byte("the job")))
-		require.NoError(t, err)
+		m := testbed.Must(mutex.New(client, path, lock.WithData([]byte("the job"))))
 		testbed.Acquire(t, m)
 	}
-	s, err := semaphore.New(client, "/app/pool", 2)
-	require.NoError(t, err)
+	s := testbed.Must(semaphore.New(client, "/app/pool", 2))
 	testbed.Acquire(t, s)
 	testbed.Create(t, client, "/app/other/node", nil, framework.PersistentParents())
 	require.NoError(t, server.Create("/app/a.zklock/_c_x-lock-0000000000", []byte("{}")))

@@ -41,13 +41,11 @@ func TestRunOnce(t *testing.T) {
 		require.Empty(t, out)
 		require.Regexp(t, `^zklock: 2026-11-28 of /jobs/nightly was done by \S+:\d+ sh at 20\d\d-\S+Z\n$`, stderr)
 	}
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := testbed.Must(os.ReadFile(file))
 	require.Regexp(t, `^/jobs/nightly \d+\n$`, string(text), "one run")
 
 	succeeds(t, server, "run", "--once", "2026-11-29", "/jobs/nightly", "sh", "-c", command)
-	text, err = os.ReadFile(file)
-	require.NoError(t, err)
+	text = testbed.Must(os.ReadFile(file))
 	require.Len(t, strings.Split(string(text), "\n"), 3, "another key runs")
 	require.Equal(t, []string{"once"}, testbed.ServerChildren(t, server, "/jobs/nightly"))
 }
@@ -119,8 +117,7 @@ func TestRunOnce_TheLockIsLost(t *testing.T) {
 
 func TestOnceRecords(t *testing.T) {
 	server := zktest.NewServer(t)
-	o, err := once.New(newClient(t, server), "/job")
-	require.NoError(t, err)
+	o := testbed.Must(once.New(newClient(t, server), "/job"))
 	for _, key := range []string{"a", "b/c", "d"} {
 		_, _, stderr := call(t, server, "run", "--once", key, "/job", "true")
 		require.Empty(t, stderr)
@@ -134,8 +131,7 @@ func TestOnceRecords(t *testing.T) {
 	require.WithinDuration(t, time.Now(), lines[0].At, time.Hour)
 
 	succeeds(t, server, "once", "forget", "/job", "a", "d")
-	all, err := o.Records(testbed.Context(t))
-	require.NoError(t, err)
+	all := testbed.Must(o.Records(testbed.Context(t)))
 	require.Len(t, all, 1)
 	refuses(t, server, exitNoLock, "a of /job is not recorded", "once", "forget", "/job", "a")
 	for _, args := range [][]string{{"once"}, {"once", "ls"}, {"once", "ls", "/"}, {"once", "forget", "/job"}, {"once", "forget", "job", "a"}, {"once", "x"}} {

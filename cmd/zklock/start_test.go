@@ -38,8 +38,7 @@ func TestNothingIsStartedWithoutTheLock(t *testing.T) {
 		q, hold, err := r.enter(t.Context(), app, client, "/lock")
 		require.NoError(t, err)
 		file := filepath.Join(t.TempDir(), "started")
-		j, err := newJob([]string{"/lock", "--", "sh", "-c", "echo > " + file})
-		require.NoError(t, err)
+		j := testbed.Must(newJob([]string{"/lock", "--", "sh", "-c", "echo > " + file}))
 		armed.Store(true)
 		ended := testbed.Go(func() error { return r.hold(t.Context(), app, q, hold, j) }) // ends with the command
 		testbed.Receive(t, asked, "the question for the token")

@@ -234,9 +234,7 @@ func newClient(t *testing.T, server *zktest.Server) *framework.Client {
 // newMutex returns a mutex of a client of its own.
 func newMutex(t *testing.T, server *zktest.Server, path string, opts ...lock.Option) *mutex.Mutex {
 	t.Helper()
-	m, err := mutex.New(newClient(t, server), path, opts...)
-	require.NoError(t, err)
-	return m
+	return testbed.Must(mutex.New(newClient(t, server), path, opts...))
 }
 
 // sayPid is a shell command that writes its process id, so that the test sees that it runs.
@@ -472,8 +470,7 @@ func TestNobodyReadsWhatHoldSays(t *testing.T) {
 
 // TestEveryFlagIsDocumented: README.md lists the flags and the exit codes.
 func TestEveryFlagIsDocumented(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	readme := testbed.Must(os.ReadFile("README.md"))
 	flags := 0
 	for _, c := range root(newApp(io.Discard, io.Discard)).Commands() {
 		if c.Name() == "completion" || c.Name() == "man" {
@@ -550,8 +547,7 @@ func TestNotAcquired(t *testing.T) {
 
 func TestReadersShareAndWritersDoNot(t *testing.T) {
 	server := zktest.NewServer(t)
-	l, err := rwlock.New(newClient(t, server), "/lock")
-	require.NoError(t, err)
+	l := testbed.Must(rwlock.New(newClient(t, server), "/lock"))
 	hold := testbed.Acquire(t, l.Read())
 	succeeds(t, server, "run", "--try", "--read", "/lock", "true")
 	refuses(t, server, exitNotAcquired, "", "run", "--try", "--write", "/lock", "true")
@@ -561,8 +557,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 
 func TestPermits(t *testing.T) {
 	server := zktest.NewServer(t)
-	s, err := semaphore.New(newClient(t, server), "/pool", 2)
-	require.NoError(t, err)
+	s := testbed.Must(semaphore.New(newClient(t, server), "/pool", 2))
 	first := testbed.Acquire(t, s)
 	succeeds(t, server, "run", "--try", "--permits", "2", "/pool", "true")
 	second := testbed.Acquire(t, s)
@@ -807,18 +802,12 @@ func TestListing(t *testing.T) {
 	assert.Equal(t, "/jobs/nightly: no holders, no waiters\n", succeeds(t, server, "ls", "/jobs/nightly"))
 	assert.Contains(t, succeeds(t, server, "ls", "--json", "/jobs/nightly"), `"kind": "unknown"`)
 
-	m, err := mutex.New(client, "/mutex", lock.WithData([]byte("a\nb")))
-	require.NoError(t, err)
-	l, err := rwlock.New(client, "/rw")
-	require.NoError(t, err)
-	s, err := semaphore.New(client, "/pool", 1)
-	require.NoError(t, err)
-	k, err := lock.New(client, "/kazoo", kazooName, nil)
-	require.NoError(t, err)
-	kr, err := lock.New(client, "/kazoo-rw", kazooReader, kazooQueue{})
-	require.NoError(t, err)
-	kw, err := lock.New(client, "/kazoo-rw", kazooName, kazooQueue{})
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, "/mutex", lock.WithData([]byte("a\nb"))))
+	l := testbed.Must(rwlock.New(client, "/rw"))
+	s := testbed.Must(semaphore.New(client, "/pool", 1))
+	k := testbed.Must(lock.New(client, "/kazoo", kazooName, nil))
+	kr := testbed.Must(lock.New(client, "/kazoo-rw", kazooReader, kazooQueue{}))
+	kw := testbed.Must(lock.New(client, "/kazoo-rw", kazooName, kazooQueue{}))
 	for _, c := range []struct {
 		path, kind, title string
 		acquire           func(context.Context) (*lock.Hold, error)
@@ -905,8 +894,7 @@ func TestRevokeOfWhatIsNoLock(t *testing.T) {
 		assert.Equal(t, "address", testbed.ServerData(t, server, "/services/host-1"))
 	}
 
-	s, err := semaphore.New(client, "/pool", 1)
-	require.NoError(t, err)
+	s := testbed.Must(semaphore.New(client, "/pool", 1))
 	hold := testbed.Acquire(t, s)
 	succeeds(t, server, "revoke", hold.Path())
 	require.NoError(t, hold.Release())
@@ -993,13 +981,11 @@ func TestKindsOfLocksThatDoNotExcludeEachOther(t *testing.T) {
 func TestKindsAreCheckedAgainByWhoHolds(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := newClient(t, server)
-	m, err := mutex.New(client, "/lock")
-	require.NoError(t, err)
+	m := testbed.Must(mutex.New(client, "/lock"))
 	first := testbed.Acquire(t, m)
 	p := spawn(t, server, "run", "/lock", "echo", "in")
 	queued(t, m, 2)
-	s, err := semaphore.New(client, "/lock", 1)
-	require.NoError(t, err)
+	s := testbed.Must(semaphore.New(client, "/lock", 1))
 	second := testbed.Acquire(t, s)
 	require.NoError(t, first.Release())
 	assert.Equal(t, exitConflict, p.end())

@@ -80,8 +80,7 @@ func (p *program) ask(method, path, body string) string {
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(p.t, err)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(p.t, err)
+	text := testbed.Must(io.ReadAll(response.Body))
 	require.Equal(p.t, http.StatusOK, response.StatusCode, "%s %s: %s", method, path, text)
 	return string(text)
 }
@@ -115,12 +114,10 @@ func TestServesSeveralAddressesThatStopOneByOne(t *testing.T) {
 	p := run(t, "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0")
 	require.Len(t, p.addresses, 2)
 	conn := connect(t, p.addresses...)
-	_, err := conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(conn.Create("/a", []byte("x"), 0, zk.WorldACL(zk.PermAll))))
 	id := conn.SessionID()
 	p.ask("POST", "/stop", `{"addr": "`+p.addresses[0]+`"}`)
-	_, err = net.Dial("tcp", p.addresses[0])
-	require.Error(t, err)
+	require.Error(t, testbed.Err(net.Dial("tcp", p.addresses[0])))
 	testbed.Eventually(t, func() bool {
 		_, _, err := conn.Get("/a")
 		return err == nil
@@ -149,28 +146,21 @@ func TestFlagsBecomeOptions(t *testing.T) {
 	data, _, err := conn.Get("/loaded/node")
 	require.NoError(t, err)
 	require.Equal(t, "x", string(data))
-	_, err = conn.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Hour)
-	require.NoError(t, err)
-	_, err = conn.Create("/closed", nil, 0, zk.DigestACL(zk.PermAll, "no", "body"))
-	require.NoError(t, err)
-	_, err = conn.Set("/closed", nil, -1)
-	require.ErrorIs(t, err, zk.ErrNoAuth)
+	require.NoError(t, testbed.Err(conn.CreateTTL("/t", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll), time.Hour)))
+	require.NoError(t, testbed.Err(conn.Create("/closed", nil, 0, zk.DigestACL(zk.PermAll, "no", "body"))))
+	require.ErrorIs(t, testbed.Err(conn.Set("/closed", nil, -1)), zk.ErrNoAuth)
 	require.NoError(t, conn.AddAuth("digest", []byte("super:secret")))
-	_, err = conn.Set("/closed", nil, -1)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(conn.Set("/closed", nil, -1)))
 	p.ask("PUT", "/node", `{"path": "/zookeeper/quota/closed/zookeeper_limits", "text": "countHardLimit=1"}`)
 	p.ask("PUT", "/node", `{"path": "/zookeeper/quota/closed/zookeeper_stats", "text": ""}`)
-	_, err = conn.Create("/closed/child", nil, 0, zk.WorldACL(zk.PermAll))
-	require.ErrorContains(t, err, "-125")
-	_, err = conn.Set("/closed", make([]byte, 2000), -1)
-	require.Error(t, err, "too long")
+	require.ErrorContains(t, testbed.Err(conn.Create("/closed/child", nil, 0, zk.WorldACL(zk.PermAll))), "-125")
+	require.Error(t, testbed.Err(conn.Set("/closed", make([]byte, 2000), -1)), "too long")
 }
 
 func TestSomeServersKnowLess(t *testing.T) {
 	p := run(t, "--listen", "127.0.0.1:0", "--keeper", "new", "--reconfig", "--no-containers")
 	conn := connect(t, p.addresses[0])
-	_, err := conn.CreateContainer("/c", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll))
-	require.Error(t, err)
+	require.Error(t, testbed.Err(conn.CreateContainer("/c", nil, zk.FlagTTL, zk.WorldACL(zk.PermAll))))
 	require.Contains(t, p.ask("GET", "/node?path=/keeper/config", ""), p.addresses[0])
 }
 
@@ -183,8 +173,7 @@ func TestUsersOfSASL(t *testing.T) {
 		require.Contains(t, who, admin.Identity{Scheme: "sasl", User: user})
 	}
 	client := testbed.NewClient(t, p.addresses, framework.WithRetryPolicy(retry.Never()))
-	_, _, err := client.Get(t.Context(), "/")
-	require.ErrorIs(t, err, framework.ErrAuthRequired)
+	require.ErrorIs(t, testbed.Err(client.Get(t.Context(), "/")), framework.ErrAuthRequired)
 }
 
 func word(t *testing.T, addr, word string) string {
@@ -192,10 +181,8 @@ func word(t *testing.T, addr, word string) string {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
-	_, err = io.WriteString(conn, word)
-	require.NoError(t, err)
-	text, err := io.ReadAll(conn)
-	require.NoError(t, err)
+	require.NoError(t, testbed.Err(io.WriteString(conn, word)))
+	text := testbed.Must(io.ReadAll(conn))
 	return string(text)
 }
 
@@ -216,8 +203,7 @@ func TestTLSWithClientsCertificates(t *testing.T) {
 }
 
 func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	taken := testbed.Must(net.Listen("tcp", "127.0.0.1:0"))
 	defer taken.Close()
 	broken := filepath.Join(t.TempDir(), "broken.json")
 	require.NoError(t, os.WriteFile(broken, []byte(`{"nodes": [{"path": "x"}]}`), 0o600))
@@ -254,8 +240,7 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			out, stderr := &testbed.Output{}, &testbed.Output{}
-			ctx := testbed.Context(t)
-			assert.Equal(t, want.code, zkserver(ctx, strings.Fields(line), out, stderr))
+			assert.Equal(t, want.code, zkserver(testbed.Context(t), strings.Fields(line), out, stderr))
 			assert.Regexp(t, `^zkserver: [^\n]*\n$`, stderr.String())
 			assert.Contains(t, stderr.String(), want.says)
 			assert.NotContains(t, stderr.String(), "zktest")
@@ -270,8 +255,7 @@ func TestWhatIsWrongOnTheCommandLineIsSaidInOneLine(t *testing.T) {
 // TestReadmeListsAllThatThereIs compares the tables with the flags and with what the control port
 // offers.
 func TestReadmeListsAllThatThereIs(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	require.NoError(t, err)
+	text := testbed.Must(os.ReadFile("README.md"))
 	var offers []struct{ Method, Path, Does string }
 	require.NoError(t, json.Unmarshal([]byte(run(t, "--listen", "127.0.0.1:0").ask("GET", "/", "")), &offers))
 	for _, o := range offers {
