@@ -56,8 +56,7 @@ func (p *peer) showsTree(t *testing.T, ctx context.Context, view *cache.Cache) {
 // nodes.
 func javaTree(t *testing.T, s stage) {
 	const writers, changes = 3, 300
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	c.create(t, ctx, c.path)
 	c.create(t, ctx, c.path+"/stays") // whatever the changes delete
 	persistent := newCache(t, ctx, s.client(t), c.path)

@@ -12,8 +12,7 @@ import (
 )
 
 func javaCompressed(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	nodes := map[string]string{"empty": "", "text": "text ö", "long": strings.Repeat("long ö", 100_000)}
 	for name, text := range nodes {
 		testbed.Must(compressed.Create(ctx, c.client, c.path+"/"+name, []byte(text), framework.PersistentParents()))

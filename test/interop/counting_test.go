@@ -43,19 +43,13 @@ func (l lossy) Read(p []byte) (int, error) {
 // sessions, Java's do not, since Java counts an increment twice whose reply was lost. Each
 // increment of ours that was confirmed counts once, and one of unknown outcome at most once.
 func javaCounts(t *testing.T, s stage) {
-	const clients, peers = 4, 2
+	const clients = 4
 	rounds := testlevel.Pick(20, 20, 1000)
 	c := s.newScene(t)
 	// 1,000 rounds with faults take a minute on a quiet machine
-	ctx, cancel := context.WithTimeout(t.Context(), 4*testTimeout)
-	t.Cleanup(cancel)
-	var java []*peer
-	for range peers {
-		java = append(java, s.java(t, "atomic", c.path, fmt.Sprint(rounds)))
-	}
-	for _, p := range java {
-		p.hears(t, ctx, "session")
-	}
+	ctx := testbed.Timeout(t, 4*testTimeout)
+	java := s.javas(t, "atomic", c.path, fmt.Sprint(rounds))
+	java.hear(t, ctx, "session")
 	var reads, lost, confirmed, unknown, ended atomic.Int64
 	var counting, killing sync.WaitGroup
 	counts, stop := context.WithCancel(ctx)
@@ -67,13 +61,11 @@ func javaCounts(t *testing.T, s stage) {
 		t.Logf("ours: %d confirmed, %d unknown; %d replies lost, %d sessions ended", confirmed.Load(), unknown.Load(), lost.Load(), ended.Load())
 	})
 	for range clients {
-		client, err := framework.New(s.ensemble.Servers(), framework.WithSessionTimeout(10*time.Second),
+		client := testbed.NewClient(t, s.ensemble.Servers(), framework.WithSessionTimeout(10*time.Second),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				conn, err := new(net.Dialer).DialContext(ctx, network, address)
 				return lossy{conn, &reads, &lost}, err
 			}))
-		require.NoError(t, err)
-		t.Cleanup(func() { client.Close() })
 		v := testbed.Must(shared.Int64(client, c.path, shared.WithMutex(c.path+"-mutex")))
 		counting.Go(func() {
 			for range rounds {
@@ -103,9 +95,7 @@ func javaCounts(t *testing.T, s stage) {
 			}
 		})
 	}
-	for _, p := range java {
-		p.hears(t, ctx, "done")
-	}
+	java.hear(t, ctx, "done")
 	counting.Wait()
 	require.NoError(t, ctx.Err())
 	spare()
@@ -114,8 +104,8 @@ func javaCounts(t *testing.T, s stage) {
 	testbed.CatchUp(t, c.client)
 	n, _, err := v.Get(ctx)
 	require.NoError(t, err)
-	ours := n - int64(peers*rounds)
-	t.Logf("Java has counted %d times, we have %d times", peers*rounds, ours)
+	ours := n - int64(others*rounds)
+	t.Logf("Java has counted %d times, we have %d times", others*rounds, ours)
 	require.GreaterOrEqual(t, ours, confirmed.Load(), "a confirmed increment is missing")
 	require.LessOrEqual(t, ours, confirmed.Load()+unknown.Load(), "an increment counted twice")
 	require.Positive(t, lost.Load())

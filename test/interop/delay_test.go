@@ -29,11 +29,9 @@ func kazooLockDelay(t *testing.T, s stage) {
 
 func lockDelay(t *testing.T, s stage, name string, start func(c scene) *peer) {
 	const delay = 3 * time.Second
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	with := func(client *framework.Client) *lock.Queue {
-		q := testbed.Must(lock.New(client, c.path, name, nil, lock.WithLockDelay(delay)))
-		return q
+		return testbed.Must(lock.New(client, c.path, name, nil, lock.WithLockDelay(delay)))
 	}
 	dead := testbed.Must(with(s.client(t)).Acquire(ctx))
 	require.NoError(t, s.ensemble.ExpireSession(ctx, dead.Session().ID()))
@@ -56,11 +54,9 @@ func lockDelay(t *testing.T, s stage, name string, start func(c scene) *peer) {
 	// All together.
 	peers = company(func() *peer { return start(c) })
 	peers.hear(t, ctx, "session")
-	wg := s.contend(t, func(client *framework.Client) (turn, error) {
+	s.contend(t, ctx, peers, func(client *framework.Client) (turn, error) {
 		return c.increments(client, with(client)), nil
 	})
-	peers.hear(t, ctx, "done")
-	wg.Wait()
 	c.check(t, ctx, 3*others*each)
 	require.Empty(t, marks(t, ctx, c.client, c.path), "the last one has released")
 }

@@ -88,8 +88,8 @@ func show[T any](i discovery.Instance[T]) string {
 		strconv.FormatInt(i.RegistrationTime.UnixMilli(), 10), string(i.Type), i.URI(nil), strconv.FormatBool(!i.Disabled)}, "|")
 }
 
-// hearsInstances waits until Java's queries and caches show these instances.
-func (p *peer) hearsInstances(t *testing.T, ctx context.Context, want ...string) {
+// hearsAll waits until Java's queries and caches show these instances or accounts.
+func (p *peer) hearsAll(t *testing.T, ctx context.Context, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	for p.hears(t, ctx, "shows") != strings.Join(want, " ; ") {
@@ -99,8 +99,7 @@ func (p *peer) hearsInstances(t *testing.T, ctx context.Context, want ...string)
 // javaDiscovery has Java and us register instances in the same services. Both see every field of
 // all of them, and their updates, and how they come and go.
 func javaDiscovery(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	base := c.path + "-services"
 	client := s.client(t)
 	none := serve[*load](t, ctx, client, base, "none", nil, "")
@@ -129,7 +128,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	own.sees(t, ctx, own.ours(), own.java)
 	all := []string{none.ours(), none.java, text.ours(), text.java, object.ours(), object.java, values.ours(), values.java,
 		disabled.ours(), disabled.java, own.ours(), own.java}
-	p.hearsInstances(t, ctx, all...)
+	p.hearsAll(t, ctx, all...)
 
 	// Java's instance is registered again by a type that has only one of its fields. Java reads all
 	// of them in the copy.
@@ -143,7 +142,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	require.Equal(t, "v", read.Payload.K)
 	read.ID = "copy"
 	copied := testbed.Must(partial.Register(ctx, read))
-	p.hearsInstances(t, ctx, append(all, strings.Replace(object.java, "|java-object|", "|copy|", 1))...)
+	p.hearsAll(t, ctx, append(all, strings.Replace(object.java, "|java-object|", "|copy|", 1))...)
 	require.NoError(t, copied.Close())
 
 	// Java's query would fail as a whole.
@@ -166,7 +165,7 @@ func javaDiscovery(t *testing.T, s stage) {
 	object.sees(t, ctx, object.ours(), object.java)
 	text.sees(t, ctx)
 	left := []string{none.ours(), none.java, object.ours(), object.java, values.ours(), values.java, disabled.ours(), disabled.java, own.ours(), own.java}
-	p.hearsInstances(t, ctx, left...)
+	p.hearsAll(t, ctx, left...)
 
 	// A session that ends: its instances are registered again.
 	for _, ends := range []struct {

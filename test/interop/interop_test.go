@@ -183,8 +183,7 @@ func (c scene) mark(ctx context.Context, client *framework.Client, max int) erro
 
 func javaSemaphore(t *testing.T, s stage) {
 	const max = 3
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	peers := s.javas(t, "semaphore", c.path, c.marks, fmt.Sprint(each), fmt.Sprint(max))
 	peers.hear(t, ctx, "session")
 	// Sessions of ours end now and then: their leases and marks go with them.
@@ -214,14 +213,12 @@ func javaSemaphore(t *testing.T, s stage) {
 			}
 		}
 	})
-	wg := s.contend(t, func(client *framework.Client) (turn, error) {
+	s.contend(t, ctx, peers, func(client *framework.Client) (turn, error) {
 		pool, err := semaphore.New(client, c.path, max)
 		return func(ctx context.Context, _ int) error {
 			return pool.Do(ctx, func(ctx context.Context) error { return c.mark(ctx, client, max) })
 		}, err
 	})
-	peers.hear(t, ctx, "done")
-	wg.Wait()
 	close(over)
 	killing.Wait()
 	c.check(t, ctx, 0, c.path+"/leases", c.path+"/locks")
@@ -229,8 +226,7 @@ func javaSemaphore(t *testing.T, s stage) {
 
 func javaSharedMaximum(t *testing.T, s stage) {
 	const most = 4
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	count := testbed.Must(shared.Int32(c.client, c.path+"-max"))
 	require.NoError(t, count.Set(ctx, 1))
 	peers := s.javas(t, "shared", c.path, c.marks, fmt.Sprint(each), fmt.Sprint(most), count.Path())
@@ -247,22 +243,19 @@ func javaSharedMaximum(t *testing.T, s stage) {
 			}
 		}
 	})
-	wg := s.contend(t, func(client *framework.Client) (turn, error) {
+	s.contend(t, ctx, peers, func(client *framework.Client) (turn, error) {
 		pool, err := semaphore.NewShared(client, c.path, count.Path())
 		return func(ctx context.Context, _ int) error {
 			return pool.Do(ctx, func(ctx context.Context) error { return c.mark(ctx, client, most) })
 		}, err
 	})
-	peers.hear(t, ctx, "done")
-	wg.Wait()
 	close(over)
 	changing.Wait()
 	c.check(t, ctx, 0, c.path+"/leases", c.path+"/locks")
 }
 
 func javaIsRevoked(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	p := s.java(t, "hold", c.path)
 	p.hears(t, ctx, "held")
 	m := testbed.Must(mutex.New(c.client, c.path))
@@ -276,8 +269,7 @@ func javaIsRevoked(t *testing.T, s stage) {
 }
 
 func javaRevokes(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	m := testbed.Must(mutex.New(c.client, c.path))
 	l := testbed.Must(revocable.New(m))
 	hold := testbed.Must(l.Acquire(ctx))
@@ -290,8 +282,7 @@ func javaRevokes(t *testing.T, s stage) {
 }
 
 func javaParticipants(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	m := testbed.Must(mutex.New(c.client, c.path))
 	hold := testbed.Must(m.Acquire(ctx))
 	waiter := s.java(t, "hold", c.path)
@@ -318,15 +309,13 @@ func javaParticipants(t *testing.T, s stage) {
 }
 
 func javaSessionEnds(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	p := s.java(t, "hold", c.path)
 	session := p.hearsSession(t, ctx)
 	p.hears(t, ctx, "held")
 	m := testbed.Must(mutex.New(c.client, c.path))
 	testbed.CatchUp(t, c.client)
-	_, err := m.TryAcquire(ctx)
-	require.ErrorIs(t, err, lock.ErrNotAcquired)
+	require.ErrorIs(t, testbed.Err(m.TryAcquire(ctx)), lock.ErrNotAcquired)
 	require.NoError(t, s.ensemble.ExpireSession(ctx, session))
 	hold := testbed.Must(m.Acquire(ctx))
 

@@ -68,8 +68,7 @@ func (e *election) join(t *testing.T, client *framework.Client, id string) *lead
 	if e.kind == "selector" {
 		opts = append(opts, leader.WithSelector())
 	}
-	joined := testbed.Must(leader.New(client, e.path, opts...))
-	return joined
+	return testbed.Must(leader.New(client, e.path, opts...))
 }
 
 // endSession ends a session by force, as the server names it.
@@ -138,10 +137,7 @@ func (e *election) takeTurns(t *testing.T, ctx context.Context) {
 		assert.NoError(t, err)
 	}
 	t.Logf("%d terms, %d changes of leadership, longest time without a leader %v", len(e.terms), changesOf(e.terms), longestVacancy(e.terms))
-	until(t, ctx, func() bool {
-		ps, err := bystander.Participants(ctx)
-		return err == nil && len(ps) == 0
-	}, "no node is left")
+	participants(t, ctx, bystander, 0)
 }
 
 // loseServer has the ensemble lose its leader, and get the server back when another client led in
@@ -259,15 +255,21 @@ func (e *election) leaderOf(t *testing.T, ctx context.Context, bystander *leader
 	}
 }
 
+// participants waits until an election has n participants.
+func participants(t *testing.T, ctx context.Context, of *leader.Election, n int) (ps []leader.Participant) {
+	t.Helper()
+	until(t, ctx, func() bool {
+		var err error
+		ps, err = of.Participants(ctx)
+		return err == nil && len(ps) == n
+	}, fmt.Sprintf("%d participants", n))
+	return ps
+}
+
 // sameParticipants waits for a number of them, and has Java list them.
 func (e *election) sameParticipants(t *testing.T, ctx context.Context, bystander *leader.Election, n int) {
 	t.Helper()
-	var ps []leader.Participant
-	until(t, ctx, func() bool {
-		var err error
-		ps, err = bystander.Participants(ctx)
-		return err == nil && len(ps) == n
-	}, "all have joined")
+	ps := participants(t, ctx, bystander, n)
 	p := e.java(t, "election", e.kind, e.path)
 	for i, ours := range ps {
 		require.Equal(t, i == 0, ours.Leads)

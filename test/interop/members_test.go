@@ -105,8 +105,7 @@ func (m *member) java() bool { return m.container != "" }
 
 func (m *member) say(t *testing.T, line string) {
 	t.Helper()
-	_, err := fmt.Fprintln(m.in, line)
-	require.NoError(t, err, m.name)
+	require.NoError(t, testbed.Err(fmt.Fprintln(m.in, line)), m.name)
 }
 
 // signal sends a signal to the process.
@@ -222,8 +221,7 @@ func (d *drill) enter(t *testing.T, ctx context.Context, m *member, round int) {
 		m.say(t, fmt.Sprint("enter ", round))
 		text, ok = d.hear(t, ctx, m, "session")
 	}
-	session := testbed.Must(strconv.ParseUint(text, 16, 64))
-	m.session = int64(session)
+	m.session = int64(testbed.Must(strconv.ParseUint(text, 16, 64)))
 }
 
 // await waits until n members have a node.
@@ -363,8 +361,7 @@ func (d *drill) round(t *testing.T, ctx context.Context, round int) {
 // killed and stopped.
 func javaMembers(t *testing.T, s stage) {
 	rounds := testlevel.Pick(8, 8, 200)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*testTimeout)
-	t.Cleanup(cancel)
+	ctx := testbed.Timeout(t, 4*testTimeout)
 	d := &drill{stage: s, scene: s.newScene(t)}
 	t.Cleanup(func() {
 		for _, m := range d.members { // some may have been killed already

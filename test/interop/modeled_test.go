@@ -3,7 +3,6 @@ package interop
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -38,20 +37,11 @@ func accountLine(t *testing.T, name string, a account, version int32) string {
 	return fmt.Sprintf("%s|%s|%d", name, strings.ReplaceAll(text, `\u2028`, "\u2028"), version)
 }
 
-// hearsAccounts waits until Java's reads and its cache show these accounts.
-func (p *peer) hearsAccounts(t *testing.T, s stage, want ...string) {
-	t.Helper()
-	slices.Sort(want)
-	for p.hears(t, s.context(t), "shows") != strings.Join(want, " ; ") {
-	}
-}
-
 // javaModeled has Java's ModeledFramework and package modeled use the same nodes: each reads what
 // the other writes, also compressed, no addition is lost, and both caches follow.
 func javaModeled(t *testing.T, s stage) {
 	const rounds = 50
-	ctx := s.context(t)
-	c := s.newScene(t)
+	c, ctx := s.begin(t)
 	base := c.path + "-accounts"
 	accounts := testbed.Must(modeled.New[account](c.client, base))
 	zipped, err := modeled.New[account](c.client, base+"-zipped", modeled.WithCodec(modeled.Compressed(modeled.JSON[account]{})))
@@ -83,7 +73,7 @@ func javaModeled(t *testing.T, s stage) {
 	testbed.Must(accounts.Set(ctx, "go", newAccount("Go", 1)))
 	ours, theirs := accountLine(t, "go", newAccount("Go", 1), 0), accountLine(t, "java", java, javaStat.Version)
 	shared := accountLine(t, "both", both, stat.Version)
-	p.hearsAccounts(t, s, ours, theirs, shared)
+	p.hearsAll(t, ctx, ours, theirs, shared)
 	requireView := func(want map[string]account) {
 		require.NoError(t, view.Sync(ctx))
 		list := testbed.Must(accounts.List(ctx))
@@ -105,11 +95,11 @@ func javaModeled(t *testing.T, s stage) {
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 	java.Balance = 11
 	javaStat = testbed.Must(accounts.Set(ctx, "java", java, framework.IfVersion(javaStat.Version)))
-	p.hearsAccounts(t, s, ours, accountLine(t, "java", java, javaStat.Version), shared)
+	p.hearsAll(t, ctx, ours, accountLine(t, "java", java, javaStat.Version), shared)
 
 	require.NoError(t, accounts.Delete(ctx, "go"))
 	c.create(t, ctx, base+"-delete")
-	p.hearsAccounts(t, s, shared)
+	p.hearsAll(t, ctx, shared)
 	testbed.CatchUp(t, c.client)
 	requireView(map[string]account{"both": both})
 	c.create(t, ctx, base+"-over")

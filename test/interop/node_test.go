@@ -50,8 +50,7 @@ func seesMembers(t *testing.T, ctx context.Context, m *node.Member, want map[str
 }
 
 func javaGroup(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	m := testbed.Must(node.Join(ctx, c.client, c.path, "go", []byte("of go ö")))
 	p := s.java(t, "group", c.path, "java", "of java ö", c.over())
 	session := p.hearsSession(t, ctx)
@@ -89,8 +88,7 @@ func javaGroup(t *testing.T, s stage) {
 
 // javaGroupSession has sessions of both sides end: both come again.
 func javaGroupSession(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	m := testbed.Must(node.Join(ctx, c.client, c.path, "go", []byte("1")))
 	p := s.java(t, "group", c.path, "java", "2", c.over())
 	session := p.hearsSession(t, ctx)
@@ -132,8 +130,7 @@ const ttl = 2 * time.Second // of a node that has one
 // javaKeeps has Java keep a node of each kind. Our cache sees them, and again after they were
 // deleted.
 func javaKeeps(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	view := newCache(t, ctx, c.client, c.path)
 	p := s.java(t, "keep", c.path, "data ö", c.over())
 	session := p.hearsSession(t, ctx)
@@ -173,8 +170,7 @@ func javaKeeps(t *testing.T, s stage) {
 // javaSeesKept has us keep a node of each kind. Java's cache sees what ours does, also after our
 // session has ended.
 func javaSeesKept(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	c.create(t, ctx, c.path)
 	keeper := s.client(t)
 	var kept []*node.Node

@@ -16,11 +16,10 @@ import (
 
 // javaAtomicLong has both sides increment one number, with the same mutex to take turns.
 func javaAtomicLong(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	peers := s.javas(t, "atomic", c.path, fmt.Sprint(each))
 	peers.hear(t, ctx, "session")
-	wg := s.contend(t, func(client *framework.Client) (turn, error) {
+	s.contend(t, ctx, peers, func(client *framework.Client) (turn, error) {
 		v, err := shared.Int64(client, c.path, shared.WithMutex(c.path+"-mutex"))
 		last := int64(0)
 		return func(ctx context.Context, _ int) error {
@@ -32,8 +31,6 @@ func javaAtomicLong(t *testing.T, s stage) {
 			return err
 		}, err
 	})
-	peers.hear(t, ctx, "done")
-	wg.Wait()
 	v := testbed.Must(shared.Int64(c.client, c.path))
 	testbed.CatchUp(t, c.client)
 	n, _, err := v.Get(ctx)
@@ -43,21 +40,18 @@ func javaAtomicLong(t *testing.T, s stage) {
 
 // javaSharedCount has both sides increment one count, by the version that they have read.
 func javaSharedCount(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	count := testbed.Must(shared.Int32(c.client, c.path))
 	require.NoError(t, count.CompareAndSwap(ctx, shared.Version{}, 100)) // and not Java's seed
 	p := s.java(t, "count", c.path, fmt.Sprint(each))
 	p.hears(t, ctx, "session")
-	wg := s.contend(t, func(client *framework.Client) (turn, error) {
+	s.contend(t, ctx, peers{p}, func(client *framework.Client) (turn, error) {
 		v, err := shared.Int32(client, c.path)
 		return func(ctx context.Context, _ int) error {
 			_, err := v.Update(ctx, func(n int32) (int32, error) { return n + 1, nil })
 			return err
 		}, err
 	})
-	p.hears(t, ctx, "done")
-	wg.Wait()
 	for n, err := range count.Observe(ctx) {
 		require.NoError(t, err)
 		require.EqualValues(t, 100+(others+1)*each, n)
@@ -68,12 +62,11 @@ func javaSharedCount(t *testing.T, s stage) {
 // javaDoubleBarrier has members of both sides enter and leave together, round after round. All have
 // entered before one leaves: Curator 5.9.0 may hang otherwise, see docs/FROM-JAVA.md, point 10.
 func javaDoubleBarrier(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	const members = 2 * others
 	peers := s.javas(t, "double", c.path, c.marks, fmt.Sprint(members), fmt.Sprint(each))
 	peers.hear(t, ctx, "session")
-	wg := s.contend(t, func(client *framework.Client) (turn, error) {
+	s.contend(t, ctx, peers, func(client *framework.Client) (turn, error) {
 		return func(ctx context.Context, n int) error {
 			d, err := barrier.NewDouble(client, fmt.Sprintf("%s/%d", c.path, n), members)
 			if err != nil {
@@ -104,8 +97,6 @@ func javaDoubleBarrier(t *testing.T, s stage) {
 			return entry.Leave(ctx)
 		}, nil
 	})
-	peers.hear(t, ctx, "done")
-	wg.Wait()
 }
 
 // marked returns how many marks below path begin with prefix.
@@ -125,8 +116,7 @@ func marked(ctx context.Context, client *framework.Client, path, prefix string) 
 
 // javaBarrier has each side wait for the other.
 func javaBarrier(t *testing.T, s stage) {
-	c := s.newScene(t)
-	ctx := s.context(t)
+	c, ctx := s.begin(t)
 	ours := testbed.Must(barrier.New(c.client, c.path+"/ours"))
 	theirs := testbed.Must(barrier.New(c.client, c.path+"/theirs"))
 	require.NoError(t, ours.Set(ctx))

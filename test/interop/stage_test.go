@@ -42,8 +42,7 @@ type stage struct {
 func newStage(t *testing.T) stage {
 	t.Helper()
 	e := ensemble.New(t)
-	pool := testbed.Must(dockertest.NewPool(""))
-	return stage{ensemble: e, pool: pool}
+	return stage{ensemble: e, pool: testbed.Must(dockertest.NewPool(""))}
 }
 
 // withCurator returns the stage with peers of Curator 5.9.0 on the JVM of this machine.
@@ -63,11 +62,7 @@ func (s stage) client(t *testing.T) *framework.Client {
 	return testbed.NewClient(t, s.ensemble.Servers(), framework.WithSessionTimeout(10*time.Second))
 }
 
-func (s stage) context(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
-}
+func (s stage) context(t *testing.T) context.Context { return testbed.Timeout(t, testTimeout) }
 
 // peer is a program in a container.
 type peer struct {
@@ -263,6 +258,12 @@ func (s stage) newScene(t *testing.T) scene {
 	return c
 }
 
+// begin returns a new scene, and the context of the whole test.
+func (s stage) begin(t *testing.T) (scene, context.Context) {
+	t.Helper()
+	return s.newScene(t), s.context(t)
+}
+
 // begun waits until one of the peers has counted: its first turn may take longer than all turns of
 // this process, and both sides must contend.
 func (c scene) begun(t *testing.T, ctx context.Context, peers peers) {
@@ -283,9 +284,7 @@ func (c scene) count(t *testing.T, s stage, peers peers, want int, take func(*fr
 	t.Helper()
 	ctx := s.context(t)
 	c.begun(t, ctx, peers)
-	wg := s.contend(t, take)
-	peers.hear(t, ctx, "done")
-	wg.Wait()
+	s.contend(t, ctx, peers, take)
 	c.check(t, ctx, want)
 }
 
@@ -339,10 +338,10 @@ func (c scene) check(t *testing.T, ctx context.Context, want int, dirs ...string
 	t.Logf("counter %d, %d hand-overs from the others to us, no node left", want, c.handovers.Load())
 }
 
-// contend runs our side of it: several clients, each with many turns.
-func (s stage) contend(t *testing.T, take func(client *framework.Client) (turn, error)) *sync.WaitGroup {
+// contend runs our side of it: several clients, each with many turns. It returns when the peers
+// and our clients are done.
+func (s stage) contend(t *testing.T, ctx context.Context, peers peers, take func(client *framework.Client) (turn, error)) {
 	t.Helper()
-	ctx := s.context(t)
 	var wg sync.WaitGroup
 	for range others {
 		client := s.client(t)
@@ -355,7 +354,8 @@ func (s stage) contend(t *testing.T, take func(client *framework.Client) (turn, 
 			}
 		})
 	}
-	return &wg
+	peers.hear(t, ctx, "done")
+	wg.Wait()
 }
 
 // until waits as long as a peer of Java's may take to return.

@@ -29,13 +29,9 @@ func (e *election) sameList(t *testing.T, ctx context.Context) {
 	for i, id := range ids[1:] {
 		ours := e.join(t, e.stage.client(t), id)
 		wg.Go(func() {
-			_, err := ours.Campaign(ctx)
-			assert.ErrorIs(t, err, context.Canceled)
+			assert.ErrorIs(t, testbed.Err(ours.Campaign(ctx)), context.Canceled)
 		})
-		testbed.Eventually(t, func() bool {
-			ps, err := bystander.Participants(ctx)
-			return err == nil && len(ps) == i+2
-		}, "one more participant")
+		participants(t, ctx, bystander, i+2)
 	}
 	ps := testbed.Must(bystander.Participants(ctx))
 	p := e.java(t, "election", e.kind, e.path)
@@ -66,10 +62,7 @@ func (e *election) succession(t *testing.T, ctx context.Context) {
 		got <- term
 	})
 	defer wg.Wait()
-	testbed.Eventually(t, func() bool {
-		ps, err := ours.Participants(ctx)
-		return err == nil && len(ps) == 2
-	}, "our candidate")
+	participants(t, ctx, ours, 2)
 	e.endSession(t, ctx, session)
 	term := testbed.Receive(t, got, "the term")
 	require.NotNil(t, term)
@@ -78,10 +71,7 @@ func (e *election) succession(t *testing.T, ctx context.Context) {
 
 	next := e.java(t, "leads", e.path, "java again")
 	next.hears(t, ctx, "session")
-	testbed.Eventually(t, func() bool {
-		ps, err := ours.Participants(ctx)
-		return err == nil && len(ps) == 2
-	}, "Java's candidate")
+	participants(t, ctx, ours, 2)
 	require.NoError(t, term.Release())
 	next.hears(t, ctx, "leads")
 	who = testbed.Must(ours.Leader(ctx))
