@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/recipes/mutex"
 	"github.com/gocurator/curator/zktest"
@@ -36,17 +37,12 @@ func run(t *testing.T, clients, rounds int) (page []byte) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithTimeline())
 		var working sync.WaitGroup
 		for i := range clients {
-			client, err := framework.New(server.Servers(), framework.WithDialer(server.DialContext), framework.WithSessionTimeout(4*time.Second),
+			client := testbed.ClientOf(t, server, framework.WithSessionTimeout(4*time.Second),
 				timeline.Client(server.Timeline(), fmt.Sprintf("client %d", i)))
-			require.NoError(t, err)
-			defer client.Close()
-			m, err := mutex.New(client, "/lock")
-			require.NoError(t, err)
-			session, err := client.Session(t.Context())
-			require.NoError(t, err)
+			m := testbed.Must(mutex.New(client, "/lock"))
+			session := testbed.Session(t, client)
 			if i == 0 {
-				_, err := client.Create(t.Context(), "/"+strings.ReplaceAll(hostile, "/", ""), nil)
-				require.NoError(t, err)
+				testbed.Create(t, client, "/"+strings.ReplaceAll(hostile, "/", ""), nil)
 				time.AfterFunc(2*time.Second, func() { _ = server.ExpireSession(session.ID()) })
 			}
 			ctx := t.Context()
