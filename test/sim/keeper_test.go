@@ -289,15 +289,11 @@ const (
 // checkKept requires that each kept node exists once with the data that were set last, that there
 // are no others, and that members know each other.
 func (w *world) checkKept() {
-	if wrong := w.eventually(w.keptWrong); wrong != "" {
-		w.monitor.fail("kept node", "%s", wrong)
-	}
+	w.eventually("kept node", w.keptWrong)
 	for _, k := range w.keepers {
 		k.close()
 	}
-	if wrong := w.eventually(w.keptWrong); wrong != "" {
-		w.monitor.fail("kept node", "after the end: %s", wrong)
-	}
+	w.eventually("kept node, after the end", w.keptWrong)
 	w.rivals.mu.Lock()
 	defer w.rivals.mu.Unlock()
 	for _, wrong := range w.rivals.wrong {
@@ -305,15 +301,17 @@ func (w *world) checkKept() {
 	}
 }
 
-// eventually repeats a check for a minute, or until it finds nothing wrong.
-func (w *world) eventually(check func() string) (wrong string) {
+// eventually repeats a check for a minute, or until it finds nothing wrong. It fails with what is
+// wrong in the end.
+func (w *world) eventually(kind string, check func() string) {
+	wrong := ""
 	for range 60 {
 		if wrong = check(); wrong == "" {
-			break
+			return
 		}
 		time.Sleep(time.Second) // virtual time
 	}
-	return wrong
+	w.monitor.fail(kind, "%s", wrong)
 }
 
 // keptWrong describes a kept node in a wrong state; "": none.
