@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/test/testbed"
 	"github.com/gocurator/curator/internal/test/testbed/ensemble"
 	"github.com/gocurator/curator/internal/test/testlevel"
 	"github.com/gocurator/curator/internal/timeline"
@@ -86,14 +87,10 @@ func run(t *testing.T, recipe string) {
 	testlevel.Need(t, testlevel.Nightly)
 	duration, seed := 2*time.Minute, uint64(time.Now().UnixNano())
 	if s := os.Getenv("CHAOS_DURATION"); s != "" {
-		var err error
-		duration, err = time.ParseDuration(s)
-		require.NoError(t, err)
+		duration = testbed.Must(time.ParseDuration(s))
 	}
 	if s := os.Getenv("CHAOS_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
+		seed = testbed.Must(strconv.ParseUint(s, 10, 64))
 	}
 	t.Logf("seed %d, for %v", seed, duration)
 	timeout := duration + 5*time.Minute
@@ -110,12 +107,10 @@ func run(t *testing.T, recipe string) {
 		exceptions: exceptions{Ended: make(map[int64][]span), Stopped: make(map[int][]span)},
 		running:    make(map[int]*process),
 	}
-	client, err := framework.New(e.Servers())
-	require.NoError(t, err)
+	client := testbed.Must(framework.New(e.Servers()))
 	defer client.Close()
 	for _, path := range []string{guarded, unguarded, marks, successes, tally} {
-		_, err := client.Create(ctx, path, []byte("0"), framework.ContainerParents())
-		require.NoError(t, err)
+		testbed.Create(t, client, path, []byte("0"), framework.ContainerParents())
 	}
 
 	// Faults for a while, and contenders until each of them got through after the last fault.

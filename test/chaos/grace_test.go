@@ -220,8 +220,7 @@ func (f *fleet) joined(id string, after int64) (created int64) {
 func TestGrace(t *testing.T) {
 	testlevel.Need(t, testlevel.Nightly)
 	e := ensemble.New(t)
-	client, err := framework.New(e.Servers())
-	require.NoError(t, err)
+	client := testbed.Must(framework.New(e.Servers()))
 	defer client.Close()
 	ctx := testbed.Context(t)
 	f := &fleet{t: t, client: client, running: make(map[string]*process), began: make(map[string]int), orders: orders{Servers: e.Servers(), Timeout: time.Hour}}

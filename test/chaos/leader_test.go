@@ -34,7 +34,7 @@ func newCandidate(client *framework.Client, policy connstate.ErrorPolicy) (acqui
 	}, err
 }
 
-// leads is a term of leadership.
+// leads is a term of leadership: of an election, or of the first shard.
 type leads struct {
 	*leader.Term
 	ctx     context.Context

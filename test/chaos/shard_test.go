@@ -12,7 +12,6 @@ import (
 
 	"github.com/gocurator/curator/connstate"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/shard"
 )
 
@@ -36,29 +35,6 @@ func newMember(client *framework.Client, _ connstate.ErrorPolicy) (acquirer, err
 // been deleted.
 var errNotConfirmed = errors.New("not confirmed")
 
-// owns is the ownership of the first shard.
-type owns struct {
-	*leader.Term
-	ctx     context.Context
-	release func()
-}
-
-func (o *owns) SessionID() int64         { return o.Session().ID() }
-func (o *owns) Context() context.Context { return o.ctx }
-func (o *owns) Done() <-chan struct{}    { return o.ctx.Done() }
-
-func (o *owns) Release() error {
-	o.release()
-	return errNotConfirmed
-}
-
-func (o *owns) Err() error {
-	if o.ctx.Err() != nil {
-		return context.Cause(o.ctx)
-	}
-	return nil
-}
-
 // ownFirst runs a member until it owns the first shard, and returns while its function continues.
 // It returns nil if another member owns it for as long as patience.
 func ownFirst(ctx context.Context, client *framework.Client, id string, patience time.Duration, drains bool) (held, error) {
@@ -67,7 +43,7 @@ func ownFirst(ctx context.Context, client *framework.Client, id string, patience
 		return nil, err
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	begun := make(chan *owns)
+	begun := make(chan leads)
 	over := make(chan struct{})
 	ended := make(chan error, 1)
 	stop := func() {
@@ -79,11 +55,16 @@ func ownFirst(ctx context.Context, client *framework.Client, id string, patience
 		cancel()
 		<-ended
 	}
+	release := func() error {
+		close(over)
+		stop()
+		return errNotConfirmed
+	}
 	go func() { // ends with stop
 		ended <- member.Run(running, func(ctx context.Context, index int) error {
 			if index == 0 {
 				select {
-				case begun <- &owns{Term: shard.Term(ctx), ctx: ctx, release: func() { close(over); stop() }}:
+				case begun <- leads{Term: shard.Term(ctx), ctx: ctx, release: release}:
 					<-over
 				case <-ctx.Done():
 				}
