@@ -293,7 +293,7 @@ func (w *world) checkKept() {
 	for _, k := range w.keepers {
 		k.close()
 	}
-	w.eventually("kept node, after the end", w.keptWrong)
+	w.eventually("kept node after the end", w.keptWrong)
 	w.rivals.mu.Lock()
 	defer w.rivals.mu.Unlock()
 	for _, wrong := range w.rivals.wrong {
