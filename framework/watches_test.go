@@ -175,25 +175,25 @@ func TestAWatchOnNothingIsServedToo(t *testing.T) {
 }
 
 // lookBehindAWatch has a look at /a wait behind the client's request for a watch that stays, which
-// the server then answers. It returns the error of AddWatch, and the watch of the look.
+// the server then answers. It returns the watch of the look, and the error of AddWatch.
 func lookBehindAWatch[V any](
 	t *testing.T, server *zktest.Server, client *framework.Client, mode framework.WatchMode,
 	look func(context.Context, string) (V, *zk.Stat, *framework.Watch, error),
-) (added error, looked *framework.Watch) {
+) (looked *framework.Watch, added error) {
 	gate := server.Block(zktest.OnOp("addWatch"))
 	adds := adding(t, client, mode)
 	<-gate.Arrived()
 	looks := looking(t, look)
 	synctest.Wait() // it waits behind the watch
 	gate.Open()
-	return <-adds, <-looks
+	return <-looks, <-adds
 }
 
 // TestLookWhileAPersistentWatchIsBeingSet: the look relies on the persistent watch, whose request
 // is not answered yet.
 func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
-		err, w := lookBehindAWatch(t, server, client, framework.WatchPersistent, client.ExistsW)
+		w, err := lookBehindAWatch(t, server, client, framework.WatchPersistent, client.ExistsW)
 		require.NoError(t, err)
 		testbed.Create(t, client, "/a", nil)
 		synctest.Wait()
@@ -206,7 +206,7 @@ func TestLookWhileAPersistentWatchIsBeingSet(t *testing.T) {
 func TestRefusedPersistentWatchMakesOthersLookAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Answer(server, proto.Unimplemented, nil, zktest.OnOp("addWatch"))
-		err, w := lookBehindAWatch(t, server, client, framework.WatchPersistent, client.ExistsW)
+		w, err := lookBehindAWatch(t, server, client, framework.WatchPersistent, client.ExistsW)
 		require.ErrorIs(t, err, framework.ErrWatchUnsupported)
 		synctest.Wait()
 		require.True(t, fired(w), "there is no watch")
@@ -283,7 +283,7 @@ func TestListOfSecretChildrenIsWatched(t *testing.T) {
 func TestListOfSecretChildrenIsWatchedWhileARecursiveWatchComes(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		testbed.Create(t, client, "/a", nil)
-		err, w := lookBehindAWatch(t, server, client, framework.WatchRecursive, client.ChildrenW)
+		w, err := lookBehindAWatch(t, server, client, framework.WatchRecursive, client.ChildrenW)
 		require.NoError(t, err)
 		createSecret(t, server, lookAgain(t, client, w))
 	})
@@ -426,7 +426,7 @@ func TestAPersistentWatchOutlivesARecursiveOneThatIsRefused(t *testing.T) {
 		var seen events
 		testbed.AddWatch(t, client, "/a", framework.WatchPersistent, seen.add)
 		refuse.Store(1)
-		err, w := lookBehindAWatch(t, server, client, framework.WatchRecursive, client.ChildrenW)
+		w, err := lookBehindAWatch(t, server, client, framework.WatchRecursive, client.ChildrenW)
 		require.ErrorIs(t, err, framework.ErrThrottled)
 		for _, child := range []string{"/a/x", "/a/y", "/a/z"} {
 			require.NoError(t, server.Create(child, nil))
