@@ -148,8 +148,9 @@ func (c *child) pass(signals <-chan os.Signal, limit time.Duration, over func() 
 	}
 }
 
-// tidyTimeout is how long the rest of the process group may take to end by itself.
-const tidyTimeout = 200 * time.Millisecond
+// tidyTimeout is how long the rest of the process group may take to end by itself. It is a variable
+// for tests: on a busy machine a killed process may need longer.
+var tidyTimeout = 200 * time.Millisecond
 
 // killTimeout is how long a killed process may take to die.
 const killTimeout = 2 * time.Second

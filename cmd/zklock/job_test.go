@@ -510,6 +510,7 @@ func TestTheCommandLeavesItsProcessGroup(t *testing.T) {
 // TestWhatEndsByItselfIsNotDisturbed: the last reader of a pipe may be a moment later than the
 // command.
 func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
+	t.Setenv(tidies, "1")
 	server := zktest.NewServer(t)
 	// its closing shows the remaining process that the command has exited
 	fifo := filepath.Join(t.TempDir(), "fifo")
@@ -523,6 +524,7 @@ func TestWhatEndsByItselfIsNotDisturbed(t *testing.T) {
 // TestWhatIsKilledWithTheCommandIsNotLeftBehind: killed processes that are still exiting are not
 // reported.
 func TestWhatIsKilledWithTheCommandIsNotLeftBehind(t *testing.T) {
+	t.Setenv(tidies, "1")
 	server := zktest.NewServer(t)
 	p, session := holder(t, server, "for i in 1 2 3 4 5 6 7 8; do sleep 1000 & done", works, "--on-loss", "kill")
 	require.NoError(t, server.ExpireSession(session))
