@@ -28,8 +28,8 @@ func (p *peer) write(after time.Duration) {
 	require.NoError(p.t, <-answered)
 }
 
-// forget has the peer receive a request and not answer it before a nudge. It returns when
-// that was.
+// forget has the peer receive a request and not answer it before a nudge. It returns the time from
+// the request to the nudge.
 func (p *peer) forget(r *Request, answered outcome) time.Duration {
 	p.t.Helper()
 	began := time.Now()
@@ -71,7 +71,7 @@ func TestASyncGetsNoNudge(t *testing.T) {
 		time.Sleep(10 * time.Second) // virtual time
 		p.reply(h.Xid, proto.OK, &proto.PathResponse{Path: "/"})
 		require.NoError(t, <-answered)
-		p.write(0) // shows that nothing came in between
+		p.write(0) // a nudge that was sent before would fail this
 		require.LessOrEqual(t, p.forget(deletion()), 100*time.Millisecond)
 	})
 }
@@ -169,7 +169,7 @@ func TestALongRowGetsNoNudges(t *testing.T) {
 			p.reply(h.Xid, proto.NoNode)
 		}
 		require.Error(t, <-last)
-		p.write(0) // shows that nothing came in between
+		p.write(0) // a nudge that was sent before would fail this
 	})
 }
 
@@ -197,7 +197,7 @@ func TestAFarServerGetsNoNudges(t *testing.T) {
 		_, p := start(t, time.Hour, Handlers{Nudge: true}, near, slow)
 		slow.by = 0
 		p.write(3 * time.Second)
-		p.write(0) // shows that nothing came in between
+		p.write(0) // a nudge that was sent before would fail this
 	})
 }
 

@@ -53,7 +53,7 @@ type mutation struct {
 	file     string // of the group
 	old, new string // the edit of that file
 	also     []edit
-	pkg      string // of the test; "": that of the group
+	pkg      string // of the test; "": the group's package
 	test     string // that must fail
 	worlds   kind   // that must fail, too; "" if none is known to
 	seed     int    // of the first world that failed, in the longest of its runs

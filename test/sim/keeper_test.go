@@ -301,8 +301,8 @@ func (w *world) checkKept() {
 	}
 }
 
-// eventually repeats a check for a minute, or until it finds nothing wrong. It fails with what is
-// wrong in the end.
+// eventually repeats a check for a minute, or until it returns no complaint. The last complaint is
+// the failure of the world.
 func (w *world) eventually(kind string, check func() string) {
 	wrong := ""
 	for range 60 {
