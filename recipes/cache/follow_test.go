@@ -435,6 +435,23 @@ func TestAChildOfAParentThatWasMadeAgainIsCreatedOnce(t *testing.T) {
 	})
 }
 
+// TestSyncWaitsForTheDataOfANodeThatWasListedFirst: the list comes after Sync has seen that the
+// server is not behind.
+func TestSyncWaitsForTheDataOfANodeThatWasListedFirst(t *testing.T) {
+	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
+		const dir = "/r/1/2/3/dir"
+		subject, other := w.Client(), w.Client()
+		create(t, other, dir+"/child")
+		c := load(t, subject, "/r")
+		w.Server.RefuseConnections(true)
+		w.Server.CutConnections()
+		require.NoError(t, w.Server.Set(dir, []byte("changed")))
+		w.Server.RefuseConnections(false)
+		require.NoError(t, c.Sync(testbed.Context(t)))
+		require.Equal(t, "changed", data(c, dir))
+	}, zktest.WithLatency(time.Millisecond))
+}
+
 // TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged counts requests: a list for each node
 // with children, data for the others, in one request if they are known at the same time.
 func TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged(t *testing.T) {

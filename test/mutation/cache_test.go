@@ -30,7 +30,7 @@ var cacheBugs = []group{
 			test: "TestSyncEndsWhileANodeChanges"},
 		{name: "a Sync of a cache does not wait for the data of a node that was listed first",
 			old: "join(&m.later, m.round)", new: "join(&m.later, f.open())",
-			test: "TestAReconnectReadsTheDataOfAParentOnlyIfTheyHaveChanged"},
+			test: "TestSyncWaitsForTheDataOfANodeThatWasListedFirst"},
 	}},
 	{file: "internal/engine/wire/ask.go", pkg: "recipes/cache", mutations: []mutation{
 		{name: "a result of another kind is taken for the data of a node",
