@@ -79,7 +79,7 @@ func TestPathsAreCheckedJoinedAndSplit(t *testing.T) { // KZ-CLI-05
 }
 
 // TestAProtectedNameHasAnIDThatUnprotectedTakesAway, and a prefix without an id is none.
-func TestAProtectedNameHasAnIDThatUnprotectedTakesAway(t *testing.T) { // CUR-CLI-22; issue 10, B7
+func TestAProtectedNameHasAnIDThatUnprotectedTakesAway(t *testing.T) { // CUR-CLI-22
 	_, client := start(t)
 	path := testbed.Create(t, client, "/lock-", nil, framework.As(framework.EphemeralSequential), framework.Protected())
 	_, child := framework.Split(path)
@@ -108,7 +108,7 @@ func TestClosedAtOnce(t *testing.T) { // CUR-CLI-01, -02, KZ-CLI-01, KZ-CST-06
 
 // TestWithoutAServerAnOperationFailsAfterItsRetries is CUR-CLI-13, CUR-CST-12 and CUR-CST-13.
 func TestWithoutAServerAnOperationFailsAfterItsRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		client := testbed.NewClient(t, []string{"127.0.0.1:1"},
 			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }),
 			framework.WithConnectionTimeout(time.Second),
@@ -249,7 +249,6 @@ func TestServerListIsAskedAgain(t *testing.T) { // CUR-CST-10
 	require.EqualValues(t, 3, asked.Load())
 }
 
-// TestWaitConnectedDoesNotReturnOnADeadLink is issue 10, B4.
 func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		ctx := testbed.Context(t)
@@ -265,7 +264,7 @@ func TestWaitConnectedDoesNotReturnOnADeadLink(t *testing.T) {
 }
 
 func TestAClientConnectsByItself(t *testing.T) { // CUR-CLI-03, CUR-CST-11, KZ-CST-03
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		server.RefuseConnections(true)
 		client := testbed.ClientOf(t, server)

@@ -133,7 +133,7 @@ func TestTheEnsembleIsFollowed(t *testing.T) {
 // TestServersThatHaveLeftTheEnsembleAreTriedLast has connections end while the servers of the
 // configuration can be used. A server that has left may belong to another ensemble by now.
 func TestServersThatHaveLeftTheEnsembleAreTriedLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		e := newConfigured("/zookeeper/config", "server.1=b:2888:3888:participant;2181\nversion=1")
 		client := e.client(t)
 		for range 4 {
@@ -149,7 +149,7 @@ func TestServersThatHaveLeftTheEnsembleAreTriedLast(t *testing.T) {
 
 // TestAServerThatIsBehindBringsNoOlderConfiguration: it has to catch up before it is asked.
 func TestAServerThatIsBehindBringsNoOlderConfiguration(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		e := newConfigured("/zookeeper/config", "server.1=a:2888:3888:participant;2181\nversion=2")
 		answer, behind := e.answer, false
 		e.answer = func(h proto.RequestHeader, body []byte) []byte {
@@ -215,7 +215,7 @@ func TestAChangeOfTheEnsembleIsReported(t *testing.T) { // CUR-ENS-02, -03, -05
 // TestAllServersAreReplacedOneByOne has a client whose session continues when none of its
 // configured servers is left.
 func TestAllServersAreReplacedOneByOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		client := testbed.ClientOf(t, cluster,
 			framework.WithSessionTimeout(10*time.Second), framework.WithEnsembleTracking())
@@ -234,7 +234,7 @@ func TestAllServersAreReplacedOneByOne(t *testing.T) {
 
 // TestAConfigurationThatCannotBeParsedIsNotTheLast: the next configuration counts at once.
 func TestAConfigurationThatCannotBeParsedIsNotTheLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		var log logged
 		client := testbed.NewClient(t, server.Servers(), framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -135,7 +134,7 @@ func TestErrorsAndReasonsAreOneLine(t *testing.T) {
 		for way, given := range ways {
 			t.Run(fault+" "+way, func(t *testing.T) {
 				for name, operation := range operations {
-					synctest.Test(t, func(t *testing.T) {
+					testbed.Bubble(t, func(t *testing.T) {
 						server, client := virtual(t, framework.WithRetryPolicy(retry.NTimes(2, time.Second)), framework.WithAuth("digest", []byte("a:b")),
 							framework.WithSessionTimeout(4*time.Second), reasons(t))
 						if name == "acquire" {
@@ -156,14 +155,14 @@ func TestErrorsAndReasonsAreOneLine(t *testing.T) {
 // TestWhyNoServerGrantsASession says what took too long, and not that the caller's context has
 // ended.
 func TestWhyNoServerGrantsASession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		defer server.Delay(time.Hour, zktest.OnOp("connect"))()
 		client := testbed.ClientOf(t, server, framework.WithSessionTimeout(8*time.Second))
 		require.EqualError(t, client.WaitConnected(testbed.Timeout(t, time.Minute)),
 			"connect /: context deadline exceeded: zk: could not connect to a server: "+server.Addr()+": no session was granted within 8s")
 	})
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		client := testbed.NewClient(t, []string{"zk1"}, framework.WithSessionTimeout(8*time.Second),
 			framework.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()

@@ -17,7 +17,7 @@ import (
 // virtual runs a test in virtual time, with a cluster in memory. The leader and a follower are
 // members 2 and 0.
 func virtual(t *testing.T, n int, test func(t *testing.T, c *zktest.Cluster), opts ...zktest.Option) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		test(t, zktest.NewCluster(t, n, append(opts, zktest.WithInMemory())...))
 	})
 }

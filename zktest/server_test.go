@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // alone runs a test in virtual time, with a server in memory.
 func alone(t *testing.T, test func(t *testing.T, s *zktest.Server), opts ...zktest.Option) {
-	synctest.Test(t, func(t *testing.T) { test(t, zktest.NewServer(t, append(opts, zktest.WithInMemory())...)) })
+	testbed.Bubble(t, func(t *testing.T) { test(t, zktest.NewServer(t, append(opts, zktest.WithInMemory())...)) })
 }
 
 // serve returns a server, and a client of it.

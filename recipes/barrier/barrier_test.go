@@ -99,7 +99,7 @@ func seenOnEachServer(t *testing.T, bed *testbed.Bed) {
 
 // TestAServerThatIsBehindLetsNobodyPass has a follower that knows of the barrier a second late.
 func TestAServerThatIsBehindLetsNobodyPass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		leader, followers := testbed.Leader(t, cluster)
 		follower := followers[0]

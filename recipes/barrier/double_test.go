@@ -432,7 +432,7 @@ func TestAReadyThatNobodyIsInsideOfLetsNobodyPass(t *testing.T) {
 // TestAServerThatIsBehindHasNoReadyDeleted has a member enter through a server that does not know
 // yet that others are inside.
 func TestAServerThatIsBehindHasNoReadyDeleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		leader, followers := testbed.Leader(t, cluster)
 		require.NoError(t, leader.Create("/d", nil))

@@ -80,7 +80,7 @@ func (s sent) Write(frames []byte) (int, error) {
 // TestListFollowsTheCreate requires that an acquire takes one round trip: the list is sent before
 // the create is answered.
 func TestListFollowsTheCreate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		require.NoError(t, server.Create("/lock", nil))
 		var mu sync.Mutex

@@ -31,7 +31,7 @@ type world struct {
 
 // virtual runs test in a synctest bubble with a server inside.
 func virtual(t *testing.T, test func(t *testing.T, w world), opts ...zktest.Option) {
-	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, opts...)) })
+	testbed.Bubble(t, func(t *testing.T) { test(t, newWorld(t, opts...)) })
 }
 
 // virtualRun is a subtest of virtual's kind.

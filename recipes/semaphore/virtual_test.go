@@ -186,7 +186,7 @@ func TestPauseWithoutAServerSaysSo(t *testing.T) {
 
 // TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum stops all servers, and restarts two of three.
 func TestWorkStopsWithTheEnsembleAndGoesOnWithAQuorum(t *testing.T) { // CUR-SEM-09
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory())
 		bed := testbed.OnCluster(cluster)
 		var inside, work atomic.Int64

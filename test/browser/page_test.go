@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/chromedp/cdproto/runtime"
@@ -33,7 +32,7 @@ const hostile = `</script><img src=x onerror=document.title="broken">`
 // run plays some clients that share a lock, a session that expires and a hostile name, and returns
 // the page.
 func run(t *testing.T, clients, rounds int) (page []byte) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithTimeline())
 		var working sync.WaitGroup
 		for i := range clients {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -180,7 +179,7 @@ func TestGivingUpAtEachRequest(t *testing.T) {
 // givingUp has the fault meet request n of the call, whose caller gives up then. It closes the
 // client, and reports whether the call had so many requests.
 func givingUp(t *testing.T, name string, call func(context.Context, *framework.Client) error, close func(*scene), fault zktest.Fault, n int) (met bool) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		s := newScene(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -229,7 +228,7 @@ func TestClosingAtEachRequest(t *testing.T) {
 					require.Less(t, n, 50, "the call never ends")
 					t.Run(fmt.Sprintf("%s %d", when, n), func(t *testing.T) {
 						for range tries {
-							synctest.Test(t, func(t *testing.T) {
+							testbed.Bubble(t, func(t *testing.T) {
 								s := newScene(t)
 								left, closed := n, make(chan struct{})
 								s.server.Inject(zktest.FailBefore, 0, zktest.On(func(r zktest.Request) bool {
@@ -305,7 +304,7 @@ func TestClosingWhileNodesAreHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for n := range 20 { // the order of goroutines differs, too
-				synctest.Test(t, func(t *testing.T) {
+				testbed.Bubble(t, func(t *testing.T) {
 					s := newScene(t)
 					require.NoError(t, hold(t.Context(), s.client))
 					time.Sleep(time.Duration(n) * latency / 4) // virtual time

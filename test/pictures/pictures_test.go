@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -40,7 +39,7 @@ type stage struct {
 
 // play runs a scene in a bubble, and writes its picture.
 func play(t *testing.T, file, title string, scene func(s *stage), opts ...zktest.Option) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, slices.Concat([]zktest.Option{
 			zktest.WithInMemory(), zktest.WithTimeline(), zktest.WithProperties(map[string]string{"tickTime": "500"}),
 		}, opts)...)

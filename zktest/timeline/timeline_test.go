@@ -42,7 +42,7 @@ func find(t *testing.T, tl *zktest.Timeline, kind internal.Kind, text string) in
 // TestClient_ALossAndItsCause: the record shows the hold that a cut-off holder loses, the fault,
 // the expiry of its session, and the next hold, in this order.
 func TestClient_ALossAndItsCause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		cluster := zktest.NewCluster(t, 3, zktest.WithInMemory(), zktest.WithTimeline())
 		require.NoError(t, testbed.Err(cluster.WaitLeader(t.Context())))
 		tl := cluster.Timeline()
@@ -108,7 +108,7 @@ func TestClient_WithoutATimeline(t *testing.T) {
 
 // TestServer records what happens to sessions, and faults while they are in force.
 func TestServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	testbed.Bubble(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory(), zktest.WithTimeline())
 		tl := server.Timeline()
 		client := testbed.ClientOf(t, server, timeline.Client(tl, "a"))

@@ -23,13 +23,16 @@ func step(t *testing.T) (context.Context, context.CancelFunc) {
 }
 
 // Must returns the value of a call that must succeed, such as a constructor. It panics with an
-// error, so the test fails with the stack of the caller.
+// error, so the test fails with the stack of the caller. In a [Bubble] the other tests go on.
 func Must[V any](v V, err error) V {
 	if err != nil {
-		panic(err)
+		panic(failure{err})
 	}
 	return v
 }
+
+// failure is what [Must] panics with.
+type failure struct{ error }
 
 // NewClient returns a client of servers, which is closed when the test ends. Unlike the client of
 // [Bed.Client] it has no other options, and need not be connected.

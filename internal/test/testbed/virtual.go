@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,10 +26,28 @@ func (w *World) Client(opts ...framework.Option) *framework.Client {
 	return w.bed.Client(w.t, append([]framework.Option{framework.WithDialer(w.Server.DialContext)}, opts...)...)
 }
 
+// Bubble is [synctest.Test] for tests with [Must]: a panic in a bubble ends the program without the
+// name of the test and its output.
+func Bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		defer func() {
+			switch r := recover().(type) {
+			case nil:
+			case failure:
+				t.Fatalf("%v\n%s", r.error, debug.Stack())
+			default:
+				panic(r)
+			}
+		}()
+		test(t)
+	})
+}
+
 // Virtual runs test in a synctest bubble with a server inside, so that waiting costs no time.
 func Virtual(t *testing.T, test func(t *testing.T, w *World), opts ...zktest.Option) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	Bubble(t, func(t *testing.T) {
 		server := zktest.NewServer(t, append(opts, zktest.WithInMemory(), zktest.WithTimeline())...)
 		test(t, &World{Server: server, t: t, bed: On(server)})
 	})
@@ -93,5 +112,5 @@ func EachRequest(t *testing.T, test func(t *testing.T, s *Scenario), opts ...fra
 // RunVirtual runs a subtest in a synctest bubble, so that waiting costs no time.
 func RunVirtual(t *testing.T, name string, test func(t *testing.T)) bool {
 	t.Helper()
-	return t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+	return t.Run(name, func(t *testing.T) { Bubble(t, test) })
 }
