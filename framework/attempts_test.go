@@ -21,7 +21,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestADeadSessionIsNotRetriedIn is issue 10, B1: the call was repeated until its context ended.
+// TestADeadSessionIsNotRetriedIn: the call was repeated until its context ended.
 func TestADeadSessionIsNotRetriedIn(t *testing.T) {
 	server, client := start(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
 	ctx := testbed.Context(t)
@@ -36,11 +36,11 @@ func TestADeadSessionIsNotRetriedIn(t *testing.T) {
 	require.False(t, verdict.Retryable(session.Err()))
 	err = client.In(session).Delete(ctx, "/n", framework.IfExists(), framework.Guaranteed())
 	require.ErrorIs(t, err, framework.ErrSessionLost)
-	require.True(t, server.Exists("/n"), "issue 10, B5: it was deleted in the next session")
+	require.True(t, server.Exists("/n"), "it was deleted in the next session")
 }
 
 // TestAClientThatReachesNobodySaysSo has no server for a while, as Curator reports it.
-func TestAClientThatReachesNobodySaysSo(t *testing.T) { // issue 10, B4
+func TestAClientThatReachesNobodySaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zktest.WithInMemory())
 		server.RefuseConnections(true)
@@ -66,7 +66,7 @@ func TestAClientThatReachesNobodySaysSo(t *testing.T) { // issue 10, B4
 }
 
 // TestAPauseEndsWhenTheConnectionIsBack has a policy with pauses of an hour.
-func TestAPauseEndsWhenTheConnectionIsBack(t *testing.T) { // issue 10, B4
+func TestAPauseEndsWhenTheConnectionIsBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		began := time.Now()
 		server.Inject(zktest.FailBefore, 0, zktest.OnOp("getData"))
@@ -75,7 +75,7 @@ func TestAPauseEndsWhenTheConnectionIsBack(t *testing.T) { // issue 10, B4
 	}, framework.WithRetryPolicy(retry.NTimes(3, time.Hour)))
 }
 
-// TestNoServerSaysWhy is issue 10, B7: "context deadline exceeded" was all there was.
+// TestNoServerSaysWhy: "context deadline exceeded" was all there was.
 func TestNoServerSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := testbed.NewClient(t, []string{"zk1.example:1"}, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.Never()),

@@ -72,7 +72,7 @@ func TestPlainDeleteThatFailedIsNotCarriedOutLater(t *testing.T) { // CUR-CLI-29
 // TestTwoDeletesOfOneNodeDoNotBothSucceed loses the reply to a delete, and has another client
 // delete the recreated node: the outcome of the first delete is unknown, and must not be reported
 // as a success.
-func TestTwoDeletesOfOneNodeDoNotBothSucceed(t *testing.T) { // issue 10, B5
+func TestTwoDeletesOfOneNodeDoNotBothSucceed(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := newClient(t, server), newClient(t, server)
 	testbed.Create(t, client, "/n", nil)

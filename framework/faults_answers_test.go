@@ -115,8 +115,7 @@ func (l *scripted) client(t *testing.T, opts ...framework.Option) *framework.Cli
 	}, opts...)...)
 }
 
-// TestNothingThatAServerSaysCrashesUs is issue 10, B2. Each of these is a reconnect with a pause,
-// and no more.
+// TestNothingThatAServerSaysCrashesUs: each of these is a reconnect with a pause, and no more.
 func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 	hangUp := func(proto.RequestHeader, []byte) []byte { return nil }
 	for name, l := range map[string]*scripted{
@@ -146,7 +145,7 @@ func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 	}
 }
 
-// TestAMissingAnswerEndsTheConnection is issue 10, B5: the call waited for ever.
+// TestAMissingAnswerEndsTheConnection: the call waited for ever.
 func TestAMissingAnswerEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
@@ -188,8 +187,7 @@ func silent(t *testing.T) net.Conn {
 	return near
 }
 
-// TestOneOfFiveServersIsEnough is issue 10, B6: with 1 s for each server, 2 of 6 sessions of 4 s
-// were lost.
+// TestOneOfFiveServersIsEnough: with 1 s for each server, 2 of 6 sessions of 4 s were lost.
 func TestOneOfFiveServersIsEnough(t *testing.T) {
 	for range 6 {
 		synctest.Test(t, func(t *testing.T) {
@@ -247,7 +245,7 @@ func TestAServerThatSaysItDoesNotKnowAnOperation(t *testing.T) {
 // TestAnswersOfOneServerAloneDoNotProlong has a server without a majority answer the requests that
 // it can answer alone: pings, syncs, and writes with a separate code. These answers must not
 // prolong the session for its dependents.
-func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) { // issue 10, A6
+func TestAnswersOfOneServerAloneDoNotProlong(t *testing.T) {
 	for _, code := range []proto.Code{proto.Throttled, proto.RequestTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			var off atomic.Bool

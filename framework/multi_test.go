@@ -12,7 +12,6 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestMultiNamesWhatFailed is issue 10, B7 and B8.
 func TestMultiNamesWhatFailed(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t), framework.WithNamespace("ns"))
 	ctx := testbed.Context(t)

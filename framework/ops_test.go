@@ -259,8 +259,8 @@ func TestACreateWhoseReplyWasLostSaysSo(t *testing.T) {
 	require.False(t, retry.Unknown(err), "an earlier node")
 }
 
-// TestSetAndMultiTakeWhatCreateTakes is issue 10, B6: above 1 MB they failed with "buffer too
-// small". In virtual time no busy machine takes long enough for a lost connection.
+// TestSetAndMultiTakeWhatCreateTakes: above 1 MB they failed with "buffer too small". In virtual
+// time no busy machine takes long enough for a lost connection.
 func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client(framework.WithMaxRequest(16 << 20))

@@ -54,7 +54,6 @@ func TestCreateThatIsCarriedOutAtTheEndOfItsSessionLeavesNoNode(t *testing.T) {
 	}
 }
 
-// TestCloseRemovesWhatAPersistentProtectedCreateLeaves is issue 10, B5.
 func TestCloseRemovesWhatAPersistentProtectedCreateLeaves(t *testing.T) {
 	for name, outage := range map[string]func(*zktest.Server){
 		"the answer is late":  func(*zktest.Server) {},
@@ -152,7 +151,7 @@ func TestCloseRemovesWhatTheServerWouldNotDeleteYet(t *testing.T) {
 	})
 }
 
-// TestManyLostRepliesAreOneSweeper is issue 10, B5: each kept a goroutine that listed the parent
+// TestManyLostRepliesAreOneSweeper: each kept a goroutine that listed the parent
 // for 17 minutes.
 func TestManyLostRepliesAreOneSweeper(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {

@@ -627,7 +627,7 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 	}
 }
 
-// TestExistsWKeepsNothing is issue 10, B6: 186 bytes a call.
+// TestExistsWKeepsNothing: it kept 186 bytes a call.
 func TestExistsWKeepsNothing(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	call := func(n int) {

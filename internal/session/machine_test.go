@@ -251,7 +251,7 @@ func TestAnObserverHearsOfTheStateBeforeAndOfTheEnd(t *testing.T) {
 	}
 }
 
-func TestAbsenceIsReportedOnlyBeforeTheFirstConnection(t *testing.T) { // issue 10, B4
+func TestAbsenceIsReportedOnlyBeforeTheFirstConnection(t *testing.T) {
 	m := session.NewMachine(nil)
 	m.Set(connstate.Suspended)
 	require.Zero(t, m.State(), "there was no connection to be suspended")

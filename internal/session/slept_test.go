@@ -10,7 +10,7 @@ import (
 
 // TestTheTimeOfASuspendedMachineCounts has a machine be suspended for 3 s, of which Go's clock does
 // not know.
-func TestTheTimeOfASuspendedMachineCounts(t *testing.T) { // issue 10, A6
+func TestTheTimeOfASuspendedMachineCounts(t *testing.T) {
 	var stood time.Duration
 	Suspended = func() time.Duration { return stood }
 	defer func() { Suspended = slept }()

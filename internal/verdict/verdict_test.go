@@ -302,7 +302,7 @@ type word verdict.Verdict
 func (word) Error() string              { return "word" }
 func (w word) Verdict() verdict.Verdict { return verdict.Verdict(w) }
 
-func TestOneVerdictOnSeveralErrors(t *testing.T) { // issue 10, B1
+func TestOneVerdictOnSeveralErrors(t *testing.T) {
 	for _, c := range []struct {
 		errs []error
 		want verdict.Verdict

@@ -31,7 +31,7 @@ func TestBothReasonsAreFoundAndNoneTwice(t *testing.T) {
 
 	late, cancelLate := context.WithCancelCause(t.Context())
 	cancelLate(context.DeadlineExceeded)
-	assert.EqualError(t, wait.Err(late), "context deadline exceeded", "issue 10, B8")
+	assert.EqualError(t, wait.Err(late), "context deadline exceeded")
 	assert.ErrorIs(t, wait.Err(late), context.Canceled)
 	assert.ErrorIs(t, wait.Err(late), context.DeadlineExceeded)
 }
