@@ -26,7 +26,7 @@ func TestSleepsAndSkips_HaveReasons(t *testing.T) {
 	t.Chdir("../..")
 	sleeps, skips := 0, 0
 	for _, folder := range declarations(t) {
-		makers := []string{"synctest.Test", "testbed.Virtual", "testbed.RunVirtual", "testbed.RunWorld", "testbed.EachRequest"}
+		makers := []string{"synctest.Test", "testbed.Bubble", "testbed.Virtual", "testbed.RunVirtual", "testbed.RunWorld", "testbed.EachRequest"}
 		bubbles := append([]string{"synctest.Wait"}, makers...)
 		for _, d := range folder {
 			if f, ok := d.Decl.(*ast.FuncDecl); ok && f.Recv == nil && d.callsAny(makers...) {
