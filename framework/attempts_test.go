@@ -21,7 +21,7 @@ import (
 	"github.com/gocurator/curator/zktest"
 )
 
-// TestADeadSessionIsNotRetriedIn: the call was repeated until its context ended.
+// TestADeadSessionIsNotRetriedIn: the calls return before their context ends.
 func TestADeadSessionIsNotRetriedIn(t *testing.T) {
 	server, client := start(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
 	ctx := testbed.Context(t)
@@ -75,7 +75,7 @@ func TestAPauseEndsWhenTheConnectionIsBack(t *testing.T) {
 	}, framework.WithRetryPolicy(retry.NTimes(3, time.Hour)))
 }
 
-// TestNoServerSaysWhy: "context deadline exceeded" was all there was.
+// TestNoServerSaysWhy: the error names more than the end of the context.
 func TestNoServerSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := testbed.NewClient(t, []string{"zk1.example:1"}, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.Never()),

@@ -145,7 +145,7 @@ func TestNothingThatAServerSaysCrashesUs(t *testing.T) {
 	}
 }
 
-// TestAMissingAnswerEndsTheConnection: the call waited for ever.
+// TestAMissingAnswerEndsTheConnection: the call does not wait for ever.
 func TestAMissingAnswerEndsTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &scripted{welcome: welcome(7, 10*time.Second), answer: fine(func(h proto.RequestHeader, body []byte) []byte {
@@ -187,7 +187,7 @@ func silent(t *testing.T) net.Conn {
 	return near
 }
 
-// TestOneOfFiveServersIsEnough: with 1 s for each server, 2 of 6 sessions of 4 s were lost.
+// TestOneOfFiveServersIsEnough: a session of 4 s outlasts servers that do not answer.
 func TestOneOfFiveServersIsEnough(t *testing.T) {
 	for range 6 {
 		synctest.Test(t, func(t *testing.T) {

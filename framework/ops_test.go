@@ -259,8 +259,8 @@ func TestACreateWhoseReplyWasLostSaysSo(t *testing.T) {
 	require.False(t, retry.Unknown(err), "an earlier node")
 }
 
-// TestSetAndMultiTakeWhatCreateTakes: above 1 MB they failed with "buffer too small". In virtual
-// time no busy machine takes long enough for a lost connection.
+// TestSetAndMultiTakeWhatCreateTakes sends 4 MB. In virtual time a busy machine does not lose the
+// connection.
 func TestSetAndMultiTakeWhatCreateTakes(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		client := w.Client(framework.WithMaxRequest(16 << 20))

@@ -151,8 +151,7 @@ func TestCloseRemovesWhatTheServerWouldNotDeleteYet(t *testing.T) {
 	})
 }
 
-// TestManyLostRepliesAreOneSweeper: each kept a goroutine that listed the parent
-// for 17 minutes.
+// TestManyLostRepliesAreOneSweeper counts the goroutines that 100 lost replies leave.
 func TestManyLostRepliesAreOneSweeper(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *zktest.Server, client *framework.Client) {
 		before := runtime.NumGoroutine()

@@ -627,7 +627,7 @@ func TestAWatchThatWasUsedUpInSilenceIsSetAgain(t *testing.T) {
 	}
 }
 
-// TestExistsWKeepsNothing: it kept 186 bytes a call.
+// TestExistsWKeepsNothing measures the memory that a call leaves.
 func TestExistsWKeepsNothing(t *testing.T) {
 	client := newClient(t, zktest.NewServer(t))
 	call := func(n int) {

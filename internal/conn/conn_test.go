@@ -218,7 +218,7 @@ type handlerFunc func(*proto.Decoder, error)
 
 func (f handlerFunc) Reply(d *proto.Decoder, err error) { f(d, err) }
 
-// TestAnAnswerToSomethingElseEndsTheConnection: the call waited for ever.
+// TestAnAnswerToSomethingElseEndsTheConnection: the call does not wait for ever.
 func TestAnAnswerToSomethingElseEndsTheConnection(t *testing.T) {
 	for name, lie := range map[string]func(p *peer, first, second int32){
 		"the first is missing":     func(p *peer, _, second int32) { p.reply(second, proto.OK) },

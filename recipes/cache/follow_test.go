@@ -435,8 +435,8 @@ func TestAChildOfAParentThatWasMadeAgainIsCreatedOnce(t *testing.T) {
 	})
 }
 
-// TestSyncWaitsForTheDataOfANodeThatWasListedFirst: the list comes after Sync has seen that the
-// server is not behind.
+// TestSyncWaitsForTheDataOfANodeThatWasListedFirst: the node is so deep that the server answers the
+// list after it has caught up.
 func TestSyncWaitsForTheDataOfANodeThatWasListedFirst(t *testing.T) {
 	testbed.Virtual(t, func(t *testing.T, w *testbed.World) {
 		const dir = "/r/1/2/3/dir"
